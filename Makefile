@@ -1,0 +1,61 @@
+# Two commands: `make report` and `make test`. Each sets up .venv on first use; everything else is Snakemake.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+CORES ?= 4
+ARGS ?=
+
+# The first Python that is new enough makes the environment; `make report PYTHON=/path/to/python` picks another.
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.14; do \
+	$$python -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+# cuda13, cuda12 or compile (no GPU), as the driver says; `make report EXTRA=compile` leaves the GPU alone.
+EXTRA ?= $(if $(PYTHON),$(shell $(PYTHON) envs/choose_extra.py),compile)
+
+VENV := .venv
+LOCK = envs/lock-$(EXTRA).txt
+INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps
+INSTALLED = $(VENV)/installed-$(EXTRA)
+
+.PHONY: help report test setup lock
+
+help:  ## list these targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1 \2/p' $(MAKEFILE_LIST) | while read -r target line; do printf 'make %-8s %s\n' "$$target" "$$line"; done
+
+report: setup  ## walk the whole road and write results/report/report.html
+	$(VENV)/bin/python -m snakemake --cores $(CORES) report $(ARGS)
+	@echo "The report lies at $(CURDIR)/results/report/report.html"
+
+test: setup  ## run all tests and linters
+	$(VENV)/bin/python -m pytest $(ARGS)
+
+setup: $(if $(PYTHON),,no-python) $(INSTALLED)  ## create .venv from the lock file (report and test do it themselves)
+
+# One stamp an extra: a new lock file or another driver makes the environment anew, anything else leaves it alone.
+$(INSTALLED): $(LOCK) envs/lock-build.txt
+	@echo "Creating $(VENV) with $(PYTHON) from $(LOCK); this takes a minute or two"
+	$(PYTHON) -m venv --clear --without-pip $(VENV)
+	$(VENV)/bin/python envs/bootstrap_pip.py
+	$(INSTALL) --require-hashes -r envs/lock-build.txt
+	$(INSTALL) --require-hashes --no-build-isolation -r $(LOCK)
+	$(INSTALL) --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: no-python
+no-python:
+	@echo "This project needs Python 3.11 or later and found none: install python3.11, or name one with PYTHON=/path/to/python." >&2
+	@exit 1
+
+# uv resolves for all platforms and Python versions at once; it is needed here alone, so it lives in an environment of its own.
+UV := build/lock/bin/uv
+COMPILE := $(UV) pip compile --universal --python-version 3.11 --generate-hashes --quiet \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+
+lock: setup  ## remake envs/lock-*.txt from pyproject.toml; UPGRADE=1 takes the newest versions
+	$(VENV)/bin/python -m venv --without-pip build/lock
+	$(VENV)/bin/python -m pip --python build/lock install --quiet --disable-pip-version-check uv
+	printf 'pip\nsetuptools\n' | $(COMPILE) $(if $(UPGRADE),--upgrade) - --output-file envs/lock-build.txt
+	for extra in compile cuda12 cuda13; do \
+		$(COMPILE) $(if $(UPGRADE),--upgrade) --extra $$extra --extra slurm --extra dev \
+			pyproject.toml --output-file envs/lock-$$extra.txt || exit 1; \
+	done

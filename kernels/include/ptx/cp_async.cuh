@@ -1,0 +1,23 @@
+#pragma once
+// Asynchronous copies from global to shared memory (PTX ISA, section "Data movement: cp.async").
+
+namespace ptx {
+
+// cp.async.cg.shared.global 16: 16 bytes, both addresses 16-byte aligned, past the first-level cache
+__device__ __forceinline__ void cp_async_16(void* shared, const void* global) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(shared))),
+                 "l"(global)
+                 : "memory");
+}
+
+// cp.async.commit_group: what this thread has issued since the last commit becomes one group
+__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// cp.async.wait_group: at most `pending` of this thread's latest groups are still under way afterwards
+template <int pending>
+__device__ __forceinline__ void cp_async_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+}
+
+}  // namespace ptx

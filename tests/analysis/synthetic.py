@@ -1,0 +1,304 @@
+"""A small world that looks like a real one: two suites, eight kernels, six matrices, three widths on one device.
+
+Times follow a roofline with a launch overhead and a factor per kernel, so that wins, losses, both precisions and
+every status occur; nothing is random.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from spmm_roofline import contracts
+
+ROOT = Path(__file__).resolve().parents[2]
+DEVICE = "h200"
+WIDTHS = (32, 128, 512)
+
+
+def _head(name, study, dtype_a, accumulator, features, after=None, library=None):
+    dtype = {"a": dtype_a, "b": dtype_a, "accumulator": accumulator, "c": dtype_a}
+    return {
+        "name": name,
+        "study": study,
+        "source": "an invented study, section 1",
+        "idea": f"the idea of {name}",
+        "after": after,
+        "library": library,
+        "format": "csr" if library else "bcsr_16x16",
+        "dtype": dtype,
+        "layout": {"b": "row_major", "c": "row_major"},
+        "requires": {} if library else {"n": 8},
+        "tile": {},
+        "min_arch": None if library else "sm_80",
+        "features": features,
+        "deviations": [] if library else ["values are real numbers, not ones"],
+        "path": f"kernels/{study}/{name}.cu",
+        "launches": [],
+    }
+
+
+HEADS = {
+    head["name"]: head
+    for head in (
+        _head("cusparse_csr_alg2_f32", "cusparse", "float32", "float32", [], library="cusparse"),
+        _head("cusparse_csr_alg3_f32", "cusparse", "float32", "float32", [], library="cusparse"),
+        _head("cusparse_csr_alg2_f16", "cusparse", "float16", "float32", [], library="cusparse"),
+        _head("cusparse_csr_alg2_bf16", "cusparse", "bfloat16", "float32", [], library="cusparse"),
+        _head("mma_t", "smat", "float16", "float16", ["ldmatrix", "mma"]),
+        _head("mma_bt", "smat", "float16", "float16", ["ldmatrix", "mma"], after="mma_t"),
+        _head("mma_obts", "sptc", "float16", "float16", ["mma", "mma_sp"], after="mma_bt"),
+        _head("row_split", "scalar", "float32", "float32", []),
+    )
+}
+
+#: kernel → (share of the copy bandwidth reached, how it suffers from empty slots of 16x16 tiles).
+SPEED = {
+    "cusparse_csr_alg2_f32": (0.55, 0.0),
+    "cusparse_csr_alg3_f32": (0.50, 0.0),
+    "cusparse_csr_alg2_f16": (0.42, 0.0),
+    "cusparse_csr_alg2_bf16": (0.40, 0.0),
+    "mma_t": (0.20, 1.0),
+    "mma_bt": (0.75, 1.0),
+    "mma_obts": (0.95, 1.0),
+    "row_split": (0.68, 0.0),
+}
+
+#: matrix → (suite, kind, m, k, nnz, fill of 16x16 tiles).
+MATRICES = {
+    "xdys_4d4s": ("quick", "tiles", 4096, 4096, 1_572_864, 0.75),
+    "wilson_8x8x8x8": ("quick", "lattice", 49_152, 49_152, 1_916_928, 0.22),
+    "bcsstk32": ("real-sample", "structural", 44_609, 44_609, 2_014_701, 0.31),
+    "cfd1": ("real-sample", "mesh", 70_656, 70_656, 1_828_364, 0.12),
+    "dblp-2010": ("real-sample", "graph", 326_186, 326_186, 1_615_400, 0.011),
+    "lp_nug30": ("real-sample", "optimisation", 52_260, 379_350, 1_567_800, 0.021),
+}
+
+COPY_GB_PER_S = 4130.0
+BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def matrix_row(name: str) -> dict:
+    _, kind, m, k, nnz, fill = MATRICES[name]
+    tiles = max(1, round(nnz / (256 * fill)))
+    return {
+        "matrix": name,
+        "matrix_sha256": sha256(name),
+        "source": "generated" if kind in ("tiles", "lattice") else "suitesparse",
+        "origin": f"group/{name}",
+        "kind": kind,
+        "m": m,
+        "k": k,
+        "nnz": nnz,
+        "stored_entries": nnz,
+        "explicit_zeros": 0,
+        "duplicates": 0,
+        "density_fraction": nnz / (m * k),
+        "empty_rows": 0,
+        "nonempty_columns": k,
+        "bandwidth": k - 1,
+        "row_length_min": 1,
+        "row_length_mean": nnz / m,
+        "row_length_median": nnz / m,
+        "row_length_p90": 1.4 * nnz / m,
+        "row_length_p99": 2.0 * nnz / m,
+        "row_length_max": int(3 * nnz / m),
+        "row_length_std": 0.3 * nnz / m,
+        "tiles_16x16": tiles,
+        "tile_fill_16x16_fraction": fill,
+        "tile_24_16x16_fraction": min(1.0, 0.02 / fill),
+        "tiles_16x32": max(1, round(tiles * 0.6)),
+        "tile_fill_16x32_fraction": fill * 0.8,
+        "tile_24_16x32_fraction": min(1.0, 0.01 / fill),
+        "alpha_fraction": min(1.0, 0.06 + fill),
+    }
+
+
+def format_rows() -> list[dict]:
+    rows = []
+    for name, (_, _, m, _, nnz, fill) in MATRICES.items():
+        for format, slots, blocks in (("csr", nnz, m), ("bcsr_16x16", round(nnz / fill), round(nnz / (256 * fill)))):
+            nbytes = 2 * slots + 4 * (nnz if format == "csr" else blocks) + 4 * (m // 16 + 1)
+            rows.append(
+                {
+                    "format": format,
+                    "matrix": name,
+                    "matrix_sha256": sha256(name),
+                    "dtype": "float16",
+                    "status": "ok",
+                    "format_bytes": nbytes,
+                    "stored_slots": slots,
+                    "blocks": blocks,
+                    "fill_fraction": min(1.0, nnz / slots),
+                    "bytes_per_nnz": nbytes / nnz,
+                    "expansion_over_csr": nbytes / (6 * nnz + 4 * (m + 1)),
+                    "build_ms": 12.5,
+                    "round_trip": True,
+                }
+            )
+    return rows
+
+
+def kernel_rows() -> list[dict]:
+    rows = []
+    for number, name in enumerate(name for name, head in HEADS.items() if not head["library"]):
+        for arch in ("sm_80", "sm_89", "sm_90a"):
+            rows.append(
+                {
+                    "kernel": name,
+                    "arch": arch,
+                    "status": "ok",
+                    "kernel_sha256": sha256(name),
+                    "cubin_sha256": sha256(name + arch),
+                    "cubin_bytes": 9000 + 400 * number,
+                    "registers": 32 + 4 * number,
+                    "stack_bytes": 0,
+                    "spill_store_bytes": 8 if name == "mma_obts" and arch == "sm_80" else 0,
+                    "spill_load_bytes": 0,
+                    "static_shared_bytes": 1024 * (number + 1),
+                    "compiler": "NVRTC 13.0.88",
+                }
+            )
+    return rows
+
+
+def measure_row(kernel: str, matrix: str, n: int, **changes) -> dict:
+    """One verified row; ``changes`` replaces columns. The time is what the model of this module says."""
+    suite, _, m, k, nnz, fill = MATRICES[matrix]
+    dtype = HEADS[kernel]["dtype"]
+    size = BYTES[dtype["a"]]
+    compulsory = nnz * (size + 4) + 4 * (m + 1) + size * n * (m + k)
+    share, tiled = SPEED[kernel]
+    waste = 1 + tiled * (0.06 / fill if fill < 0.3 else 0.0)
+    flops = 2 * nnz * n
+    peak = 400_000 if "mma" in HEADS[kernel]["features"] else 45_000
+    time_ms = 0.004 + max(1e-6 * compulsory * waste / (COPY_GB_PER_S * share), 1e-6 * flops / peak)
+    row = {
+        "device": DEVICE,
+        "arch": "sm_90a",
+        "driver": "580.65.06",
+        "cuda": "13.0",
+        "suite": suite,
+        "study": HEADS[kernel]["study"],
+        "kernel": kernel,
+        "kernel_sha256": sha256(kernel),
+        "format": HEADS[kernel]["format"],
+        "matrix": matrix,
+        "matrix_sha256": sha256(matrix),
+        "m": m,
+        "k": k,
+        "n": n,
+        "nnz": nnz,
+        "dtype_a": dtype["a"],
+        "dtype_b": dtype["b"],
+        "dtype_accumulator": dtype["accumulator"],
+        "dtype_c": dtype["c"],
+        "l2": "cold",
+        "protocol": 1,
+        "time_ms": time_ms,
+        "time_p10_ms": 0.99 * time_ms,
+        "time_p90_ms": 1.02 * time_ms,
+        "samples": 40,
+        "useful_gflops": 1e-6 * flops / time_ms,
+        "padded_gflops": 1e-6 * flops / time_ms / (fill if tiled else 1.0),
+        "compulsory_bytes": compulsory,
+        "format_bytes": nnz * (size + 4),
+        "preprocess_ms": 3.5,
+        "rel_error": 2.1e-4 if size == 2 else 1.3e-7,
+        "max_row_error": 9.0e-4 if size == 2 else 6.0e-7,
+        "status": "ok",
+        "noisy": False,
+        "sm_clock_mhz": 1980,
+        "git_commit": "0123abc",
+        "measured_at": "2026-11-20T21:30:00Z",
+    } | changes
+    if row["status"] != "ok":
+        timed = [column.name for column in contracts.table("measure").columns if ("status", "ok") in column.when]
+        row = {name: value for name, value in row.items() if name not in timed}
+    return row
+
+
+def measure_rows(**changes) -> list[dict]:
+    """All rows: mma_t is wrong once, mma_obts refuses one matrix, and one row of row_split ran on a noisy device."""
+    rows = []
+    for kernel in HEADS:
+        for matrix in MATRICES:
+            for n in WIDTHS:
+                special = {}
+                if (kernel, matrix, n) == ("mma_t", "dblp-2010", 512):
+                    special = {"status": "wrong", "message": "relative error 0.31 is above the tolerance 0.002"}
+                if (kernel, matrix) == ("mma_obts", "lp_nug30"):
+                    special = {"status": "unsupported", "message": "needs as many rows as columns"}
+                if (kernel, matrix, n) == ("row_split", "cfd1", 32):
+                    special = {"noisy": True}
+                rows.append(measure_row(kernel, matrix, n, **special | changes))
+    return rows
+
+
+def device_record(**changes) -> dict:
+    return {
+        "device": DEVICE,
+        "product": "NVIDIA H200",
+        "arch": "sm_90a",
+        "driver": "580.65.06",
+        "cuda": "13.0",
+        "multiprocessors": 132,
+        "l2_bytes": 62_914_560,
+        "memory_bytes": 150_754_820_096,
+        "max_sm_clock_mhz": 1980,
+        "copy_gb_per_s": COPY_GB_PER_S,
+        "replay_overhead_ms": 0.004,
+        "measured_at": "2026-11-20T21:29:00Z",
+    } | changes
+
+
+FINGERPRINTS = {name: sha256(name) for name in HEADS}
+
+
+def write_measures(rows: list[dict], folder: Path) -> list[Path]:
+    """``<folder>/<suite>/<kernel>.csv`` as the stage measure lays them out."""
+    files: dict[Path, list[dict]] = {}
+    for row in rows:
+        files.setdefault(folder / row["suite"] / f"{row['kernel']}.csv", []).append(row)
+    for path, content in files.items():
+        contracts.write(contracts.frame(content, "measure"), path, "measure")
+    return sorted(files)
+
+
+def write_recorded(folder: Path, rows: list[dict] | None = None) -> Path:
+    """A folder as ``resources/recorded/<device>``: everything that the analyses need, without the matrices."""
+    write_measures(measure_rows() if rows is None else rows, folder)
+    for name, content in (
+        ("matrices", [matrix_row(name) for name in MATRICES]),
+        ("formats", format_rows()),
+        ("kernels", kernel_rows()),
+    ):
+        contracts.write(contracts.frame(content, name), folder / f"{name}.csv", name)
+    (folder / "device.json").write_text(json.dumps(device_record()))
+    return folder
+
+
+def analyse(out: Path, **changes) -> Path:
+    """Run the stage analysis; inputs that ``changes`` does not name are empty."""
+    from spmm_roofline import analysis
+
+    inputs = {
+        "measured": [],
+        "recorded": [],
+        "matrices": [],
+        "formats": [],
+        "kernels": [],
+        "fingerprints": FINGERPRINTS,
+        "devices": ROOT / "config/devices",
+        "device_records": [],
+        "heads": HEADS,
+        "out": out,
+        "bootstrap": 300,
+    }
+    analysis.run(**inputs | changes)
+    return out

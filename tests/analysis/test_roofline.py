@@ -1,0 +1,82 @@
+"""Limits against numbers worked by hand, most of them printed in the papers."""
+
+import math
+
+import pytest
+
+from spmm_roofline import contracts
+from spmm_roofline.analysis import roofline
+from tests.analysis.synthetic import ROOT
+
+
+def datasheet(name):
+    return contracts.document(ROOT / "config/devices" / f"{name}.yaml", "device")
+
+
+def fp64_balance(name):
+    sheet = datasheet(name)
+    return roofline.machine_balance(sheet["peak_gflops"]["float64_cuda"], sheet["memory_gb_per_s"])
+
+
+def test_machine_balance_of_the_gh200_follows_from_table_1_of_zhang_et_al():
+    # 34.0 TFLOP/s over 4.00 TB/s. The text of the paper works with 9.99, the balance of an H100: 33.5 over 3.35.
+    assert fp64_balance("gh200") == pytest.approx(8.5)
+    assert fp64_balance("h100") == pytest.approx(9.99, abs=0.02)
+
+
+def test_gemv_gains_at_most_5_percent_from_tensor_cores_on_an_a100():
+    # Zhang et al., equation (24) and the example below it: 1 + I / B with I = 2 FLOP / 8 B.
+    balance = roofline.machine_balance(9700, 1940)
+    assert balance == pytest.approx(5.0)
+    assert 1 + 0.25 / balance == pytest.approx(1.05)
+
+
+@pytest.mark.parametrize("steps, compute_bound", [(15, False), (16, True)])
+def test_a_stencil_on_the_balance_of_the_paper_needs_sixteen_steps_in_one(steps, compute_bound):
+    # Zhang et al., equation (14): a 2d5pt stencil has 5/8 FLOP/B for each step that is blocked in time.
+    peak = 33_500
+    attainable = roofline.attainable_gflops(steps * 5 / 8, peak, peak / 9.99)
+    assert (attainable == peak) == compute_bound
+
+
+def test_attainable_is_the_lower_of_both_limits():
+    values = roofline.attainable_gflops([0.5, 10.0, 20.0], 1000.0, 100.0)
+    assert values.tolist() == [50.0, 1000.0, 1000.0]
+
+
+@pytest.mark.parametrize(
+    "features, dtype_a, accumulator, unit",
+    [
+        (["ldmatrix", "mma"], "float16", "float32", "float16_tensor"),
+        (["mma"], "float16", "float16", "float16_tensor_float16_sums"),
+        (["mma", "mma_sp"], "bfloat16", "float32", "bfloat16_tensor_sparse24"),
+        (["tma", "wgmma"], "tf32", "float32", "tf32_tensor"),
+        (["cp_async"], "float32", "float32", "float32_cuda"),
+        ([], "float16", "float32", "float32_cuda"),
+        ([], "float16", "float16", "float16_cuda"),
+    ],
+)
+def test_the_unit_that_multiplies_follows_from_instructions_and_dtypes(features, dtype_a, accumulator, unit):
+    assert roofline.unit(features, dtype_a, accumulator) == unit
+
+
+def test_sums_in_fp16_are_faster_only_where_the_datasheet_says_so():
+    unit = roofline.unit(["mma"], "float16", "float16")
+    assert roofline.peak_gflops(datasheet("rtx4090")["peak_gflops"], unit) == 330_300
+    assert roofline.peak_gflops(datasheet("a100")["peak_gflops"], unit) == 312_000
+    assert roofline.peak_gflops(datasheet("rtx4090")["peak_gflops"], "float64_tensor") is None
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "config/devices").glob("*.yaml")), ids=lambda path: path.stem)
+def test_each_datasheet_is_consistent_in_itself(path):
+    sheet = contracts.document(path, "device")
+    peaks = sheet["peak_gflops"]
+    assert sheet["name"] == path.stem
+    # FP32: 64 (sm_80) or 128 cores a multiprocessor, two flops each a clock; on an H100 they clock above the tensor
+    # cores, whose clock the file gives.
+    cores = {"sm_80": 64, "sm_89": 128, "sm_90a": 128}[sheet["arch"]] * sheet["multiprocessors"]
+    assert peaks["float32_cuda"] == pytest.approx(2e-3 * cores * sheet["boost_mhz"], rel=0.09)
+    for dtype in ("float16", "bfloat16", "tf32"):
+        assert peaks[f"{dtype}_tensor_sparse24"] == pytest.approx(2 * peaks[f"{dtype}_tensor"], rel=2e-3)
+    assert peaks["float16_tensor"] == pytest.approx(2 * peaks["tf32_tensor"], rel=3e-3)
+    assert math.log2(sheet["l2_bytes"] / 2**20) > 5

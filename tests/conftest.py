@@ -1,0 +1,21 @@
+"""Fixtures for all tests."""
+
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+# The first example of a test may pay for an import, and the machine may be busy: time is no property.
+hypothesis.settings.register_profile("project", deadline=None)
+hypothesis.settings.load_profile("project")
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """Folder of real matrices with an INDEX.csv, from SPMM_ROOFLINE_DATA or beside the checkout; skips without it."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("SPMM_ROOFLINE_DATA", beside))
+    if not (folder / "INDEX.csv").is_file():
+        pytest.skip(f"there are no real matrices in {folder}; set SPMM_ROOFLINE_DATA to a folder with an INDEX.csv")
+    return folder

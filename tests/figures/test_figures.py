@@ -1,0 +1,154 @@
+"""Every figure draws from realistic tables, says what they say, and keeps its bytes."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from spmm_roofline import analysis, contracts, figures
+from spmm_roofline.figures import numbers, style
+from tests.analysis import synthetic
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    recorded = synthetic.write_recorded(tmp_path_factory.mktemp("recorded") / "h200")
+    folder = synthetic.analyse(tmp_path_factory.mktemp("analysis"), recorded=[recorded])
+    return {name: contracts.read(folder / f"{name}.csv", contract) for name, contract in analysis.TABLES.items()}
+
+
+@pytest.fixture(scope="module")
+def drawn(tables):
+    return {figure.name: figure for figure in figures.draw_all(tables)}
+
+
+def text(svg):
+    return " ".join("".join(element.itertext()) for element in ElementTree.fromstring(svg).iter() if element.text)
+
+
+def test_the_folder_is_the_registry():
+    kinds = {kind.name: kind for kind in figures.kinds()}
+    assert set(kinds) == {"throughput", "speedup", "heatmap", "roofline", "statuses", "matrices"}
+    for kind in kinds.values():
+        assert kind.title and len(kind.caption) > 80, f"the docstring of figures/{kind.name}.py needs title and caption"
+
+
+def test_each_figure_is_drawn_where_it_has_something_to_show(drawn):
+    assert {name.split("-")[0] for name in drawn} == {kind.name for kind in figures.kinds()}
+    assert "statuses-h200-real-sample" in drawn
+    assert "statuses-h200-quick" not in drawn, "every row of the suite quick is ok"
+    assert "speedup-h200-quick-cold-bfloat16" not in drawn, "cuSPARSE alone is no comparison"
+
+
+def test_empty_tables_give_no_figure(tmp_path):
+    folder = synthetic.analyse(tmp_path)
+    tables = {name: contracts.read(folder / f"{name}.csv", contract) for name, contract in analysis.TABLES.items()}
+    assert list(figures.draw_all(tables)) == []
+
+
+def test_bytes_are_stable(tables, drawn):
+    again = {figure.name: figure.svg for figure in figures.draw_all(tables)}
+    assert again == {name: figure.svg for name, figure in drawn.items()}
+    for name, svg in again.items():
+        assert "dc:date" not in svg, f"{name} carries a date"
+
+
+def test_text_stays_text_and_names_what_is_shown(drawn):
+    throughput = text(drawn["throughput-h200-real-sample-cold-float16"].svg)
+    for word in ("bcsstk32", "dblp-2010", "N = 512", "mma_bt", "cusparse_best_f16", "useful GFLOP/s"):
+        assert word in throughput, f"{word} is not in the figure"
+    roofline = text(drawn["roofline-h200-real-sample-cold"].svg)
+    for word in ("4.13 TB/s", "FP16 tensor cores: 989 TFLOP/s", "FP32 CUDA cores: 66.9 TFLOP/s", "FLOP/B"):
+        assert word in roofline, f"{word} is not in the figure"
+
+
+def test_sentences_follow_from_the_rows(tables, drawn):
+    cases = tables["cases"]
+    rows = cases[(cases["suite"] == "real-sample") & (cases["precision"] == "float16") & (cases["study"] != "cusparse")]
+    wins = int((rows["speedup"] > 1).sum())
+    says = drawn["heatmap-h200-real-sample-cold-float16"].says
+    assert says.startswith(f"{wins} of {int(rows['speedup'].notna().sum())} cells are faster than cuSPARSE")
+    assert numbers.times(rows["speedup"].max()) in says
+    assert drawn["statuses-h200-real-sample"].says == "4 rows have no time: 3 unsupported and 1 wrong."
+    assert "FP16" not in drawn["throughput-h200-quick-cold-float32"].says
+
+
+def test_sentences_change_with_the_rows(tmp_path):
+    rows = [row for row in synthetic.measure_rows() if row["matrix"] == "cfd1" and row["n"] == 32]
+    recorded = synthetic.write_recorded(tmp_path / "a100", [row | {"device": "a100"} for row in rows])
+    folder = synthetic.analyse(tmp_path / "out", recorded=[recorded])
+    tables = {name: contracts.read(folder / f"{name}.csv", contract) for name, contract in analysis.TABLES.items()}
+    says = {figure.name: figure.says for figure in figures.draw_all(tables)}
+    # The record of the folder describes an h200: no limit is known for rows of an a100, and the sentence says so.
+    assert "No limit is known" in says["roofline-a100-real-sample-cold"]
+    assert "over 1 matrix" in says["speedup-a100-real-sample-cold-float32"]
+    assert "interval" not in says["speedup-a100-real-sample-cold-float32"]
+
+
+def test_many_matrices_are_shown_as_distributions(tables):
+    import matplotlib
+    import pandas as pd
+
+    from spmm_roofline.figures import throughput
+
+    rows = tables["cases"][tables["cases"]["precision"] == "float32"]
+    many = pd.concat([rows.assign(matrix=rows["matrix"] + f"-{copy}") for copy in range(10)], ignore_index=True)
+    styles = style.kernel_styles(many)
+    with matplotlib.rc_context(style.RC):
+        svg = style.svg(throughput.draw({"cases": many}, styles))
+    assert "row_split" in text(svg)
+    assert "cfd1-3" not in text(svg)
+
+
+def test_a_kernel_looks_the_same_everywhere_and_cusparse_is_grey(tables):
+    styles = style.kernel_styles(tables["cases"])
+    assert set(styles) == set(tables["cases"]["kernel"])
+    for kernel, look in styles.items():
+        if kernel.startswith("cusparse"):
+            red, green, blue = look["color"][:3] if not isinstance(look["color"], str) else (0, 0, 0)
+            assert max(red, green, blue) - min(red, green, blue) < 0.08, f"{kernel} is not grey"
+    assert len({str(look) for look in styles.values()}) == len(styles), "two kernels look alike"
+
+
+def test_an_inline_figure_takes_the_colours_of_its_page_and_has_ids_of_its_own(drawn):
+    first = drawn["speedup-h200-quick-cold-float16"]
+    svg = first.inline
+    assert svg.startswith('<svg role="img" aria-label="Speed-up over the best of cuSPARSE.')
+    assert style.INK not in svg and style.PAPER not in svg
+    assert "currentColor" in svg and "var(--card)" in svg
+    ids = re.findall(r'\bid="([^"]+)"', svg)
+    assert ids and all(name.startswith(first.name) for name in ids)
+    for target in re.findall(r'(?:href="#|url\(#)([^")]+)', svg):
+        assert target in ids, f"nothing has the id {target}"
+    other = drawn["speedup-h200-quick-cold-float32"].inline
+    assert not set(ids) & set(re.findall(r'\bid="([^"]+)"', other))
+
+
+@pytest.mark.parametrize(
+    "shown, expected",
+    [
+        (numbers.significant(1234.56), "1,235"),
+        (numbers.significant(0.0123456), "0.0123"),
+        (numbers.significant(float("nan")), "–"),
+        (numbers.significant(0), "0"),
+        (numbers.times(1.3456), "1.35×"),
+        (numbers.times(None), "–"),
+        (numbers.percent(0.4567), "46 %"),
+        (numbers.percent(0.0123), "1.2 %"),
+        (numbers.percent(0.0999), "10 %"),
+        (numbers.percent(1.203), "120 %"),
+        (numbers.rate(8640.0), "8.64 TFLOP/s"),
+        (numbers.rate(64.0), "64.0 GFLOP/s"),
+        (numbers.bandwidth(4130.0), "4.13 TB/s"),
+        (numbers.duration(0.0184), "18.4 µs"),
+        (numbers.duration(1.84), "1.84 ms"),
+        (numbers.size(13_278_058), "13.3 MB"),
+        (numbers.size(48), "48.0 B"),
+        (numbers.counted(1, "matrix", "matrices"), "1 matrix"),
+        (numbers.counted(1200, "row"), "1,200 rows"),
+        (numbers.listed(["a", "b", "c"]), "a, b and c"),
+        (numbers.listed([]), "none"),
+    ],
+)
+def test_numbers_as_people_read_them(shown, expected):
+    assert shown == expected

@@ -1,0 +1,24 @@
+"""Device functions are tested one by one: a small kernel around the function, compiled for the GPU that is here."""
+
+from pathlib import Path
+
+import pytest
+
+from spmm_roofline.kernels.compile import cubin_of
+
+INCLUDE = Path("kernels/include")
+
+
+@pytest.fixture
+def device_function(tmp_path):
+    """``device_function(source)``: the ``probe`` kernel of a CUDA source, ready to launch on the current device."""
+    cupy = pytest.importorskip("cupy")
+
+    def build(source):
+        major, minor = map(int, (cupy.cuda.Device().compute_capability[:-1], cupy.cuda.Device().compute_capability[-1]))
+        code, _ = cubin_of(source, "probe", f"sm_{major}{minor}", {}, INCLUDE)
+        path = tmp_path / "probe.cubin"
+        path.write_bytes(code)
+        return cupy.RawModule(path=str(path)).get_function("probe")
+
+    return build

@@ -1,0 +1,35 @@
+"""ptx/cp_async.cuh: what was committed before the pending groups is in shared memory after the wait."""
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.gpu
+
+SOURCE = """
+#include "ptx/cp_async.cuh"
+// Each lane copies 16 bytes a group in two groups; the first is read while the second may be under way.
+extern "C" __global__ void probe(const uint4* source, uint4* out) {
+    __shared__ uint4 stage[2][32];
+    const int l = threadIdx.x;
+    ptx::cp_async_16(&stage[0][l], source + l);
+    ptx::cp_async_commit();
+    ptx::cp_async_16(&stage[1][l], source + 32 + l);
+    ptx::cp_async_commit();
+    ptx::cp_async_wait<1>();
+    __syncwarp();
+    out[l] = stage[0][(l + 1) % 32];
+    ptx::cp_async_wait<0>();
+    __syncwarp();
+    out[32 + l] = stage[1][(l + 1) % 32];
+}
+"""
+
+
+def test_groups_arrive_in_order(device_function):
+    import cupy
+
+    source = np.random.default_rng().integers(0, 1 << 32, (64, 4), dtype=np.uint32)
+    out = cupy.zeros((64, 4), dtype=cupy.uint32)
+    device_function(SOURCE)((1,), (32,), (cupy.asarray(source), out))
+    assert np.array_equal(out.get()[:32], np.roll(source[:32], -1, axis=0))
+    assert np.array_equal(out.get()[32:], np.roll(source[32:], -1, axis=0))

@@ -1,0 +1,55 @@
+"""ptx/mma.cuh: the fragment layouts that its head states, against NumPy."""
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.gpu
+
+SOURCE = """
+#include "ptx/mma.cuh"
+// a, b: fragments as stored per lane; d: the accumulators of every lane
+extern "C" __global__ void probe(const unsigned* a, const unsigned* b, DTYPE* d) {
+    const int l = threadIdx.x;
+    unsigned fa[4] = {a[4 * l], a[4 * l + 1], a[4 * l + 2], a[4 * l + 3]};
+    unsigned fb[2] = {b[2 * l], b[2 * l + 1]};
+    DTYPE fd[REGISTERS];
+    for (int i = 0; i < REGISTERS; ++i) fd[i] = d[REGISTERS * l + i];
+    ptx::FUNCTION(fd, fa, fb);
+    for (int i = 0; i < REGISTERS; ++i) d[REGISTERS * l + i] = fd[i];
+}
+"""
+
+
+def fragments(a, b):
+    """Per-lane halves of A (16×16) and B (16×8) as the header's first lines lay them out."""
+    lane = np.arange(32)
+    g, t = lane // 4, lane % 4
+    pairs_a = [(g, 2 * t), (g + 8, 2 * t), (g, 2 * t + 8), (g + 8, 2 * t + 8)]
+    fa = np.stack([np.stack([a[r, c], a[r, c + 1]], -1) for r, c in pairs_a], 1)
+    fb = np.stack([np.stack([b[r, g], b[r + 1, g]], -1) for r in (2 * t, 2 * t + 8)], 1)
+    return fa.astype(np.float16).view(np.uint32).ravel(), fb.astype(np.float16).view(np.uint32).ravel()
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "registers", "tolerance"),
+    [("mma_m16n8k16_f16_f16", "unsigned", 2, 2e-3), ("mma_m16n8k16_f32_f16", "float", 4, 1e-6)],
+)
+def test_product_is_added_to_the_sums(device_function, function, dtype, registers, tolerance):
+    import cupy
+
+    rng = np.random.default_rng()
+    a, b, d = (rng.uniform(-1, 1, shape).astype(np.float16) for shape in ((16, 16), (16, 8), (16, 8)))
+    lane = np.arange(32)
+    g, t = lane // 4, lane % 4
+    start = np.stack([d[g, 2 * t], d[g, 2 * t + 1], d[g + 8, 2 * t], d[g + 8, 2 * t + 1]], 1)
+    bits = start.astype(np.float32) if dtype == "float" else np.ascontiguousarray(start).view(np.uint32)
+    sums = cupy.asarray(bits)
+    source = SOURCE.replace("DTYPE", dtype).replace("REGISTERS", str(registers)).replace("FUNCTION", function)
+    fa, fb = fragments(a, b)
+    device_function(source)((1,), (32,), (cupy.asarray(fa), cupy.asarray(fb), sums))
+    out = sums.get() if dtype == "float" else sums.get().view(np.float16)
+    expected = d.astype(np.float64) + a.astype(np.float64) @ b.astype(np.float64)
+    wanted = np.stack(
+        [expected[g, 2 * t], expected[g, 2 * t + 1], expected[g + 8, 2 * t], expected[g + 8, 2 * t + 1]], 1
+    )
+    assert np.linalg.norm(out.reshape(32, 4) - wanted) / np.linalg.norm(wanted) < tolerance

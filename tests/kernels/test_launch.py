@@ -1,0 +1,121 @@
+"""Every kernel on a device: right on every shape that its head admits, and a plain refusal on the others."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, random_array
+
+from spmm_roofline.kernels import heads
+
+pytestmark = pytest.mark.gpu
+
+KERNELS = [name for name, head in heads().items() if head.format != "none"]
+SHAPES = [(1, 1), (16, 16), (33, 47), (200, 40), (40, 200), (257, 129), (1000, 1000)]
+
+
+def structure(m, k, density, rng):
+    a = csr_array(random_array((m, k), density=density, rng=rng, format="csr"))
+    a.sort_indices()
+    if m > 4:
+        # an empty row, a full row
+        lil = a.tolil()
+        lil[1, :] = 0
+        lil[3, :] = 1
+        a = csr_array(lil.tocsr())
+        a.eliminate_zeros()
+        a.sort_indices()
+    return a
+
+
+@pytest.fixture(scope="module")
+def cubins(tmp_path_factory):
+    """Cubins of all kernels for the device that is here."""
+    from spmm_roofline.kernels.compile import compile_kernel
+    from spmm_roofline.measure.device import visible
+
+    folder = tmp_path_factory.mktemp("cubins")
+    arch = visible()[0].arch
+    for name, head in heads().items():
+        if not head.library:
+            compile_kernel(head, {arch: (str(folder / f"{name}.cubin"), str(folder / f"{name}.json"))})
+    return folder
+
+
+def multiply(head, cubin, a, n, drop=None):
+    """Pack, launch, verify; ``drop`` zeroes one stored value of the packed matrix to see that it is noticed."""
+    import cupy
+
+    from spmm_roofline.formats import FORMATS
+    from spmm_roofline.formats.base import rounded, widened
+    from spmm_roofline.formats.csr import Csr
+    from spmm_roofline.kernels.launch import check_case, prepare
+    from spmm_roofline.kernels.operands import allocate
+    from spmm_roofline.measure.verify import verify
+
+    rng = cupy.random.default_rng()
+    dtype = head.dtype["a"]
+    values = rng.random(a.nnz) + 0.5
+    exact = Csr(
+        a.shape, a.nnz, "float64", cupy.asarray(a.indptr, "int32"), cupy.asarray(a.indices, "int32"),
+        widened(rounded(values, dtype), dtype),
+    )  # fmt: skip
+    packed = FORMATS[head.format].from_csr(exact, dtype=dtype, **head.format_options)
+    check_case(head, *a.shape[:1], n, a.shape[1])
+    if drop is not None:
+        flat = packed.data.ravel()
+        flat[cupy.flatnonzero(flat)[drop]] = 0
+    b, c = allocate(head, "b", a.shape[1], n), allocate(head, "c", a.shape[0], n)
+    b.fill(rng.random((a.shape[1], n)) * 2 - 1)
+    call = prepare(head, cubin, packed, b, c)
+    c.poison()
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.Device().synchronize()
+    call(stream)
+    stream.synchronize()
+    return verify(exact, b, c, head.dtype["accumulator"])
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_right_on_every_shape(name, cubins):
+    head = heads()[name]
+    rng = np.random.default_rng()
+    for m, k in SHAPES:
+        for density in (0.0, 0.05, 0.6):
+            for n in (8, 40, 128):
+                verdict = multiply(head, cubins / f"{name}.cubin", structure(m, k, density, rng), n)
+                assert not verdict.wrong, f"{name} {m}×{k} density {density} n {n}: {verdict.wrong}"
+
+
+@pytest.mark.parametrize("n", [1, 33])
+@pytest.mark.parametrize("name", KERNELS)
+def test_any_width_is_right_or_refused(name, n, cubins):
+    from spmm_roofline.kernels.launch import Unsupported
+
+    head = heads()[name]
+    a = structure(100, 90, 0.1, np.random.default_rng())
+    if n % head.requires.get("n", 1):
+        with pytest.raises(Unsupported, match="multiple of"):
+            multiply(head, cubins / f"{name}.cubin", a, n)
+    else:
+        assert not multiply(head, cubins / f"{name}.cubin", a, n).wrong
+
+
+@pytest.mark.parametrize("name", ["mma_bt", "cusparse_csr_default"])
+def test_a_lost_value_is_noticed(name, cubins):
+    a = structure(64, 64, 0.1, np.random.default_rng())
+    verdict = multiply(heads()[name], cubins / f"{name}.cubin", a, 32, drop=17)
+    assert "above" in verdict.wrong
+
+
+def test_an_unwritten_row_is_noticed():
+    import cupy
+
+    from spmm_roofline.formats.csr import Csr
+    from spmm_roofline.kernels.operands import allocate
+    from spmm_roofline.measure.verify import verify
+
+    head = heads()["cusparse_csr_default"]
+    a = Csr((3, 3), 0, "float64", cupy.zeros(4, "int32"), cupy.zeros(0, "int32"), cupy.zeros(0))
+    b, c = allocate(head, "b", 3, 8), allocate(head, "c", 3, 8)
+    c.poison()
+    c.storage[:2] = 0
+    assert "1 of 3 rows" in verify(a, b, c, "float32").wrong

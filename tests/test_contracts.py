@@ -1,0 +1,424 @@
+"""The contracts between stages: what is refused, in which words, and what survives a file unchanged."""
+
+import json
+import math
+import stat
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from spmm_roofline import contracts
+from spmm_roofline.contracts import ContractError
+
+TABLES, DOCUMENTS = contracts.names("tables"), contracts.names("documents")
+
+
+def measured(**changes):
+    """A row of the table measure, as a job writes it."""
+    row = {
+        **{column: "x" for column in ("device", "driver", "cuda", "suite", "study", "kernel", "format", "matrix")},
+        **{f"dtype_{operand}": "float16" for operand in ("a", "b", "accumulator", "c")},
+        **{column: 1.5 for column in ("time_ms", "time_p10_ms", "time_p90_ms", "useful_gflops", "padded_gflops")},
+        **{column: 0.0005 for column in ("rel_error", "max_row_error")},
+        **{column: 16 for column in ("m", "k", "n", "nnz", "samples", "compulsory_bytes", "format_bytes")},
+        **{"kernel_sha256": "12345e7", "matrix_sha256": "00012", "git_commit": "1e5", "measured_at": "2026-01-01"},
+        **{"arch": "sm_90a", "l2": "cold", "protocol": 1, "status": "ok", "noisy": False},
+        **changes,
+    }
+    return row
+
+
+def failed(**changes):
+    """A row of a case that was not timed."""
+    timed = [column.name for column in contracts.table("measure").columns if column.when]
+    return measured(**dict.fromkeys(timed), status="unsupported", message="n is no multiple of 8") | changes
+
+
+def refusal(rows, name="measure"):
+    with pytest.raises(ContractError) as caught:
+        contracts.frame(rows, name)
+    return str(caught.value)
+
+
+# --- the schemas themselves -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_schema_is_sound(name):
+    table = contracts.table(name)
+    assert table.name == name, f"the file {name}.yaml describes a table {table.name!r}"
+    assert len(set(table.names)) == len(table.names), f"table {name} has a column twice"
+    assert set(table.key) <= set(table.names), f"the key {table.key} of table {name} names a column that is not there"
+    for column in table.columns:
+        where = f"column {column.name!r} of table {name}"
+        assert column.type in contracts.DTYPES, f"{where} has the unknown type {column.type!r}"
+        assert column.description, f"{where} has no description"
+        assert {other for other, _ in column.when} <= set(table.names), f"{where}: `when` names an unknown column"
+        assert not (column.name in table.key and column.when), f"{where} is part of the key and cannot be empty"
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_document_schema_is_sound(name):
+    schema = yaml.safe_load((contracts.SCHEMAS / "documents" / f"{name}.yaml").read_text())
+    Draft202012Validator.check_schema(schema)
+    assert schema["additionalProperties"] is False, f"document {name} accepts keys that it does not describe"
+    assert set(schema["required"]) <= schema["properties"].keys()
+
+
+def test_a_contract_that_does_not_exist_is_named_with_those_that_do():
+    with pytest.raises(ContractError, match=r"no table is called 'times'; the tables are .*measure"):
+        contracts.table("times")
+    with pytest.raises(ContractError, match=r"no document is called 'times'; the documents are .*suite"):
+        contracts.validate({}, "times")
+
+
+# --- types ----------------------------------------------------------------------------------------------------------
+
+
+def test_types_come_from_the_schema_and_not_from_the_looks_of_a_value(tmp_path):
+    path = tmp_path / "measure.csv"
+    names = ["NA", "null", "nan", "007", "1e5", "True", " padded ", 'quoted "a", b', "two\nlines", "Δ"]
+    contracts.write(contracts.frame([measured(matrix=name) for name in names], "measure"), path, "measure")
+    data = contracts.read(path, "measure")
+    assert data["matrix"].tolist() == names
+    assert data["kernel_sha256"].unique().tolist() == ["12345e7"]
+    assert data["matrix_sha256"].unique().tolist() == ["00012"]
+    assert [str(data[column].dtype) for column in ("matrix", "n", "time_ms", "noisy")] == [
+        *("string", "Int64", "float64", "boolean")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        *(("n", value) for value in (1.5, "1.5", "12345e7", "many", True, 2**63, math.inf, [1])),
+        *(("time_ms", value) for value in ("fast", math.inf, "inf", "nan", True)),
+        *(("noisy", value) for value in (1, "yes")),
+        *(("driver", value) for value in (580.1, True)),
+    ],
+)
+def test_a_value_of_another_type_is_refused(column, value):
+    message = refusal([measured(), measured(**{column: value})])
+    kind = next(c.type for c in contracts.table("measure").columns if c.name == column)
+    assert message == f"rows: row 3, column {column!r}: {value!r} is not of type {kind}"
+
+
+@pytest.mark.parametrize(
+    ("column", "given", "kept"),
+    [
+        *(("n", given, 128) for given in (128, 128.0, "128", np.int32(128), np.float64(128))),
+        *(("time_ms", given, 2.0) for given in (2, "2", "2.0", np.float32(2))),
+        *(("noisy", given, True) for given in (True, "True", "true", np.bool_(True))),
+        *(("message", given, "") for given in (None, "", math.nan, pd.NA)),
+        *(("preprocess_ms", given, None) for given in (None, "", math.nan, np.float32("nan"), pd.NA)),
+        *(("sm_clock_mhz", given, None) for given in (None, "", math.nan, pd.NA)),
+        ("matrix", Path("a/b.mtx"), "a/b.mtx"),
+    ],
+)
+def test_a_value_takes_the_type_of_its_column(column, given, kept):
+    value = contracts.frame([measured(**{column: given})], "measure")[column].iloc[0]
+    assert pd.isna(value) if kept is None else value == kept
+
+
+def test_a_whole_number_that_passed_through_a_float_column_stays_whole(tmp_path):
+    """A merge in pandas turns integers with gaps into floats; %.9g would cut them."""
+    data = contracts.frame([measured(), measured(matrix="y", format_bytes=None)], "measure")
+    data["format_bytes"] = pd.Series([123456789012.0, math.nan])
+    contracts.write(data, tmp_path / "measure.csv", "measure")
+    read = contracts.read(tmp_path / "measure.csv", "measure")["format_bytes"]
+    assert read.iloc[0] == 123456789012
+    assert pd.isna(read.iloc[1])
+
+
+# --- columns, keys and values ---------------------------------------------------------------------------------------
+
+
+def test_an_unknown_column_is_refused():
+    assert refusal([measured(), measured(speed=1)]).startswith("rows: row 3: unknown column 'speed' in table measure")
+
+
+def test_a_file_with_an_unknown_missing_or_repeated_column_is_refused(tmp_path):
+    path = tmp_path / "measure.csv"
+    contracts.write(contracts.frame([measured()], "measure"), path, "measure")
+    text = path.read_text()
+    for old, new, message in [
+        (",time_ms,", ",time,", "unknown column 'time'; table measure has device, "),
+        (",useful_gflops", "", "column 'useful_gflops' of table measure is missing"),
+        (",time_p10_ms", ",time_ms", "column 'time_ms' of table measure stands there more than once"),
+    ]:
+        path.write_text(text.replace(old, new))
+        with pytest.raises(ContractError) as caught:
+            contracts.read(path, "measure")
+        assert str(caught.value).startswith(f"{path}: {message}")
+
+
+def test_a_duplicate_key_is_refused_with_its_row():
+    rows = [measured(), measured(n=32), measured(time_ms=2)]
+    assert refusal(rows) == "rows: row 4 repeats the key device=x, suite=x, kernel=x, matrix=x, n=16, l2=cold"
+
+
+def test_a_duplicate_key_across_files_is_refused_with_the_second_file(tmp_path):
+    paths = [tmp_path / name for name in ("a.csv", "b.csv", "c.csv")]
+    for path, rows in zip(paths, [[measured()], [], [measured(n=32), measured()]], strict=True):
+        contracts.write(contracts.frame(rows, "measure"), path, "measure")
+    with pytest.raises(ContractError, match="repeats the key") as caught:
+        contracts.read_all(paths, "measure")
+    assert str(caught.value).startswith(f"{paths[2]}: row 3 ")
+    assert len(contracts.read_all(paths[:2], "measure")) == 1
+    assert contracts.read_all([], "measure").columns.tolist() == contracts.table("measure").names
+
+
+@pytest.mark.parametrize("status", ["wrong", "unsupported", "launch_failed", "out_of_memory", "timeout"])
+def test_a_time_is_refused_unless_the_result_was_right(status):
+    assert contracts.frame([failed(status=status)], "measure")["time_ms"].isna().all()
+    message = refusal([failed(status=status, time_ms=1.0)])
+    assert message == "rows: row 2, column 'time_ms' may be filled only where status is ok (value 1.0)"
+
+
+def test_a_time_is_demanded_where_the_result_was_right():
+    assert "column 'time_ms' is empty although status is ok" in refusal([measured(time_ms=None)])
+
+
+def test_a_nullable_column_with_a_condition_may_be_empty_but_not_filled_elsewhere():
+    column = [c for c in contracts.table("analysis_cases").columns if c.nullable and c.when][-1]
+    row = {c.name: measured().get(c.name) for c in contracts.table("analysis_cases").columns}
+    row |= {"origin": "local", "stale": False, "kind": "mesh", "precision": "float16"}
+    row |= {"intensity_flop_per_byte": 1.0}
+    assert contracts.frame([row], "analysis_cases")[column.name].isna().all()
+    off = {c.name: None for c in contracts.table("analysis_cases").columns if c.when} | {"status": "wrong"}
+    assert f"column {column.name!r} may be filled only where status is ok" in refusal(
+        [row | off | {column.name: 1.0}], "analysis_cases"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (failed(status="fine"), "column 'status' is not one of ok, wrong, "),
+        ({"l2": "lukewarm"}, "column 'l2' is not one of cold, warm (value 'lukewarm')"),
+        ({"n": 0}, "column 'n' is below 1 (value 0)"),
+        ({"time_ms": -0.5}, "column 'time_ms' is below 0 (value -0.5)"),
+        ({"matrix": ""}, "column 'matrix' is empty"),
+        ({"nnz": None}, "column 'nnz' is empty"),
+    ],
+)
+def test_a_value_outside_its_range_is_refused(changes, message):
+    assert f"rows: row 2, {message}" in refusal([measured(**changes)])
+
+
+def test_a_fraction_above_one_is_refused():
+    row = {"format": "csr", "matrix": "a", "matrix_sha256": "0", "dtype": "float16", "status": "ok", "round_trip": True}
+    row |= dict.fromkeys(["format_bytes", "stored_slots", "blocks", "bytes_per_nnz", "expansion_over_csr"], 1)
+    row |= {"build_ms": 1, "fill_fraction": 1.25}
+    assert "column 'fill_fraction' is above 1 (value 1.25)" in refusal([row], "formats")
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda text: "", "the file is empty"),
+        (lambda text: text[: len(text) * 3 // 4], r"row 2 has \d+ fields where table measure has 38"),
+        (
+            lambda text: text.replace("\n", ",extra\n").replace(",extra", "", 1),
+            "row 2 has 39 fields where table measure has 38",
+        ),
+        (lambda text: text.replace(",cold,", ',"cold,'), "not a readable CSV"),
+        (lambda text: text + "\n", "row 3 has 0 fields"),
+    ],
+    ids=["empty", "cut", "long-line", "open-quote", "blank-line"],
+)
+def test_a_damaged_file_is_refused_by_name(tmp_path, damage, message):
+    path = tmp_path / "measure.csv"
+    contracts.write(contracts.frame([measured()], "measure"), path, "measure")
+    path.write_text(damage(path.read_text()))
+    with pytest.raises(ContractError, match=message) as caught:
+        contracts.read(path, "measure")
+    assert str(path) in str(caught.value)
+
+
+def test_a_file_in_another_encoding_is_refused(tmp_path):
+    (tmp_path / "measure.csv").write_bytes(b"device,\xff\n")
+    with pytest.raises(ContractError, match="not a readable CSV of table measure"):
+        contracts.read(tmp_path / "measure.csv", "measure")
+
+
+def test_a_missing_file_is_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        contracts.read(tmp_path / "none.csv", "measure")
+
+
+def test_a_refused_table_leaves_the_old_file_alone(tmp_path):
+    path = tmp_path / "measure.csv"
+    data = contracts.frame([measured()], "measure")
+    contracts.write(data, path, "measure")
+    before = path.read_bytes()
+    with pytest.raises(ContractError, match="is below 0"):
+        contracts.write(data.assign(time_ms=-1.0), path, "measure")
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "new" / "file.txt"
+    contracts.write_text(path, "old\n")
+
+    def full(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(contracts.os, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        contracts.write_text(path, "new\n")
+    assert path.read_text() == "old\n"
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name], "a part of the new file was left behind"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_columns_are_written_in_the_order_of_the_contract(tmp_path):
+    data = contracts.frame([measured()], "measure")
+    contracts.write(data[data.columns[::-1]], tmp_path / "measure.csv", "measure")
+    assert (tmp_path / "measure.csv").read_text().split("\n")[0] == ",".join(contracts.table("measure").names)
+
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
+
+
+def values(column):
+    """Valid values of a column, conditions aside."""
+    if column.enum:
+        return st.sampled_from(column.enum)
+    low = column.minimum
+    if column.type == "integer":
+        return st.integers(-(2**63) if low is None else int(low), 2**63 - 1)
+    if column.type == "number":
+        return st.floats(low, column.maximum, allow_nan=False, allow_infinity=False)
+    return st.booleans() if column.type == "boolean" else TEXTS.filter(lambda text: column.nullable or text)
+
+
+@st.composite
+def rows(draw, name):
+    drawn = []
+    for _ in range(draw(st.integers(0, 4))):
+        row = {c.name: draw(st.none() | values(c) if c.nullable else values(c)) for c in contracts.table(name).columns}
+        for column in contracts.table(name).columns:
+            if any(row[other] != value for other, value in column.when):
+                row[column.name] = None
+        drawn.append(row)
+    key = contracts.table(name).key
+    return list({tuple(row[k] or "" for k in key): row for row in drawn}.values())
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(["formats", "kernels", "profile", "analysis_ceilings", "analysis_status"]), st.data())
+def test_what_is_written_is_read(tmp_path_factory, name, data):
+    path = tmp_path_factory.mktemp("table") / "table.csv"
+    try:
+        given_rows = contracts.frame(data.draw(rows(name)), name)
+        contracts.write(given_rows, path, name)
+    except ContractError as error:  # keys that differ in line ends or blanks alone
+        assert "repeats the key" in str(error)
+        return
+    read = contracts.read(path, name)
+    expected = given_rows.copy()
+    for column in expected.select_dtypes("string"):
+        expected[column] = expected[column].str.replace(r"\r\n?", "\n", regex=True)
+    pd.testing.assert_frame_equal(read, expected, rtol=1e-8, atol=0)
+    before = path.read_bytes()
+    contracts.write(read, path, name)
+    assert path.read_bytes() == before, "writing what was read changed the file"
+
+
+# --- rows as JSON ---------------------------------------------------------------------------------------------------
+
+
+def test_a_row_survives_its_json_file(tmp_path):
+    paths = [tmp_path / f"{name}.json" for name in ("NA", "b")]
+    contracts.write_row(measured(matrix="NA", n=np.int64(8), time_ms=np.float64(1.25)), paths[0], "measure")
+    contracts.write_row(failed(matrix="b", preprocess_ms=math.nan), paths[1], "measure")
+    data = contracts.read_rows(paths, "measure")
+    assert data["matrix"].tolist() == ["NA", "b"]
+    assert data["time_ms"].iloc[0] == 1.25
+    assert json.loads(paths[1].read_text())["preprocess_ms"] is None, "JSON has no NaN"
+    assert list(json.loads(paths[0].read_text())) == contracts.table("measure").names
+
+
+def test_a_row_that_breaks_its_contract_is_named_by_its_file(tmp_path):
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    contracts.write_row(measured(), good, "measure")
+    for content, message in [
+        ('{"device": ', "not a readable row of table measure"),
+        ("[1]", "a row of table measure is a mapping of columns, not list"),
+        (json.dumps(measured(n="8 or 16")), "column 'n': '8 or 16' is not of type integer"),
+        (json.dumps(measured(l2="hot")), "column 'l2' is not one of cold, warm"),
+        (json.dumps(measured(speed=1)), "unknown column 'speed'"),
+        (good.read_text(), "repeats the key"),
+    ]:
+        bad.write_text(content)
+        with pytest.raises(ContractError) as caught:
+            contracts.read_rows([good, bad], "measure")
+        assert str(caught.value).startswith(str(bad)), f"{caught.value} does not begin with the file's name"
+        assert message in str(caught.value)
+    with pytest.raises(ContractError, match=r"new\.json.*is below 1"):
+        contracts.write_row(measured(n=0), tmp_path / "new.json", "measure")
+    assert not (tmp_path / "new.json").exists()
+
+
+# --- documents ------------------------------------------------------------------------------------------------------
+
+SUITE = """\
+name: mine
+title: My matrices
+matrices: {file: [{path: a.mtx}]}
+n: [128]
+kernels: [smat/*]
+protocol: {l2: cold}
+"""
+
+
+def test_a_document_is_read(tmp_path):
+    (tmp_path / "mine.yaml").write_text(SUITE)
+    assert contracts.document(tmp_path / "mine.yaml", "suite")["n"] == [128]
+    (tmp_path / "mine.json").write_text(json.dumps(yaml.safe_load(SUITE)))
+    assert contracts.document(tmp_path / "mine.json", "suite")["protocol"] == {"l2": "cold"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("l2: cold", "l2: hot", "protocol.l2: 'hot' is not one of ['cold', 'warm']"),
+        ("[128]", "[128, 0]", "n.1: 0 is less than the minimum of 1"),
+        ("title", "tittle", "top level: Additional properties are not allowed ('tittle' was unexpected) (and 1 more)"),
+        ("n: [128]\n", "", "top level: 'n' is a required property"),
+        ("path: a.mtx", "name: a", "matrices.file.0: 'path' is a required property"),
+        ("n: [128]", "n: [128]\nn: [256]", "not readable: the key 'n' stands twice"),
+        ("n: [128]", "n: [128", "not readable: "),
+        (SUITE, "", "top level: None is not of type 'object'"),
+    ],
+)
+def test_a_broken_document_is_refused_with_file_and_place(tmp_path, old, new, message):
+    path = tmp_path / "mine.yaml"
+    path.write_text(SUITE.replace(old, new))
+    with pytest.raises(ContractError) as caught:
+        contracts.document(path, "suite")
+    assert f"{path}: {message}" in str(caught.value)
+
+
+def test_the_nearest_alternative_says_what_is_wrong(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(SUITE.replace("{file: [{path: a.mtx}]}", "{suitesparse: [{name: bcsstk32}]}"))
+    with pytest.raises(ContractError, match=r"suitesparse\.0\.name: 'bcsstk32' does not match"):
+        contracts.document(path, "suite")
+
+
+def test_a_document_in_another_encoding_is_refused(tmp_path):
+    (tmp_path / "mine.yaml").write_bytes(b"name: \xff")
+    with pytest.raises(ContractError, match=r"mine\.yaml: not readable"):
+        contracts.document(tmp_path / "mine.yaml", "suite")

@@ -1,0 +1,480 @@
+"""The architecture as a test: each rule of the house is one test, each failure one sentence.
+
+`python tests/test_house.py --fix` rewrites the generated tables of the README.
+"""
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from spmm_roofline import contracts, matrices
+from spmm_roofline.formats import FORMATS
+from spmm_roofline.kernels import includes
+from spmm_roofline.kernels.registry import heads
+from spmm_roofline.plan import Plan
+
+ROOT = Path(__file__).resolve().parents[1]
+WORKFLOW = ROOT / "workflow"
+PACKAGE = WORKFLOW / "spmm_roofline"
+README = ROOT / "README.md"
+
+#: The road. One word names a stage everywhere.
+STAGES = ("matrices", "formats", "kernels", "measure", "profile", "analysis", "report")
+#: Folders of the package that are no stage, with their reason.
+BESIDE_THE_ROAD = {"figures": "one module is one figure of the report"}
+#: Who may import whom, and why; everybody may import contracts and fingerprint.
+EDGES = {
+    ("formats", "matrices"): "a format is packed from the canonical CSR, which its own stage knows how to load",
+    ("kernels", "formats"): "the arrays of a format are the arguments of a launch",
+    ("measure", "matrices"): "the right result is computed from the canonical CSR",
+    ("measure", "formats"): "A is packed on the device, within the measure job",
+    ("measure", "kernels"): "what is timed is a prepared launch",
+    ("profile", "matrices"): "a profiled launch is prepared as a measured one",
+    ("profile", "formats"): "a profiled launch is prepared as a measured one",
+    ("profile", "kernels"): "a profiled launch is prepared as a measured one",
+    ("profile", "measure"): "a profiled launch is prepared as a measured one, on the same leased device",
+    ("report", "figures"): "the page holds the figures",
+    ("plan", "matrices"): "a suite's matrices become file names",
+    ("plan", "formats"): "the code of a format is part of its fingerprint",
+    ("plan", "kernels"): "heads say which format a kernel needs and what it includes",
+    ("plan", "measure"): "which device measures, and by which protocol",
+}
+FOR_EVERYBODY = {"contracts", "fingerprint", "__version__"}
+
+#: Columns whose unit is not told by the name's ending, with their reason.
+UNITS_ELSEWHERE = {("formats", "bytes_per_nnz"): "bytes for each non-zero"}
+#: Names of units that the code mentions, with their reason; all others are found by looking into their folder.
+MENTIONED = {
+    "csr": "the reference of every verification is computed from CSR",
+    "dram_copy": "the canary copies, and the copy is the bandwidth of the roofline",
+    "dram_read": "reads flush L2 before a cold call",
+    "quick": "a matrix of one's own is measured as the matrices of quick",
+}
+
+#: What belongs to the project at the root; anything else there is somebody's own.
+TREE = (
+    *(".ci", ".gitignore", ".gitattributes", "CHANGELOG.md", "CITATION.cff", "LICENSE", "Makefile", "README.md"),
+    *("Snakefile", "pyproject.toml", "config", "docs", "envs", "kernels", "profiles", "report", "resources"),
+    *("tests", "workflow"),
+)
+TEXT = {
+    ".py",
+    ".smk",
+    ".yaml",
+    ".toml",
+    ".md",
+    ".cff",
+    ".cu",
+    ".cuh",
+    ".html",
+    ".css",
+    ".js",
+    ".csv",
+    ".txt",
+    ".json",
+    "",
+}
+
+
+def project_files():
+    for name in TREE:
+        top = ROOT / name
+        for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
+            if path.is_file() and "__pycache__" not in path.parts and not path.parent.name.endswith(".egg-info"):
+                yield path
+
+
+def relative(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def tables():
+    return [contracts.table(name) for name in contracts.names("tables")]
+
+
+# --- one word names a stage everywhere ------------------------------------------------------------------------------
+
+
+def test_the_config_has_the_stages_as_its_keys_in_road_order():
+    found = list(contracts.document(ROOT / "config" / "config.yaml", "config"))
+    assert found == list(STAGES), f"the keys of config/config.yaml are {found}, the road is {list(STAGES)}"
+
+
+def test_each_stage_has_one_file_of_rules_included_in_road_order():
+    found = {path.stem for path in (WORKFLOW / "rules").glob("*.smk")}
+    assert found == set(STAGES), f"workflow/rules holds {sorted(found)}; the stages are {sorted(STAGES)}"
+    included = re.findall(r'^include: "rules/(\w+)\.smk"', (WORKFLOW / "Snakefile").read_text(), re.MULTILINE)
+    assert included == list(STAGES), f"workflow/Snakefile includes {included}; the road is {list(STAGES)}"
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_each_stage_is_a_target_a_package_folder_and_a_test_folder(stage):
+    rules = (WORKFLOW / "rules" / f"{stage}.smk").read_text()
+    assert re.search(rf"^rule {stage}:", rules, re.MULTILINE), f"{stage}.smk has no rule {stage}"
+    assert (PACKAGE / stage / "__init__.py").is_file(), f"workflow/spmm_roofline/{stage} is missing"
+    tests = [path for path in (ROOT / "tests" / stage).rglob("test_*.py")]
+    assert tests, f"tests/{stage} holds no test"
+
+
+def test_the_package_has_no_other_folders():
+    found = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    strange = found - set(STAGES) - set(BESIDE_THE_ROAD)
+    assert not strange, f"workflow/spmm_roofline/{min(strange)} is neither a stage nor one of {sorted(BESIDE_THE_ROAD)}"
+
+
+def test_each_test_folder_is_named_as_what_it_tests():
+    found = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and any(path.rglob("test_*.py"))}
+    strange = found - set(STAGES) - set(BESIDE_THE_ROAD)
+    assert not strange, f"tests/{min(strange)} mirrors no folder of the package"
+
+
+def test_each_table_and_each_result_names_its_stage():
+    for table in tables():
+        stage = table.name.split("_")[0]
+        assert stage in STAGES, f"the table {table.name!r} names no stage; the stages are {', '.join(STAGES)}"
+    for path in [*WORKFLOW.rglob("*.smk"), *PACKAGE.rglob("*.py"), WORKFLOW / "Snakefile", ROOT / "Snakefile"]:
+        for folder in re.findall(r"\bresults/(\w+)", path.read_text()):
+            assert folder in STAGES, f"{relative(path)} writes of results/{folder}, which names no stage"
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_rules_write_into_the_folder_of_their_stage(stage):
+    rules = (WORKFLOW / "rules" / f"{stage}.smk").read_text()
+    for section in re.findall(r"^    (?:output|log):\n((?:^ {8}.*\n)+)", rules, re.MULTILINE):
+        for folder in re.findall(r"results/(\w+)", section):
+            assert folder == stage, f"{stage}.smk writes into results/{folder}; a stage writes into results/{stage}"
+
+
+# --- scripts bind, functions work -----------------------------------------------------------------------------------
+
+
+def rules_with_scripts():
+    for path in sorted((WORKFLOW / "rules").glob("*.smk")):
+        for body in re.split(r"^(?=(?:rule|checkpoint) \w+:)", path.read_text(), flags=re.MULTILINE)[1:]:
+            rule = re.match(r"\w+ (\w+):", body)[1]
+            for script in re.findall(r'^    script:\s*"([^"]+)"', body, re.MULTILINE):
+                yield path, rule, script
+
+
+def test_each_script_is_named_as_its_rule():
+    scripts = {path.name for path in (WORKFLOW / "scripts").glob("*.py")}
+    used = set()
+    for path, rule, script in rules_with_scripts():
+        assert script == f"../scripts/{rule}.py", (
+            f"{relative(path)}: rule {rule} runs {script}, not ../scripts/{rule}.py"
+        )
+        used.add(f"{rule}.py")
+    assert used - scripts == set(), f"workflow/scripts lacks {sorted(used - scripts)}"
+    assert scripts - used == set(), f"no rule runs workflow/scripts/{min(scripts - used)}"
+
+
+@pytest.mark.parametrize("path", sorted((WORKFLOW / "scripts").glob("*.py")), ids=lambda path: path.stem)
+def test_a_script_is_one_library_call(path):
+    text = path.read_text()
+    assert len(text.splitlines()) <= 20, f"{relative(path)} has {len(text.splitlines())} lines; a script has at most 20"
+    docstring, *statements = ast.parse(text).body
+    assert isinstance(docstring, ast.Expr), f"{relative(path)} does not open with a docstring"
+    last = statements.pop()
+    assert isinstance(last, ast.Expr) and isinstance(last.value, ast.Call), (
+        f"the last line of {relative(path)} is not one call"
+    )
+    logic = [statement for statement in statements if not isinstance(statement, ast.Import | ast.ImportFrom)]
+    assert not logic, (
+        f"{relative(path)}, line {logic[0].lineno if logic else 0}: a script imports and calls, nothing else"
+    )
+
+
+def test_rules_hold_no_logic():
+    for path in [*(WORKFLOW / "rules").glob("*.smk")]:
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            assert not re.search(r"\blambda\b|^\s*(def|run|import|from)\b", line), (
+                f"{relative(path)}:{number} holds logic ({line.strip()!r}); it belongs into the planner or the library"
+            )
+
+
+# --- stages import no other stage -----------------------------------------------------------------------------------
+
+
+def imports(path):
+    """Names directly below the package that a module imports, wherever in the file."""
+    depth = len(path.relative_to(PACKAGE).parts)
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level == depth:
+            names = [node.module.split(".")[0]] if node.module else [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "spmm_roofline":
+            names = node.module.split(".")[1:2] or [alias.name for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name.split(".")[1] for alias in node.names if alias.name.startswith("spmm_roofline.")]
+        else:
+            continue
+        for name in names:
+            yield name, node.lineno
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_a_stage_imports_no_other_stage(path):
+    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    for name, line in imports(path):
+        assert name in FOR_EVERYBODY or name == own or (own, name) in EDGES, (
+            f"{relative(path)}:{line} imports {name}: a stage sees only its files; if {own} must know {name}, "
+            "declare the edge with its reason"
+        )
+
+
+def test_no_declared_edge_is_idle():
+    used = {
+        (path.relative_to(PACKAGE).parts[0].removesuffix(".py"), name)
+        for path in PACKAGE.rglob("*.py")
+        for name, _ in imports(path)
+    }
+    idle = {edge for edge in EDGES if edge not in used and edge[0] != "profile"}
+    assert not idle, f"nobody imports along {min(idle)}: remove the edge"
+
+
+# --- kernels --------------------------------------------------------------------------------------------------------
+
+SOURCES = sorted(path for path in (ROOT / "kernels").rglob("*.cu") if "include" not in path.parts)
+HEADERS = sorted((ROOT / "kernels" / "include").rglob("*.cuh"))
+
+
+def studies():
+    """Studies whose kernels are here or will come."""
+    return yaml.safe_load((WORKFLOW / "schemas/documents/kernel.yaml").read_text())["properties"]["study"]["enum"]
+
+
+def registry():
+    return heads(str(ROOT / "kernels"))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_each_kernel_is_registered_under_the_name_of_its_file(path):
+    head = registry().get(path.stem)
+    assert head is not None, f"{relative(path)} registers no kernel called {path.stem!r}"
+    assert head.path == path, f"the kernel {path.stem!r} comes from {head.path}, not from {relative(path)}"
+    assert head.study == path.parent.name, f"{relative(path)} is of the study {head.study!r}: move it into that folder"
+
+
+def test_each_kernel_stands_above_the_one_that_it_builds_on():
+    order = list(registry())
+    for name, head in registry().items():
+        assert head.after is None or head.after in order, f"{name}: `after` names {head.after!r}, which is no kernel"
+        assert head.after is None or order.index(head.after) < order.index(name), f"{name} comes before {head.after}"
+
+
+def test_each_kernel_reads_a_format_that_exists():
+    for head in registry().values():
+        assert head.format == "none" or head.format in FORMATS, (
+            f"{relative(head.path)} reads {head.format!r}; the formats are {', '.join(FORMATS)}"
+        )
+
+
+@pytest.mark.parametrize("path", [*SOURCES, *HEADERS], ids=lambda path: path.name)
+def test_includes_follow_the_grammar(path):
+    for line in re.findall(r"^\s*#\s*include\b.*", path.read_text(), re.MULTILINE):
+        assert re.fullmatch(r'\s*#include (?:"(?:ptx|tile|schedule)/\w+\.cuh"|<[\w/.]+>)\s*', line), (
+            f'{relative(path)}: {line.strip()!r} is outside the grammar; include "ptx/…", "tile/…", "schedule/…" or <…>'
+        )
+    assert all(header.is_file() for header in includes.closure(path))
+
+
+def test_each_ptx_function_has_a_test():
+    tests = "\n".join(p.read_text() for p in (ROOT / "tests/kernels/include/ptx").glob("*") if p.is_file())
+    for path in (ROOT / "kernels" / "include" / "ptx").glob("*.cuh"):
+        functions = re.findall(r"__device__[^;{(]*?\b(\w+)\s*\(", path.read_text())
+        assert functions, f"{relative(path)} declares no __device__ function"
+        for function in functions:
+            assert re.search(rf"\b{function}\b", tests), (
+                f"no test below tests/kernels/include/ptx names {function} of {relative(path)}"
+            )
+
+
+# --- names ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", tables(), ids=lambda table: table.name)
+def test_units_in_column_names_are_the_units_of_the_schema(table):
+    for column in table.columns:
+        if (table.name, column.name) in UNITS_ELSEWHERE:
+            continue
+        ending = next((e for e in contracts.UNIT_SUFFIXES if column.name.endswith(e)), "")
+        told = contracts.UNIT_SUFFIXES.get(ending, "")
+        assert column.unit == told, (
+            f"column {column.name!r} of table {table.name} has the unit {column.unit!r}, but its name says {told!r}"
+        )
+        assert ending or not re.search(r"_(percent|pct|us|ns|s|sec|seconds|[kmg]i?b|gbps|tflops|ghz)$", column.name), (
+            f"column {column.name!r} of table {table.name}: there is one unit per quantity, "
+            f"{', '.join(contracts.UNIT_SUFFIXES.values())}"
+        )
+
+
+def test_no_drawers():
+    for path in project_files():
+        names = {part.split(".")[0].strip("_") for part in path.relative_to(ROOT).parts}
+        drawer = names & {"utils", "util", "helpers", "helper", "common", "misc"}
+        assert not drawer, f"{relative(path)}: what is called {drawer.pop()!r} collects anything; name what it does"
+
+
+def test_no_local_paths():
+    pattern = re.compile(r"(?<![\w.])/(?:work|home|root|Users|mnt|data)/\w[\w/.-]*")
+    for path in project_files():
+        if path.suffix in TEXT:
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                match = pattern.search(line)
+                assert not match, f"{relative(path)}:{number} names {match[0]!r}, which exists on one machine alone"
+
+
+# --- the folder is the registry -------------------------------------------------------------------------------------
+
+
+def test_a_kernel_a_format_a_suite_and_a_device_are_listed_nowhere():
+    """Adding one touches its own file alone, so no other file may name it."""
+    units = {head.path.stem: head.path for head in registry().values()}
+    units |= {name: PACKAGE / "formats" / f"{name}.py" for name in FORMATS}
+    units |= {path.stem: path for path in (ROOT / "config").glob("*/*.yaml")}
+    for path in [*PACKAGE.rglob("*.py"), *WORKFLOW.rglob("*.smk"), WORKFLOW / "Snakefile"]:
+        if path.suffix == ".py":
+            tree = ast.walk(ast.parse(path.read_text()))
+            words = {node.value for node in tree if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+        else:
+            words = set(re.findall(r"""["']([a-z0-9_-]+)["']""", path.read_text()))
+        listed = {
+            word for word in words & units.keys() - MENTIONED.keys() - {*STAGES, *studies()} if units[word] != path
+        }
+        assert not listed, f"{relative(path)} names {min(listed)!r}; it is to be found through its folder"
+
+
+FIGURES = [path for path in sorted((PACKAGE / "figures").glob("*.py")) if "\ndef draw(" in path.read_text()]
+
+
+@pytest.mark.parametrize("path", FIGURES, ids=lambda path: path.stem)
+def test_each_figure_has_title_and_caption_and_is_imported_by_nobody(path):
+    title, _, caption = (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")
+    assert title and caption.strip(), f"the docstring of {relative(path)} is no title and caption"
+    for other in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(other.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                names = {(node.module or "").rpartition(".")[2]} | {alias.name for alias in node.names}
+                of_figures = "figures" in (node.module or "") or (node.level == 1 and other.parent == path.parent)
+                assert not (of_figures and path.stem in names), (
+                    f"{relative(other)}:{node.lineno} imports the figure {path.stem!r}, which its folder registers"
+                )
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_each_format_has_its_test(name):
+    tests = "\n".join(path.read_text() for path in (ROOT / "tests" / "formats").glob("test_*.py"))
+    assert re.search(rf"\b{name}\b", tests) or "FORMATS" in tests, f"no test below tests/formats covers {name}"
+    assert FORMATS[name].name == name, f"formats/{name}.py defines the format {FORMATS[name].name!r}"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "config" / "devices").glob("*.yaml")), ids=lambda path: path.stem)
+def test_each_device_is_valid_and_named_as_its_file(path):
+    device = contracts.document(path, "device")
+    assert device["name"] == path.stem, (
+        f"{relative(path)} calls itself {device['name']!r}; a device is called as its file"
+    )
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "config" / "suites").glob("*.yaml")), ids=lambda path: path.stem)
+def test_each_suite_names_what_exists_or_what_a_study_will_bring(path):
+    suite = contracts.document(path, "suite")
+    config = contracts.document(ROOT / "config" / "config.yaml", "config")
+    assert suite["name"] == path.stem, f"{relative(path)} calls itself {suite['name']!r}; a suite is called as its file"
+    entries = suite["matrices"].get("suitesparse", [])
+    named = [entry for entry in entries if "query" not in entry]  # a query needs the collection's index, so the network
+    sources = {**suite["matrices"], "suitesparse": named} if entries else suite["matrices"]
+    specs = matrices.expand({**suite, "matrices": sources}, config)
+    assert specs or len(named) < len(entries), f"{relative(path)} names no matrix"
+    _, missing = Plan(config, ROOT).resolve(suite["kernels"])
+    for pattern in missing:
+        assert pattern.split("/")[0] in studies(), f"{relative(path)}: {pattern!r} matches no kernel and names no study"
+    # `tcgnn/*` of a study to come is fine; `smat/mma_bd` of one that is there is a slip.
+    built = {head.study for head in registry().values()}
+    slips = [pattern for pattern in missing if pattern.split("/")[0] in built]
+    assert not slips, f"{relative(path)}: {slips[0]!r} matches no kernel although its study has kernels"
+
+
+def test_the_default_run_names_suites_that_exist():
+    config = contracts.document(ROOT / "config" / "config.yaml", "config")
+    for suite in {*config["measure"]["suites"], *config["profile"]["suites"]}:
+        assert (ROOT / "config" / "suites" / f"{suite}.yaml").is_file(), f"config.yaml names the suite {suite!r}"
+
+
+# --- the README's generated tables ----------------------------------------------------------------------------------
+
+
+def markdown(header, rows):
+    rows = [[str(cell).replace("|", r"\|").replace("\n", " ") for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [header, ["---"] * len(header), *rows])
+
+
+def columns_table(name):
+    rows = []
+    for column in contracts.table(name).columns:
+        meaning = column.description + (f": {', '.join(f'`{value}`' for value in column.enum)}" if column.enum else "")
+        filled = ", ".join(f"`{other}` is `{value}`" for other, value in column.when)
+        rows.append([f"`{column.name}`", column.unit, meaning, f"where {filled}" if filled else ""])
+    return markdown(["column", "unit", "meaning", "filled"], rows)
+
+
+def tables_table():
+    return markdown(
+        ["table", "one row is", "key"],
+        [[f"[`{t.name}`](workflow/schemas/tables/{t.name}.yaml)", t.title, ", ".join(t.key)] for t in tables()],
+    )
+
+
+def kernels_table():
+    rows = [
+        [f"`{h.name}`", h.study, f"`{h.after}`" if h.after else "", h.idea, f"`{h.format}`"]
+        for h in registry().values()
+    ]
+    return markdown(["kernel", "study", "after", "idea", "format of A"], rows)
+
+
+def documents_table(folder, document):
+    found = [contracts.document(path, document) for path in sorted((ROOT / "config" / folder).glob("*.yaml"))]
+    return markdown([document, "what it is"], [[f"`{entry['name']}`", entry["title"]] for entry in found])
+
+
+GENERATED = {
+    "columns": columns_table,
+    "tables": tables_table,
+    "kernels": kernels_table,
+    "suites": lambda: documents_table("suites", "suite"),
+    "devices": lambda: documents_table("devices", "device"),
+}
+_MARKED = re.compile(r"<!-- (\w+)(?:: (\w+))? -->\n.*?<!-- end -->", re.DOTALL)
+
+
+def generated(text):
+    """The README with every marked table made anew."""
+
+    def make(match):
+        kind, argument = match.groups()
+        table = GENERATED[kind](*([argument] if argument else []))
+        return f"<!-- {kind}{f': {argument}' if argument else ''} -->\n{table}\n<!-- end -->"
+
+    return _MARKED.sub(make, text)
+
+
+def test_generated_tables_of_the_readme_are_in_step():
+    text = README.read_text()
+    kinds = {kind for kind, _ in _MARKED.findall(text)}
+    assert kinds == set(GENERATED), f"the README marks the tables {sorted(kinds)}, not {sorted(GENERATED)}"
+    assert generated(text) == text, "the README's tables are out of step: run `python tests/test_house.py --fix`"
+
+
+def test_the_readme_names_only_files_that_exist():
+    for path in re.findall(r"\]\(([\w./-]+)\)", README.read_text()):
+        assert (ROOT / path).exists(), f"README.md points to {path}, which does not exist"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--fix"]:
+        sys.exit("usage: python tests/test_house.py --fix")
+    README.write_text(generated(README.read_text()))

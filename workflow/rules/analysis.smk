@@ -1,0 +1,22 @@
+rule analysis:
+    input:
+        measured=PLAN.measured(),
+        recorded=PLAN.recorded_files(),
+        matrices=PLAN.matrix_rows(),
+        formats=PLAN.format_rows(),
+        kernels=PLAN.kernel_rows(),
+        device_records=PLAN.device_records(),
+    output:
+        expand("results/analysis/{table}.csv", table=PLAN.analysis_tables()),
+    params:
+        recorded=PLAN.recorded(),
+        fingerprints=PLAN.fingerprints(),
+        heads=PLAN.head_dicts(),
+        devices="config/devices",
+        bootstrap=config["analysis"].get("bootstrap", 2000),
+    log:
+        "results/analysis/log/analysis.log",
+    conda:
+        "../../envs/cpu.yaml"
+    script:
+        "../scripts/analysis.py"

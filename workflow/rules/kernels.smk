@@ -1,0 +1,22 @@
+rule kernels:
+    input:
+        PLAN.kernel_rows(),
+
+
+# Sources are `ancient`: the fingerprint decides, so that a touch or an edited comment compiles nothing.
+rule compile_kernel:
+    input:
+        sources=ancient(PLAN.kernel_files),
+    output:
+        cubins=expand("results/kernels/{arch}/{{kernel}}.cubin", arch=PLAN.archs),
+        rows=expand("results/kernels/{arch}/{{kernel}}.json", arch=PLAN.archs),
+    params:
+        archs=PLAN.archs,
+        lineinfo=config["kernels"].get("lineinfo", False),
+        fingerprint=PLAN.kernel_fingerprint,
+    log:
+        "results/kernels/log/{kernel}.log",
+    conda:
+        "../../envs/compile.yaml"
+    script:
+        "../scripts/compile_kernel.py"

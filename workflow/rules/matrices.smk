@@ -1,0 +1,22 @@
+rule matrices:
+    input:
+        PLAN.matrix_rows(),
+
+
+rule import_matrix:
+    input:
+        PLAN.matrix_source,
+    output:
+        npz="results/matrices/{matrix}.npz",
+        json="results/matrices/{matrix}.json",
+    params:
+        spec=PLAN.matrix_spec,
+        fingerprint=PLAN.matrix_fingerprint,
+    log:
+        "results/matrices/log/{matrix}.log",
+    conda:
+        "../../envs/cpu.yaml"
+    resources:
+        mem_mb=4000,
+    script:
+        "../scripts/import_matrix.py"

@@ -1,0 +1,59 @@
+rule measure:
+    input:
+        PLAN.measured(),
+
+
+rule describe_device:
+    input:
+        unpack(PLAN.clock_cubins),
+    output:
+        "results/measure/{device}/device.json",
+    params:
+        arch=PLAN.device[1] if PLAN.device else "none",
+    log:
+        "results/measure/{device}/log/device.log",
+    conda:
+        "../../envs/gpu.yaml"
+    resources:
+        gpu=1,
+    script:
+        "../scripts/describe_device.py"
+
+
+# Clocks, drivers and mtimes do not make a measurement old: its parameters and the bytes of its inputs do.
+rule measure_kernel:
+    input:
+        unpack(PLAN.measure_inputs),
+    output:
+        csv="results/measure/{device}/{suite}/{kernel}{shard}.csv",
+    params:
+        job=PLAN.measure_params,
+        journal="results/measure/{device}/{suite}/.{kernel}{shard}.journal",
+    log:
+        "results/measure/{device}/{suite}/log/{kernel}{shard}.log",
+    conda:
+        "../../envs/gpu.yaml"
+    resources:
+        gpu=1,
+        mem_mb=16000,
+    script:
+        "../scripts/measure_kernel.py"
+
+
+rule record:
+    input:
+        measured=PLAN.measured(),
+        device_record=PLAN.device_records(),
+        matrices=PLAN.matrix_rows(),
+        formats=PLAN.format_rows(),
+        kernels=PLAN.kernel_rows(),
+    output:
+        touch(f"results/measure/{PLAN.device_name}/recorded"),
+    params:
+        folder=f"resources/recorded/{PLAN.device_name}",
+    log:
+        f"results/measure/{PLAN.device_name}/log/record.log",
+    conda:
+        "../../envs/cpu.yaml"
+    script:
+        "../scripts/record.py"

@@ -1,0 +1,3 @@
+rule profile:
+    input:
+        PLAN.profiled(),

@@ -1,0 +1,12 @@
+"""Store this device's results with the project."""
+
+from spmm_roofline.measure.record import record
+
+record(
+    measured=snakemake.input.measured,
+    device_record=snakemake.input.device_record,
+    matrices=snakemake.input.matrices,
+    formats=snakemake.input.formats,
+    kernels=snakemake.input.kernels,
+    folder=snakemake.params.folder,
+)

@@ -1,0 +1,15 @@
+"""Assemble the report out of the tables of the analysis."""
+
+from pathlib import Path
+
+from spmm_roofline.report import build
+
+build(
+    analysis=Path(snakemake.input.analysis[0]).parent,
+    config=snakemake.config,
+    heads=snakemake.params.heads,
+    template_folder=Path(snakemake.input.template[0]).parent,
+    html=snakemake.output.html,
+    figures=snakemake.output.figures,
+    provenance=snakemake.params.provenance,
+)

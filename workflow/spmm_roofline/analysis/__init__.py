@@ -1,0 +1,105 @@
+"""The stage *analysis*: measured and recorded rows in, tables of evidence out. One module is one analysis.
+
+Every analysis is a pure function on tables; :func:`run` reads the files, calls them in order and writes the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import contracts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: File in the folder of results → contract of its table.
+TABLES = {
+    "cases": "analysis_cases",
+    "speedup": "analysis_speedup",
+    "fastest": "analysis_fastest",
+    "kinds": "analysis_kinds",
+    "ladder": "analysis_ladder",
+    "status": "analysis_status",
+    "ceilings": "analysis_ceilings",
+    "devices": "analysis_devices",
+    "matrices": "matrices",
+    "formats": "formats",
+    "kernels": "kernels",
+}
+
+
+def run(
+    measured: Iterable[str | Path],
+    recorded: Iterable[str | Path],
+    matrices: Iterable[str | Path],
+    formats: Iterable[str | Path],
+    kernels: Iterable[str | Path],
+    fingerprints: Mapping[str, str],
+    devices: str | Path,
+    device_records: Iterable[str | Path],
+    heads: Mapping[str, Mapping[str, Any]],
+    out: str | Path,
+    bootstrap: int = 2000,
+) -> None:
+    """Write every table of :data:`TABLES` as ``<out>/<name>.csv``.
+
+    ``measured``: CSVs of table ``measure`` made here; ``recorded``: folders ``resources/recorded/<device>``;
+    ``matrices``, ``formats``, ``kernels``: JSON rows made here; ``fingerprints``: kernel → hash of its present source;
+    ``devices``: folder of datasheet documents; ``device_records``: documents ``measured_device`` made here; ``heads``:
+    kernel → head as plain values; ``bootstrap``: resamples of an interval. Each input may be empty: local rows alone,
+    recorded rows alone and neither are all fine. Raises :class:`contracts.ContractError` at the first bad file.
+    """
+    from .cases import cases
+    from .ceilings import ceilings
+    from .devices import devices as describe
+    from .fastest import fastest
+    from .kinds import kinds
+    from .ladder import ladder
+    from .speedup import speedup
+    from .status import status
+
+    folders = sorted(Path(folder) for folder in recorded)
+    datasheets = {path.stem: contracts.document(path, "device") for path in sorted(Path(devices).glob("*.yaml"))}
+    # Later entries win: a device that is measured here is described by what was found here.
+    record_files = [*(folder / "device.json" for folder in folders), *map(Path, device_records)]
+    documents = [contracts.document(path, "measured_device") for path in record_files if path.exists()]
+    records = {document["device"]: document for document in documents}
+
+    table = {
+        "matrices": _local_first("matrices", matrices, folders),
+        "formats": _local_first("formats", formats, folders),
+        "kernels": _local_first("kernels", kernels, folders),
+        "ceilings": ceilings(datasheets, records),
+    }
+    table["cases"] = cases(
+        contracts.read_all(sorted(map(str, measured)), "measure"),
+        contracts.read_all([path for folder in folders for path in sorted(folder.glob("*/*.csv"))], "measure"),
+        table["matrices"],
+        heads,
+        fingerprints,
+        {name: sheet["peak_gflops"] for name, sheet in datasheets.items()},
+        {name: record["copy_gb_per_s"] for name, record in records.items()},
+    )
+    table["speedup"] = speedup(table["cases"], bootstrap)
+    table["ladder"] = ladder(table["cases"], heads, bootstrap)
+    table["fastest"] = fastest(table["cases"])
+    table["kinds"] = kinds(table["cases"])
+    table["status"] = status(table["cases"])
+    table["devices"] = describe(table["cases"], datasheets, records)
+    for name, contract in TABLES.items():
+        contracts.write(table[name], Path(out) / f"{name}.csv", contract)
+
+
+def _local_first(name: str, rows: Iterable[str | Path], folders: list[Path]) -> pd.DataFrame:
+    """Local JSON rows, then the recorded rows of keys that are not local, sorted by key."""
+    import pandas as pd
+
+    key = list(contracts.table(name).key)
+    files = [path for folder in folders if (path := folder / f"{name}.csv").exists()]
+    rows = sorted(map(str, rows))
+    local = contracts.read_rows(rows, name) if rows else contracts.frame([], name)
+    tables = [local, *(contracts.read(path, name) for path in files)]
+    merged = pd.concat(tables, ignore_index=True).drop_duplicates(key, keep="first")
+    return contracts.check(merged.sort_values(key, ignore_index=True), name)

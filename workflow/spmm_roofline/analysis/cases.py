@@ -1,0 +1,138 @@
+"""Every measured row beside its baseline and its bound: the table that all other analyses and figures start from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from .. import contracts
+from . import roofline
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KEY = ["device", "suite", "kernel", "matrix", "n", "l2"]
+
+#: What must be equal for two times to be comparable; a matrix may change under its name and a protocol its meaning.
+COMPARABLE = ["device", "suite", "matrix", "matrix_sha256", "n", "l2", "protocol"]
+
+#: Name of the derived baseline; rows of it carry the precision: cusparse_best_f32 and so on.
+BEST = "cusparse_best"
+SHORT = {"float16": "f16", "bfloat16": "bf16", "tf32": "tf32", "float32": "f32", "float64": "f64"}
+
+
+def gather(measured: pd.DataFrame, recorded: pd.DataFrame) -> pd.DataFrame:
+    """Rows of both tables ``measure`` with a column ``origin``; a local row replaces the recorded one of its key."""
+    import pandas as pd
+
+    rows = pd.concat([measured.assign(origin="local"), recorded.assign(origin="recorded")], ignore_index=True)
+    return rows.drop_duplicates(KEY, keep="first").sort_values(KEY, ignore_index=True)
+
+
+def stale(rows: pd.DataFrame, fingerprints: Mapping[str, str]) -> pd.Series:
+    """Whether the kernel of a row is no longer the one that was measured: its source changed, or is gone.
+
+    ``fingerprints`` maps every kernel that exists to the hash of what it does now.
+    """
+    return rows["kernel_sha256"] != rows["kernel"].map(dict(fingerprints)).astype("string").fillna("")
+
+
+def baseline(rows: pd.DataFrame) -> pd.DataFrame:
+    """The fastest cuSPARSE row of each comparable case and precision: index columns and ``baseline_ms``, ``winner``.
+
+    The baseline is the library's best honest configuration, so each variant is measured and the minimum is taken
+    case by case.
+    """
+    candidates = rows[(rows["study"] == "cusparse") & (rows["status"] == "ok")]
+    fastest = candidates.sort_values(["time_ms", "kernel"]).drop_duplicates([*COMPARABLE, "precision"])
+    columns = {"time_ms": "baseline_ms", "kernel": "winner"}
+    return fastest[[*COMPARABLE, "precision", *columns]].rename(columns=columns)
+
+
+def best_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """The derived kernel cusparse_best as rows of its own: copies of the winners; ``message`` names the variant."""
+    import pandas as pd
+
+    winners = rows.merge(baseline(rows), on=[*COMPARABLE, "precision"], how="inner")
+    winners = winners[winners["kernel"] == winners["winner"]]
+    names = BEST + "_" + winners["precision"].map(SHORT).astype("string")
+    winners = winners.assign(message=winners["winner"], kernel=pd.array(names, dtype="string")).drop(
+        columns=["winner", "baseline_ms"]
+    )
+    return winners.sort_values(["protocol", "measured_at"]).drop_duplicates(KEY, keep="last")
+
+
+def is_derived(kernel: pd.Series) -> pd.Series:
+    """Which rows are the derived baseline and not a kernel that was launched."""
+    return kernel.str.startswith(BEST + "_")
+
+
+def compute_limits(
+    rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], peaks: Mapping[str, Mapping[str, float]]
+) -> pd.Series:
+    """Datasheet peak in GFLOP/s of the unit that multiplies in each row; empty where head or datasheet is missing."""
+
+    def limit(device: str, kernel: str, study: str, dtype_a: str, dtype_accumulator: str) -> float:
+        head = heads.get(kernel)
+        if device not in peaks or (head is None and study != "cusparse"):
+            return float("nan")
+        features = head["features"] if head is not None else ()
+        name = roofline.unit(features, dtype_a, dtype_accumulator)
+        return roofline.peak_gflops(peaks[device], name) or float("nan")
+
+    columns = ["device", "kernel", "study", "dtype_a", "dtype_accumulator"]
+    limits = {key: limit(*key) for key in rows[columns].drop_duplicates().itertuples(index=False, name=None)}
+    keys = rows[columns].itertuples(index=False, name=None)
+    import pandas as pd
+
+    return pd.Series([limits[key] for key in keys], index=rows.index, dtype="float64")
+
+
+def cases(
+    measured: pd.DataFrame,
+    recorded: pd.DataFrame,
+    matrices: pd.DataFrame,
+    heads: Mapping[str, Mapping[str, Any]],
+    fingerprints: Mapping[str, str],
+    peaks: Mapping[str, Mapping[str, float]],
+    copy_gb_per_s: Mapping[str, float],
+) -> pd.DataFrame:
+    """Table ``analysis_cases`` from two tables ``measure`` and the table ``matrices``.
+
+    ``heads``: kernel → head with ``features``; ``fingerprints``: kernel → hash of its present source; ``peaks``:
+    device → unit → GFLOP/s; ``copy_gb_per_s``: device → measured copy bandwidth. A row whose device or kernel is in
+    none of these keeps its time and has no bound.
+
+    The bandwidth limit divides the compulsory traffic (everything once) by the measured copy; with a warm L2, or
+    where the operands fit into it, a row may exceed that limit, and ``bound_fraction`` is then above 1.
+    """
+    import numpy as np
+    import pandas as pd
+
+    rows = gather(measured, recorded)
+    rows["stale"] = stale(rows, fingerprints).astype("boolean")
+    kinds = dict(zip(matrices["matrix"], matrices["kind"], strict=True))
+    rows["kind"] = rows["matrix"].map(kinds).astype("string").fillna("unknown")
+    rows["precision"] = rows["dtype_a"]
+    rows = pd.concat([rows, best_rows(rows)], ignore_index=True).sort_values(KEY, ignore_index=True)
+
+    # No library multiplies CSR in TF32: its users would otherwise call the FP32 product.
+    against = baseline(rows).drop(columns="winner").rename(columns={"precision": "against"})
+    rows["against"] = rows["precision"].replace({"tf32": "float32"})
+    rows = rows.merge(against, on=[*COMPARABLE, "against"], how="left").drop(columns="against")
+    rows["speedup"] = rows["baseline_ms"] / rows["time_ms"]
+
+    ok = rows["status"] == "ok"
+    flops = 2.0 * rows["nnz"].astype("float64") * rows["n"].astype("float64")
+    rows["intensity_flop_per_byte"] = (flops / rows["compulsory_bytes"].astype("float64")).where(ok)
+    bandwidth = rows["device"].map(dict(copy_gb_per_s)).astype("float64")
+    rows["bandwidth_limit_gflops"] = (rows["intensity_flop_per_byte"] * bandwidth).where(ok)
+    # A derived row has no head; it multiplies where its winner does, as every cuSPARSE row.
+    rows["compute_limit_gflops"] = compute_limits(rows, heads, peaks).where(ok)
+
+    memory, compute = rows["bandwidth_limit_gflops"], rows["compute_limit_gflops"]
+    known = memory.notna() & compute.notna()
+    rows["bound"] = pd.array(np.where(known, np.where(memory <= compute, "memory", "compute"), ""), dtype="string")
+    limit = np.minimum(memory, compute).where(known & (memory > 0))
+    rows["bound_fraction"] = rows["useful_gflops"] / limit
+    return contracts.check(rows, "analysis_cases")

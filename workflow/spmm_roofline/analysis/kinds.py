@@ -1,0 +1,53 @@
+"""The kernel to choose for a kind of matrix: the answer that opens the report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .. import contracts
+from .cases import is_derived
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def kinds(cases: pd.DataFrame) -> pd.DataFrame:
+    """Table ``analysis_kinds`` from ``analysis_cases``.
+
+    A matrix that several suites measure counts once, with its newest row. Among the kernels that ran on the most
+    matrices of a kind the highest geometric mean of ``useful_gflops`` wins; on equal matrices that is also the highest
+    geometric mean of the speed-up. A kernel that refuses some matrices is no choice for the kind.
+    """
+    import numpy as np
+
+    contract = contracts.table("analysis_kinds")
+    key = list(contract.key)
+    ran = cases[(cases["status"] == "ok") & ~is_derived(cases["kernel"])]
+    ran = ran.sort_values(["protocol", "measured_at", "suite"])
+    ran = ran.drop_duplicates(["device", "kernel", "matrix", "n", "l2"], keep="last")
+    ran = ran.assign(
+        log_rate=np.log(ran["useful_gflops"].clip(lower=1e-12)),
+        log_speedup=np.log(ran["speedup"]),
+        win=ran["speedup"] > 1,
+        memory=ran["bound"].map({"memory": 1.0, "compute": 0.0}),
+    )
+    groups = ran.groupby([*key, "kernel", "study"], as_index=False).agg(
+        matrices=("matrix", "size"),
+        log_rate=("log_rate", "mean"),
+        log_speedup=("log_speedup", "mean"),
+        wins=("win", "sum"),
+        memory=("memory", "mean"),
+        bound_fraction=("bound_fraction", "median"),
+        stale=("stale", "any"),
+    )
+    chosen = groups.sort_values(
+        [*key, "matrices", "log_rate", "kernel"], ascending=[True] * len(key) + [False, False, True]
+    )
+    chosen = chosen.drop_duplicates(key)
+    rows = [
+        {name: row[name] for name in contract.names if name in row}
+        | {"useful_gflops": np.exp(row["log_rate"]), "speedup": np.exp(row["log_speedup"])}
+        | {"bound": "" if np.isnan(row["memory"]) else "memory" if row["memory"] >= 0.5 else "compute"}
+        for row in chosen.to_dict("records")
+    ]
+    return contracts.frame(rows, "analysis_kinds")

@@ -1,0 +1,36 @@
+"""What each kernel's idea bought: its speed-up over the rung that it names in ``after``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from .. import contracts
+from .bootstrap import geomean_interval
+from .cases import COMPARABLE
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def ladder(cases: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], resamples: int) -> pd.DataFrame:
+    """Table ``analysis_ladder`` from ``analysis_cases`` and the heads (kernel → head with ``after``).
+
+    Only cases that both kernels ran count. Twins of another precision are compared too: that is what the idea says.
+    """
+    rungs = {kernel: head["after"] for kernel, head in heads.items() if head.get("after")}
+    ok = cases[cases["status"] == "ok"]
+    upper = ok.assign(after=ok["kernel"].map(rungs)).dropna(subset="after")
+    lower = ok[[*COMPARABLE, "kernel", "time_ms"]].rename(columns={"kernel": "after", "time_ms": "after_ms"})
+    pairs = upper.merge(lower, on=[*COMPARABLE, "after"], how="inner")
+    keys = ["device", "suite", "kernel", "after", "n", "l2"]
+    result = []
+    for key, group in pairs.groupby(keys, sort=True):
+        ratios = (group["after_ms"] / group["time_ms"]).to_numpy()
+        mean, low, high = geomean_interval(ratios, key, resamples)
+        result.append(
+            dict(zip(keys, key, strict=True))
+            | {"matrices": len(ratios), "geomean": mean, "geomean_low": low, "geomean_high": high}
+            | {"best": ratios.max(), "worst": ratios.min(), "wins": int((ratios > 1).sum())}
+        )
+    return contracts.frame(result, "analysis_ladder")

@@ -1,0 +1,33 @@
+"""Speed-up of each kernel over cusparse_best, losses as plainly as wins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .. import contracts
+from .bootstrap import geomean_interval
+from .cases import is_derived
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def speedup(cases: pd.DataFrame, resamples: int) -> pd.DataFrame:
+    """Table ``analysis_speedup`` from ``analysis_cases``: geometric mean over matrices with its 95 % interval.
+
+    Matrices are what is resampled (``resamples`` times): the question is how the mean would differ on other matrices
+    of this kind. Rows without a time or without a baseline do not enter; the status table counts them.
+    """
+    rows = cases[cases["speedup"].notna() & ~is_derived(cases["kernel"])]
+    result = []
+    keys = ["device", "suite", "study", "kernel", "precision", "n", "l2"]
+    for key, group in rows.groupby(keys, sort=True):
+        ratios = group["speedup"].to_numpy()
+        mean, low, high = geomean_interval(ratios, key, resamples)
+        result.append(
+            dict(zip(keys, key, strict=True))
+            | {"matrices": len(ratios), "geomean": mean, "geomean_low": low, "geomean_high": high}
+            | {"best": ratios.max(), "worst": ratios.min(), "wins": int((ratios > 1).sum())}
+            | {"stale": bool(group["stale"].any())}
+        )
+    return contracts.frame(result, "analysis_speedup")

@@ -1,0 +1,402 @@
+"""The contracts between stages: the only way to a table or a document of the pipeline.
+
+A *table* (``workflow/schemas/tables/<name>.yaml``) is a CSV with a key and ordered, typed columns. A *document*
+(``workflow/schemas/documents/<name>.yaml``) is a JSON Schema for YAML or JSON. Both are refused with a
+:class:`ContractError` that names the file, the column and the row, because a table that is nearly right becomes a
+figure that is quietly wrong: a reader that guesses types turns a matrix called ``NA`` into a missing value.
+"""
+
+from __future__ import annotations
+
+import bisect
+import csv
+import json
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# pandas and jsonschema are imported where they are needed: hundreds of short jobs import this module.
+
+SCHEMAS = Path(__file__).resolve().parents[1] / "schemas"
+
+DTYPES = {"string": "string", "integer": "Int64", "number": "float64", "boolean": "boolean"}
+
+#: Ending of a column name → the unit which its schema must state.
+UNIT_SUFFIXES = {
+    "_ms": "ms",
+    "_bytes": "B",
+    "_gflops": "GFLOP/s",
+    "_gb_per_s": "GB/s",
+    "_mhz": "MHz",
+    "_fraction": "1",
+    "_flop_per_byte": "FLOP/B",
+}
+
+
+#: Where a table comes from: a file's name, or the place of each row when rows come from several files.
+Where = str | Path | Callable[[int], str]
+
+csv.field_size_limit(sys.maxsize)  # a compiler's message may be longer than the 128 KiB at which the reader stops
+
+
+class ContractError(ValueError):
+    """A document or table that does not keep its contract; the message says where and what to do."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table: what it means, what it may hold and when it may be empty."""
+
+    name: str
+    type: str
+    description: str
+    unit: str = ""
+    enum: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    nullable: bool = False
+    #: ``{other_column: value}``: this column is filled exactly where ``other_column`` has that value.
+    when: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """The contract of one kind of CSV file."""
+
+    name: str
+    title: str
+    key: tuple[str, ...]
+    columns: tuple[Column, ...]
+
+    @property
+    def names(self) -> list[str]:
+        return [column.name for column in self.columns]
+
+
+@cache
+def table(name: str) -> Table:
+    """The contract of the table ``name``. Raises :class:`ContractError` if there is none."""
+    path = SCHEMAS / "tables" / f"{name}.yaml"
+    if not path.exists():
+        raise ContractError(f"no table is called {name!r}; the tables are {', '.join(names('tables'))}")
+    raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    columns = tuple(
+        Column(
+            **{
+                **column,
+                "enum": tuple(column.get("enum", ())),
+                "when": tuple(column.get("when", {}).items()),
+            }
+        )
+        for column in raw["columns"]
+    )
+    return Table(raw["table"], raw["title"], tuple(raw["key"]), columns)
+
+
+def names(kind: str) -> list[str]:
+    """Names of all contracts of a kind, ``"tables"`` or ``"documents"``."""
+    return sorted(path.stem for path in (SCHEMAS / kind).glob("*.yaml"))
+
+
+# --- tables ---------------------------------------------------------------------------------------------------------
+
+
+def frame(rows: Iterable[Mapping[str, Any]], name: str, where: Where = "rows") -> pd.DataFrame:
+    """A checked table from rows (mappings column → value; a missing nullable column is empty)."""
+    import pandas as pd
+
+    contract = table(name)
+    rows = list(rows)
+    unknown = sorted({key for row in rows for key in row} - set(contract.names))
+    if unknown:
+        row = next(number for number, row in enumerate(rows) if unknown[0] in row)
+        raise ContractError(
+            f"{_place(where, row)}: unknown column {unknown[0]!r} in table {name}; add it to its schema or drop it"
+        )
+    columns = {column: [row.get(column) for row in rows] for column in contract.names}
+    return check(pd.DataFrame(columns, dtype=object), name, where)
+
+
+def read(path: str | Path, name: str) -> pd.DataFrame:
+    """Read and check one CSV file. Raises :class:`ContractError`."""
+    import pandas as pd
+
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            lines = list(csv.reader(file, strict=True))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise ContractError(f"{path}: not a readable CSV of table {name}: {error}") from error
+    if not lines:
+        raise ContractError(f"{path}: the file is empty; table {name} begins with a line of column names")
+    header, *rows = lines
+    _check_names(header, table(name), path)
+    for row, fields in enumerate(rows):
+        if len(fields) != len(header):
+            raise ContractError(f"{_place(path, row)} has {len(fields)} fields where table {name} has {len(header)}")
+    values = zip(*rows, strict=True) if rows else ([] for _ in header)
+    return check(pd.DataFrame(dict(zip(header, values, strict=True)), dtype=object), name, path)
+
+
+def read_all(paths: Iterable[str | Path], name: str) -> pd.DataFrame:
+    """Several CSV files of one contract as one table, duplicate keys across files refused."""
+    import pandas as pd
+
+    paths = list(paths)
+    frames = [read(path, name) for path in paths]
+    if not frames:
+        return frame([], name)
+    ends = list(accumulate(map(len, frames)))
+
+    def place(row: int) -> str:
+        file = bisect.bisect_right(ends, row)
+        return _place(paths[file], row - (ends[file - 1] if file else 0))
+
+    return check(pd.concat(frames, ignore_index=True), name, place)
+
+
+def write(data: pd.DataFrame, path: str | Path, name: str) -> None:
+    """Check ``data`` against the table ``name`` and write it atomically, columns in contract order.
+
+    Numbers keep nine significant digits; line ends within a text become ``\\n``.
+    """
+    checked = check(data, name, path)
+    text = _csv(checked)
+    if "\r" in text:  # Python 3.11 does not quote a text that holds a carriage return, and its reader stops there
+        text = _csv(checked.replace(r"\r\n?", "\n", regex=True))
+    write_text(path, text)
+
+
+def check(data: pd.DataFrame, name: str, where: Where = "table") -> pd.DataFrame:
+    """``data`` in the types and the column order of the table. Raises :class:`ContractError` at the first breach."""
+    import pandas as pd
+
+    contract = table(name)
+    _check_names(list(data.columns), contract, where)
+    data = pd.DataFrame({column.name: _typed(data[column.name], column, where) for column in contract.columns})
+    for column in contract.columns:
+        values = data[column.name]
+        empty = values == "" if column.type == "string" else values.isna()
+        filled = ~empty
+        if column.when:
+            wanted = pd.Series(True, index=data.index)
+            for other, value in column.when:
+                wanted &= (data[other] == value).fillna(False).astype(bool)
+            said = " and ".join(f"{other} is {value}" for other, value in column.when)
+            if not column.nullable:
+                _refuse(data, wanted & empty, where, column, f"is empty although {said}")
+            _refuse(data, ~wanted & filled, where, column, f"may be filled only where {said}")
+        elif not column.nullable:
+            _refuse(data, empty, where, column, "is empty")
+        if column.enum:
+            _refuse(data, filled & ~values.isin(column.enum), where, column, f"is not one of {', '.join(column.enum)}")
+        if column.minimum is not None:
+            _refuse(data, filled & (values < column.minimum).fillna(False), where, column, f"is below {column.minimum}")
+        if column.maximum is not None:
+            _refuse(data, filled & (values > column.maximum).fillna(False), where, column, f"is above {column.maximum}")
+    duplicated = data.duplicated(list(contract.key), keep="first")
+    if duplicated.any():
+        row = int(duplicated.to_numpy().argmax())
+        key = ", ".join(f"{k}={data[k].iloc[row]}" for k in contract.key)
+        raise ContractError(f"{_place(where, row)} repeats the key {key}")
+    return data
+
+
+def _csv(data: pd.DataFrame) -> str:
+    return data.to_csv(index=False, float_format="%.9g", lineterminator="\n")
+
+
+def _place(where: Where, row: int) -> str:
+    """The row's place for people; the first row of a CSV file stands in its second line."""
+    return where(row) if callable(where) else f"{where}: row {row + 2}"
+
+
+def _check_names(found: Sequence[str], contract: Table, where: Where) -> None:
+    place = where(0) if callable(where) else where
+    for name in found:
+        if name not in contract.names:
+            raise ContractError(
+                f"{place}: unknown column {name!r}; table {contract.name} has {', '.join(contract.names)}"
+            )
+        if list(found).count(name) > 1:
+            raise ContractError(f"{place}: column {name!r} of table {contract.name} stands there more than once")
+    for name in contract.names:
+        if name not in found:
+            raise ContractError(f"{place}: column {name!r} of table {contract.name} is missing")
+
+
+def _typed(values: pd.Series, column: Column, where: Where) -> pd.Series:
+    """``values`` in the column's dtype, with missing texts as ``""``; the index becomes 0, 1, 2, ..."""
+    import pandas as pd
+
+    dtype = DTYPES[column.type]
+    if values.dtype == dtype and column.type in ("integer", "boolean"):
+        return values.reset_index(drop=True)
+    convert = _CONVERT[column.type]
+    given = values.tolist()
+    try:
+        typed = [convert(value) for value in given]
+    except (TypeError, ValueError, OverflowError):
+        row = next(row for row, value in enumerate(given) if not _converts(convert, value))
+        raise ContractError(
+            f"{_place(where, row)}, column {column.name!r}: {given[row]!r} is not of type {column.type}"
+        ) from None
+    return pd.Series(pd.array(typed, dtype=dtype))
+
+
+def _converts(convert: Callable[[Any], Any], value: Any) -> bool:
+    try:
+        convert(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _missing(value: Any) -> bool:
+    """None, "", NaN of any float type, and pandas' NA (the one value that is no truth value when compared)."""
+    return value is None or type(value).__name__ == "NAType" or value == "" or value != value
+
+
+def _string(value: Any) -> str:
+    if _missing(value):
+        return ""
+    if isinstance(value, float | bool):  # which of its many spellings was meant is not known
+        raise TypeError(value)
+    return str(value)
+
+
+def _integer(value: Any) -> int | None:
+    if _missing(value):
+        return None
+    if isinstance(value, bool) or int(value) != (int(value) if isinstance(value, str) else value):
+        raise ValueError(value)
+    if not -(2**63) <= int(value) < 2**63:
+        raise OverflowError(value)
+    return int(value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool):
+        raise TypeError(value)
+    number = math.nan if _missing(value) else float(value)
+    if math.isinf(number) or (isinstance(value, str) and value and math.isnan(number)):
+        raise ValueError(value)
+    return number
+
+
+def _boolean(value: Any) -> bool | None:
+    if _missing(value):
+        return None
+    text = str(value).lower()
+    if text not in ("true", "false"):
+        raise ValueError(value)
+    return text == "true"
+
+
+_CONVERT = {"string": _string, "integer": _integer, "number": _number, "boolean": _boolean}
+
+
+def _refuse(data: pd.DataFrame, breach: pd.Series, where: Where, column: Column, what: str) -> None:
+    breach = breach.fillna(False).to_numpy(dtype=bool)
+    if breach.any():
+        row = int(breach.argmax())
+        value = data[column.name].tolist()[row]
+        raise ContractError(f"{_place(where, row)}, column {column.name!r} {what} (value {value!r})")
+
+
+# --- documents ------------------------------------------------------------------------------------------------------
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """YAML in which a key that stands twice is an error; the plain loader silently keeps the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key.value!r} stands twice", key.start_mark
+                )
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+@cache
+def _validator(name: str):
+    from jsonschema import Draft202012Validator
+
+    path = SCHEMAS / "documents" / f"{name}.yaml"
+    if not path.exists():
+        raise ContractError(f"no document is called {name!r}; the documents are {', '.join(names('documents'))}")
+    return Draft202012Validator(yaml.safe_load(path.read_text(encoding="utf-8")))
+
+
+def validate(content: Any, name: str, where: str | Path = "document") -> Any:
+    """Return ``content`` if it keeps the JSON Schema of document ``name``; raise :class:`ContractError` otherwise."""
+    errors = list(_validator(name).iter_errors(content))
+    if errors:
+        from jsonschema.exceptions import best_match
+
+        # Of the alternatives of a oneOf, the one that came closest says what is wrong.
+        first = best_match(iter(errors))
+        at = ".".join(map(str, first.absolute_path)) or "top level"
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        raise ContractError(f"{where}: {at}: {first.message}{more}")
+    return content
+
+
+def document(path: str | Path, name: str) -> Any:
+    """Read a YAML or JSON file and validate it as document ``name``."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        content = json.loads(text) if str(path).endswith(".json") else yaml.load(text, _UniqueKeyLoader)
+    except (yaml.YAMLError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ContractError(f"{path}: not readable: {error}") from error
+    return validate(content, name, path)
+
+
+def write_row(row: Mapping[str, Any], path: str | Path, name: str) -> None:
+    """Write one row of table ``name`` as a JSON file (the per-matrix and per-kernel records of the pipeline)."""
+    checked = frame([row], name, lambda _: str(path)).astype(object)
+    values = {column: None if _missing(value) else value for column, value in checked.iloc[0].items()}
+    write_text(path, json.dumps(values, indent=1, allow_nan=False) + "\n")
+
+
+def read_rows(paths: Iterable[str | Path], name: str) -> pd.DataFrame:
+    """JSON rows written by :func:`write_row` as one checked table."""
+    paths = list(paths)
+    rows = []
+    for path in paths:
+        try:
+            rows.append(json.loads(Path(path).read_text(encoding="utf-8")))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ContractError(f"{path}: not a readable row of table {name}: {error}") from error
+        if not isinstance(rows[-1], dict):
+            raise ContractError(f"{path}: a row of table {name} is a mapping of columns, not {type(rows[-1]).__name__}")
+    return frame(rows, name, lambda row: str(paths[row]))
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file atomically: a reader sees the old file or the whole new one, never a part."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

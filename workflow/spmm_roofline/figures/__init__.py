@@ -1,0 +1,107 @@
+"""Figures of the report. One module is one figure, and the folder is the registry.
+
+A figure's docstring is its title (first line) and its caption. It states the section in which it stands with its
+place there (``SECTION``, ``PLACE``), the columns of ``cases`` for each combination of which it is drawn anew
+(``PER``), and has two functions on a dict of tables that hold only those rows: ``draw(tables, styles)`` gives a
+Matplotlib figure, or None where there is nothing to show, and ``says(tables)`` the one sentence that the data support.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Tables = Mapping[str, "pd.DataFrame"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A registered figure."""
+
+    name: str
+    title: str
+    caption: str
+    section: str
+    place: int
+    per: tuple[str, ...]
+    draw: Callable
+    says: Callable
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One figure as it stands in a report: ``of`` is the combination of ``per`` that it shows."""
+
+    kind: Kind
+    of: dict[str, str]
+    svg: str
+    says: str
+
+    @property
+    def name(self) -> str:
+        return "-".join([self.kind.name, *map(str, self.of.values())])
+
+    @property
+    def alternative(self) -> str:
+        return f"{self.kind.title}. {self.says}"
+
+    @property
+    def inline(self) -> str:
+        from . import style
+
+        return style.inline(self.svg, self.name, self.alternative)
+
+
+def kinds() -> list[Kind]:
+    """All figures: every module of this folder that can draw."""
+    found = []
+    for module in pkgutil.iter_modules(__path__):
+        module = importlib.import_module(f"{__name__}.{module.name}")
+        if hasattr(module, "draw"):
+            title, _, caption = module.__doc__.partition("\n")
+            name = module.__name__.rpartition(".")[2]
+            per = tuple(module.PER)
+            place = (module.SECTION, module.PLACE)
+            found.append(
+                Kind(name, title.rstrip("."), " ".join(caption.split()), *place, per, module.draw, module.says)
+            )
+    return sorted(found, key=lambda kind: (kind.section, kind.place, kind.name))
+
+
+def draw_all(tables: Tables) -> Iterator[Drawn]:
+    """Every figure for every combination of its ``PER`` in ``tables["cases"]``, in order."""
+    import matplotlib
+
+    from . import style
+
+    styles = style.kernel_styles(tables["cases"])
+    with matplotlib.rc_context(style.RC):
+        for kind in kinds():
+            for of, part in _parts(tables, kind.per):
+                figure = kind.draw(part, styles)
+                if figure is not None:
+                    yield Drawn(kind, of, style.svg(figure), kind.says(part))
+
+
+def _parts(tables: Tables, per: tuple[str, ...]) -> Iterator[tuple[dict[str, str], Tables]]:
+    if not per:
+        yield {}, tables
+        return
+    combinations = tables["cases"][list(per)].drop_duplicates().sort_values(list(per))
+    for values in combinations.itertuples(index=False, name=None):
+        of = dict(zip(per, values, strict=True))
+        yield of, {name: _rows(table, of) for name, table in tables.items()}
+
+
+def _rows(table: pd.DataFrame, of: Mapping[str, str]) -> pd.DataFrame:
+    """The rows that agree in all columns of ``of`` that the table has."""
+    for column, value in of.items():
+        if column in table:
+            table = table[table[column] == value]
+    return table

@@ -1,0 +1,92 @@
+"""What a piece of source code *does*, as a hash: comments, layout and docstrings do not count.
+
+Rules carry these fingerprints as parameters, so that a touched file or an edited comment reruns nothing and a changed
+instruction reruns exactly what follows from it. Recorded results carry them too, so they depend on neither the machine
+nor the version of Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+_RAW_STRING = r'R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)"'
+_STRING = r'"(?:\\.|[^"\\])*"'
+_CHARACTER = r"(?<![0-9a-fA-F])'(?:\\.|[^'\\])+'"  # behind a digit the quote separates digits: 1'000
+_LITERAL = f"{_RAW_STRING}|{_STRING}|{_CHARACTER}"
+_COMMENT = r"//(?:\\\n|[^\n])*|/\*.*?\*/"
+_DIRECTIVE = r"^[ \t]*\#[^\n]*"
+_NUMBER = r"\.?[0-9](?:[eEpP][+-]|'?[\w.])*"
+_OPERATOR = r"<<<|>>>|<<=|>>=|<=>|->\*|\.\.\.|->|\+\+|--|<<|>>|&&|\|\||::|[-+*/%&|^<>=!]="
+
+_C_COMMENT_OR_LITERAL = re.compile(f"(?P<comment>{_COMMENT})|{_LITERAL}", re.DOTALL)
+_C_BLANKS_OR_LITERAL = re.compile(rf"(?P<blanks>\s+)|{_LITERAL}", re.DOTALL)
+_C_TOKEN = re.compile(rf"(?P<directive>{_DIRECTIVE})|{_LITERAL}|{_NUMBER}|\w+|{_OPERATOR}|\S", re.DOTALL | re.MULTILINE)
+
+
+def without_c_comments(text: str) -> str:
+    """C++ source with every comment replaced by a blank; literals are kept as they are."""
+    return _C_COMMENT_OR_LITERAL.sub(lambda match: " " if match["comment"] else match.group(), text)
+
+
+def c_code(text: str) -> str:
+    """Normal form of C++ source: no comments, one blank between tokens, a line for each preprocessor directive."""
+    text = without_c_comments(text.replace("\r\n", "\n")).replace("\\\n", "")
+    lines: list[list[str]] = [[]]
+    for match in _C_TOKEN.finditer(text):
+        if match["directive"]:
+            # `#define f(x)` and `#define f (x)` differ: blanks of a directive shrink, but none comes or goes.
+            directive = _C_BLANKS_OR_LITERAL.sub(lambda part: " " if part["blanks"] else part.group(), match.group())
+            lines += [[directive.strip()], []]
+        else:
+            lines[-1].append(match.group())
+    return "\n".join(" ".join(tokens) for tokens in lines if tokens)
+
+
+def python_code(text: str) -> str:
+    """Normal form of Python source: its syntax tree without docstrings and other statements that are only a text."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(getattr(node, "body", None), list):
+            node.body = [statement for statement in node.body if not _is_text(statement)] or [ast.Pass()]
+    return _tree(tree)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )
+
+
+def _tree(node: Any) -> str:
+    """The syntax tree as text. Unlike ast.dump it leaves out what is empty, in which versions of Python differ."""
+    if isinstance(node, ast.AST):
+        fields = [
+            f"{name}={_tree(value)}" for name, value in ast.iter_fields(node) if value is not None and value != []
+        ]
+        return f"{type(node).__name__}({', '.join(fields)})"
+    if isinstance(node, list):
+        return f"[{', '.join(map(_tree, node))}]"
+    return repr(node)
+
+
+def sha256(*parts: Any) -> str:
+    """Hex SHA-256 over texts, bytes and JSON values, in order."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part if isinstance(part, bytes | str) else json.dumps(part, sort_keys=True)
+        data = data.encode() if isinstance(data, str) else data
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def modules(*paths: str | Path) -> str:
+    """Fingerprint of Python modules on disk."""
+    return sha256(*(python_code(Path(path).read_text(encoding="utf-8")) for path in paths))

@@ -1,0 +1,188 @@
+"""The contract that every sparse format keeps, and what all of them share."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+
+class FormatError(ValueError):
+    """A matrix that a format cannot hold; the message says why and what would."""
+
+
+class FormatTooLarge(FormatError):
+    """An array that a caller asked for would take more memory than is sensible; the message gives the bytes."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A frozen set of named arrays plus the shape, in NumPy (host) or CuPy (device) alike.
+
+    Subclasses are frozen dataclasses whose array fields take SciPy's names where they fit. They define
+    :meth:`from_csr` and :meth:`to_csr`, written once over the array module of their input, vectorised, with no
+    memory of order m·k. ``from_csr`` → ``to_csr`` is the identity up to rounding to ``dtype`` for every shape:
+    empty rows, empty matrices, sizes that are no multiple of a tile (padding is the format's job). A stored entry
+    whose value rounds to zero is lost, because padding and zeros look alike in most formats.
+    """
+
+    name: ClassVar[str]
+
+    shape: tuple[int, int]
+    nnz: int
+    dtype: str
+
+    @classmethod
+    def from_csr(cls, a: Any, dtype: str = "float32", **options: Any) -> Self:
+        """Pack ``a``, a canonical ``csr_array`` of SciPy or CuPy (m×k), with values rounded to ``dtype``.
+
+        Raises :class:`FormatError` if the matrix does not fit the format.
+        """
+        raise NotImplementedError
+
+    def to_csr(self) -> Any:
+        """The matrix as a canonical CSR of the same array module, float64 values, stored zeros dropped."""
+        raise NotImplementedError
+
+    @property
+    def stored_slots(self) -> int:
+        """Values stored, padding zeros included: what a kernel multiplies when it does not look at the values."""
+        raise NotImplementedError
+
+    @property
+    def blocks(self) -> int:
+        """Blocks, tiles or panels stored; rows where the format has no blocks."""
+        raise NotImplementedError
+
+    def arrays(self) -> dict[str, Any]:
+        """Array field name → array."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: value for name, value in values.items() if hasattr(value, "nbytes") and hasattr(value, "dtype")}
+
+    def counts(self) -> dict[str, int]:
+        """Integer properties that launch expressions may use, as ``a.<name>``."""
+        return {"blocks": self.blocks, "nnz": self.nnz}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(int(array.nbytes) for array in self.arrays().values())
+
+    def stats(self) -> dict[str, float | int]:
+        """What the studies report of a packed matrix (columns of the table ``formats``)."""
+        csr_bytes = self.nnz * (itemsize(self.dtype) + 4) + (self.shape[0] + 1) * 4
+        return {
+            "format_bytes": self.nbytes,
+            "stored_slots": self.stored_slots,
+            "blocks": self.blocks,
+            "fill_fraction": self.nnz / self.stored_slots if self.stored_slots else 1.0,
+            "bytes_per_nnz": self.nbytes / self.nnz if self.nnz else 0.0,
+            "expansion_over_csr": self.nbytes / csr_bytes,
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write all arrays and scalars to an uncompressed ``.npz`` (host arrays only)."""
+        scalars = {
+            field.name: np.asarray(getattr(self, field.name))
+            for field in dataclasses.fields(self)
+            if field.name not in self.arrays() and getattr(self, field.name) is not None
+        }
+        # NumPy cannot name a bfloat16 in a file: its bits travel as uint16, `dtype` says what they are.
+        arrays = {name: _bits(array) for name, array in self.arrays().items()}
+        np.savez(path, **arrays, **scalars)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what :meth:`save` wrote."""
+        with np.load(path) as stored:
+            values = {name: stored[name] for name in stored.files}
+        dtype = str(values["dtype"])
+        for field in dataclasses.fields(cls):
+            value = values.get(field.name)
+            if value is None:
+                continue
+            if field.name == "shape":
+                values["shape"] = (int(value[0]), int(value[1]))
+            elif value.ndim == 0:
+                values[field.name] = value.item()
+            elif dtype == "bfloat16" and value.dtype == np.uint16 and field.name == "data":
+                values[field.name] = value.view(numpy_dtype(dtype))
+        return cls(**values)
+
+
+def array_module(a: Any) -> Any:
+    """``cupy`` for device arrays, ``numpy`` otherwise; CuPy is never imported for a host array."""
+    return sys.modules["cupy"] if type(a).__module__.split(".")[0] == "cupy" else np
+
+
+def csr_type(xp: Any) -> Any:
+    """The CSR class of an array module."""
+    if xp is np:
+        from scipy.sparse import csr_array
+
+        return csr_array
+    from cupyx.scipy.sparse import csr_matrix
+
+    return csr_matrix
+
+
+def numpy_dtype(dtype: str) -> np.dtype:
+    """NumPy dtype that holds values of a dtype of ours; TF32 lives in float32, bfloat16 comes from ml_dtypes."""
+    if dtype == "bfloat16":
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype("float32" if dtype == "tf32" else dtype)
+
+
+def itemsize(dtype: str) -> int:
+    """Bytes of one value."""
+    return {"float16": 2, "bfloat16": 2, "tf32": 4, "float32": 4, "float64": 8}[dtype]
+
+
+def rounded(values: Any, dtype: str) -> Any:
+    """``values`` rounded to ``dtype`` (nearest even); TF32 keeps 10 fraction bits, ties away, as ``cvt.rna`` does.
+
+    Works on NumPy and CuPy arrays; bfloat16 is returned as its bits (uint16) on a device, where NumPy's extension
+    type does not exist.
+    """
+    xp = array_module(values)
+    if dtype == "tf32":
+        bits = values.astype(xp.float32).view(xp.uint32)
+        return ((bits + xp.uint32(0x1000)) & xp.uint32(0xFFFFE000)).view(xp.float32)
+    if dtype == "bfloat16":
+        if xp is np:
+            return values.astype(numpy_dtype(dtype))
+        bits = values.astype(xp.float32).view(xp.uint32)
+        return ((bits + xp.uint32(0x7FFF) + ((bits >> 16) & xp.uint32(1))) >> 16).astype(xp.uint16)
+    return values.astype(dtype)
+
+
+def widened(values: Any, dtype: str) -> Any:
+    """Values of a packed array as float64."""
+    xp = array_module(values)
+    if dtype == "bfloat16" and values.dtype == xp.uint16:
+        return (values.astype(xp.uint32) << xp.uint32(16)).view(xp.float32).astype(xp.float64)
+    return values.astype(xp.float64)
+
+
+def row_of_entry(indptr: Any, nnz: int) -> Any:
+    """Row index of every stored entry of a CSR, int64[nnz]."""
+    xp = array_module(indptr)
+    rows = xp.zeros(nnz, dtype=xp.int64)
+    starts = indptr[1:-1]
+    xp.add.at(rows, starts[starts < nnz].astype(xp.int64), 1)
+    return xp.cumsum(rows)
+
+
+def ceil_div(a: int, b: int) -> int:
+    """Smallest integer not below a / b."""
+    return -(-a // b)
+
+
+def _bits(array: Any) -> np.ndarray:
+    return array.view(np.uint16) if array.dtype.name == "bfloat16" else array

@@ -1,0 +1,50 @@
+"""Compressed sparse rows: the format of cuSPARSE and of every kernel on CUDA cores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from .base import Format, array_module, csr_type, rounded, widened
+
+
+@dataclass(frozen=True)
+class Csr(Format):
+    """Row pointers ``indptr`` int32[m+1], column indices ``indices`` int32[nnz], ``data`` dtype[nnz]."""
+
+    name: ClassVar[str] = "csr"
+
+    indptr: Any
+    indices: Any
+    data: Any
+
+    @classmethod
+    def from_csr(cls, a: Any, dtype: str = "float32") -> Self:
+        """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`."""
+        return cls(
+            shape=(int(a.shape[0]), int(a.shape[1])),
+            nnz=int(a.nnz),
+            dtype=dtype,
+            indptr=a.indptr.astype("int32"),
+            indices=a.indices.astype("int32"),
+            data=rounded(a.data, dtype),
+        )
+
+    def to_csr(self) -> Any:
+        """The matrix as float64 CSR."""
+        values = widened(self.data, self.dtype)
+        csr = csr_type(array_module(self.indptr))((values, self.indices, self.indptr), shape=self.shape)
+        if int((values == 0).sum()):
+            csr.eliminate_zeros()
+        return csr
+
+    @property
+    def stored_slots(self) -> int:
+        return self.nnz
+
+    @property
+    def blocks(self) -> int:
+        return self.shape[0]
+
+
+FORMAT = Csr

@@ -1,0 +1,6 @@
+"""Kernels: their heads, what they include, how they are compiled and launched. ``kernels/`` is the registry."""
+
+from .head import Head, HeadError
+from .registry import heads
+
+__all__ = ["Head", "HeadError", "heads"]

@@ -1,0 +1,132 @@
+"""Compile: NVRTC to a cubin per architecture, with what the assembler says of registers and spills. Needs no GPU."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .. import contracts
+from . import includes
+from .head import Head, supports
+
+_RESOURCES = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_REGISTERS = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+
+
+def compile_kernel(head: Head, archs: dict[str, tuple[str, str]], lineinfo: bool = False) -> None:
+    """Compile one kernel for each of ``archs``: arch → (cubin path, JSON path; a row of the table ``kernels``).
+
+    A kernel that the compiler refuses, or that an architecture is too old for, becomes a row with that status and an
+    empty cubin: the rest of the pipeline goes on and shows the compiler's message.
+    """
+    for arch, (cubin, row_json) in archs.items():
+        row: dict[str, Any] = {
+            "kernel": head.name,
+            "arch": arch,
+            "status": "ok",
+            "message": "",
+            "kernel_sha256": head.sha256(),
+            "compiler": compiler(),
+        }
+        code = b""
+        if not supports(arch, head.min_arch):
+            row |= {"status": "unsupported", "message": f"{head.name} needs {head.min_arch}"}
+        else:
+            try:
+                code, report = cubin_of(
+                    head.path.read_text(), head.name, arch, head.defines(), includes.root_of(head.path), lineinfo
+                )
+            except CompileError as error:
+                row |= {"status": "compile_failed", "message": str(error)}
+            else:
+                row |= {"cubin_sha256": hashlib.sha256(code).hexdigest(), "cubin_bytes": len(code), **report}
+        Path(cubin).parent.mkdir(parents=True, exist_ok=True)
+        Path(cubin).write_bytes(code)
+        contracts.write_row(row, row_json, "kernels")
+
+
+class CompileError(RuntimeError):
+    """What the compiler said when it refused a kernel."""
+
+
+def cubin_of(
+    source: str, name: str, arch: str, defines: dict[str, str], include: Path, lineinfo: bool = False
+) -> tuple[bytes, dict[str, int]]:
+    """Machine code of ``source`` for ``arch`` and its resources (columns of the table ``kernels``).
+
+    The bytes depend on source, options and compiler alone, so that an edit which changes no instruction changes no
+    byte. Raises :class:`CompileError`.
+    """
+    from cuda.core import Program, ProgramOptions
+
+    options = ProgramOptions(
+        # The name goes into the cubin with `lineinfo`; it must not carry a path of this machine.
+        name=f"{name}.cu",
+        arch=arch,
+        std="c++17",
+        define_macro=list(defines.items()) or None,
+        include_path=[str(include), *toolkit_includes()],
+        lineinfo=lineinfo,
+        ptxas_options=["-v"],
+        # A compilation out of NVRTC's cache has no assembler's report.
+        no_cache=True,
+    )
+    log = io.StringIO()
+    try:
+        code = Program(source, "c++", options).compile("cubin", logs=log).code
+    except Exception as error:
+        raise CompileError(f"{name} for {arch}: {str(error).strip()}") from error
+    return bytes(code), resources(log.getvalue())
+
+
+def resources(log: str) -> dict[str, int]:
+    """Registers, stack, spills and static shared memory from the assembler's report (the largest over entries)."""
+    frames = _RESOURCES.findall(log)
+    registers = _REGISTERS.findall(log)
+    if not frames or not registers:
+        raise CompileError(f"the assembler's report has no resource lines; it says: {log.strip()!r}")
+    stack, stores, loads = (max(int(frame[i]) for frame in frames) for i in range(3))
+    return {
+        "registers": max(map(int, registers)),
+        "stack_bytes": stack,
+        "spill_store_bytes": stores,
+        "spill_load_bytes": loads,
+        "static_shared_bytes": max(map(int, _SHARED.findall(log)), default=0),
+    }
+
+
+@cache
+def compiler() -> str:
+    """Compiler and version, as it reports itself."""
+    from cuda.bindings import nvrtc
+
+    error, major, minor = nvrtc.nvrtcVersion()
+    if int(error) != 0:
+        raise CompileError(f"NVRTC does not answer: {error}")
+    return f"NVRTC {major}.{minor}"
+
+
+@cache
+def toolkit_includes() -> list[str]:
+    """Folders of CUDA's own headers: those of the installed wheels, else of a CUDA toolkit on the machine."""
+    import importlib.util
+    import os
+
+    found: list[Path] = []
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if os.environ.get(variable):
+            found.append(Path(os.environ[variable]) / "include")
+    # A toolkit's folder comes first where there is one: its headers want companions of their own version.
+    found.append(Path("/usr/local/cuda/include"))
+    spec = importlib.util.find_spec("nvidia")
+    for root in spec.submodule_search_locations if spec else []:
+        found += [Path(root) / "cu13/include", Path(root) / "cuda_runtime/include", Path(root) / "cuda_nvcc/include"]
+    folders = [str(path) for path in found if (path / "cuda_fp16.h").exists() or (path / "crt").is_dir()]
+    if not folders:
+        raise CompileError("CUDA's headers were not found; install one of the extras compile, cuda12, cuda13")
+    return folders

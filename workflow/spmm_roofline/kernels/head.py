@@ -1,0 +1,277 @@
+"""The head of a kernel: the YAML between ``/*---`` and ``---*/`` that opens its file.
+
+A head says what the kernel is (study, source, idea, the rung below it), what it needs (format, dtypes, layouts,
+sizes) and how it is launched. It is checked against the code that follows it, so that it cannot lie about its entry
+point, its arguments or the instructions that it uses.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .. import contracts, fingerprint
+from . import expressions, includes
+
+_HEAD = re.compile(r"\A/\*---\n(.*?)\n---\*/", re.DOTALL)
+_ENTRY = re.compile(
+    r'extern\s+"C"\s+__global__\s+(?:void\s+)?(?:__launch_bounds__\s*\([^{;]*?\)\s*)?(?:void\s+)?(\w+)\s*\(([^)]*)\)\s*\{'
+)
+
+#: C++ type of an array argument's elements, by dtype of ours.
+ELEMENT_TYPES = {
+    "float16": {"half", "__half"},
+    "bfloat16": {"__nv_bfloat16"},
+    "tf32": {"float"},
+    "float32": {"float"},
+    "float64": {"double"},
+}
+
+#: Instruction families that need more than sm_80.
+FEATURE_ARCHS = {"tma": "sm_90", "mbarrier": "sm_90", "wgmma": "sm_90a", "setmaxnreg": "sm_90a"}
+
+#: Entries of a head that are kept as they are written.
+_PLAIN = (
+    *("name", "study", "source", "idea", "format", "dtype", "layout", "requires", "after", "library", "min_arch"),
+    *("clear_c", "format_options", "pads", "tile", "constants"),
+)
+
+
+class HeadError(contracts.ContractError):
+    """A head that is malformed, or that says something of its code which is not so."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch: expressions as inside ``<<<grid, block, smem>>>`` and the argument list."""
+
+    entry: str
+    grid: str
+    block: str
+    args: tuple[str, ...]
+    smem: str = "0"
+    #: C++ types of the entry point's parameters, as the code declares them.
+    types: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a kernel says of itself. ``path`` is its source; ``variant`` the suffix of an entry of ``variants``."""
+
+    name: str
+    path: Path
+    study: str
+    source: str
+    idea: str
+    format: str
+    dtype: dict[str, str]
+    layout: dict[str, str]
+    requires: dict[str, int]
+    features: tuple[str, ...]
+    deviations: tuple[str, ...]
+    after: str | None = None
+    library: str | None = None
+    variant: str | None = None
+    min_arch: str | None = None
+    clear_c: bool = False
+    format_options: dict[str, Any] = field(default_factory=dict)
+    pads: dict[str, int] = field(default_factory=dict)
+    tile: dict[str, int] = field(default_factory=dict)
+    constants: dict[str, Any] = field(default_factory=dict)
+    launches: tuple[Launch, ...] = ()
+
+    def defines(self) -> dict[str, str]:
+        """``-D`` constants of the compiler: ``tile.m`` becomes ``TILE_M``, ``constants.stages`` ``STAGES``."""
+        tile = {f"TILE_{key.upper()}": str(value) for key, value in self.tile.items()}
+        return tile | {key.upper(): str(value) for key, value in self.constants.items()}
+
+    def functional(self) -> dict[str, Any]:
+        """The entries that change what is compiled, launched or verified; prose does not count."""
+        return {
+            "format": self.format,
+            "format_options": self.format_options,
+            "dtype": self.dtype,
+            "layout": self.layout,
+            "pads": self.pads,
+            "requires": self.requires,
+            "clear_c": self.clear_c,
+            "defines": self.defines(),
+            "min_arch": self.min_arch,
+            "launches": [
+                [
+                    expressions.normal(text)
+                    for text in (launch.entry, launch.grid, launch.block, launch.smem, *launch.args)
+                ]
+                for launch in self.launches
+            ],
+        }
+
+    def closure(self) -> list[Path]:
+        """The source and every project header that it includes; for a library, the adapter and what adapters share."""
+        if self.library:
+            return [self.path, self.path.with_name(f"_{self.library}.py")]
+        return includes.closure(self.path)
+
+    def sha256(self) -> str:
+        """Fingerprint of what the kernel does; comments, layout, prose and mtimes do not count."""
+        normal = fingerprint.python_code if self.library else fingerprint.c_code
+        return fingerprint.sha256(self.functional(), *(normal(path.read_text()) for path in self.closure()))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for reports: the prose, dtypes and launch of the kernel."""
+        return {
+            "name": self.name,
+            "study": self.study,
+            "source": self.source,
+            "idea": self.idea,
+            "after": self.after,
+            "library": self.library,
+            "format": self.format,
+            "dtype": self.dtype,
+            "layout": self.layout,
+            "requires": self.requires,
+            "tile": self.tile,
+            "min_arch": self.min_arch,
+            "features": list(self.features),
+            "deviations": list(self.deviations),
+            "path": str(self.path),
+            "launches": [{"grid": launch.grid, "block": launch.block, "smem": launch.smem} for launch in self.launches],
+        }
+
+
+def read(path: Path) -> list[Head]:
+    """All kernels of one file: the one its head names, then its variants. Raises :class:`HeadError`."""
+    text = path.read_text()
+    if path.suffix == ".py":
+        raw = _library_head(path, text)
+    else:
+        match = _HEAD.match(text)
+        if not match:
+            raise HeadError(f"{path}: the file must open with its head, YAML between '/*---' and '---*/'")
+        raw = _yaml(path, match.group(1))
+    contracts.validate(raw, "kernel", path)
+    if raw["name"] != path.stem:
+        raise HeadError(f"{path}: the head names the kernel {raw['name']!r}; a kernel is called as its file")
+    if not raw.get("library") and raw["study"] != path.parent.name:
+        raise HeadError(
+            f"{path}: the head names the study {raw['study']!r} but lies in the folder {path.parent.name!r}"
+        )
+    code_types = {} if raw.get("library") else _parameter_types(text)
+    heads = [_head(path, raw, None, code_types)]
+    for suffix, changes in raw.get("variants", {}).items():
+        merged = copy.deepcopy(raw)
+        for key, value in changes.items():
+            merged[key] = {**merged.get(key, {}), **value} if isinstance(value, dict) else value
+        merged["name"] = f"{raw['name']}_{suffix}"
+        heads.append(_head(path, merged, suffix, code_types))
+    for head in heads:
+        if not head.library:
+            _check_against_code(head, code_types)
+    return heads
+
+
+def _yaml(path: Path, text: str) -> dict[str, Any]:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise HeadError(f"{path}: the head is not valid YAML (quote every value with a colon): {error}") from error
+
+
+def _library_head(path: Path, text: str) -> dict[str, Any]:
+    import ast
+
+    docstring = ast.get_docstring(ast.parse(text)) or ""
+    match = re.search(r"^---\n(.*?)\n---$", docstring, re.DOTALL | re.MULTILINE)
+    if not match:
+        raise HeadError(f"{path}: the module docstring must hold the head, YAML between two lines of '---'")
+    return _yaml(path, match.group(1))
+
+
+def _parameter_types(text: str) -> dict[str, list[str]]:
+    """Entry point → its parameters as declared, without their names."""
+    code = fingerprint.without_c_comments(text)
+    return {
+        match.group(1): [re.sub(r"\s*\w+$", "", " ".join(p.split())) for p in match.group(2).split(",") if p.strip()]
+        for match in _ENTRY.finditer(code)
+    }
+
+
+def _head(path: Path, raw: dict[str, Any], variant: str | None, types: dict[str, list[str]]) -> Head:
+    launches = raw.get("launches") or ([raw["launch"]] if "launch" in raw else [])
+    entry = path.stem
+    plain = {key: raw[key] for key in _PLAIN if key in raw}
+    return Head(
+        path=path,
+        variant=variant,
+        features=tuple(raw["features"]),
+        deviations=tuple(raw["deviations"]),
+        launches=tuple(
+            Launch(
+                entry=launch.get("entry", entry),
+                grid=str(launch["grid"]),
+                block=str(launch["block"]),
+                smem=str(launch.get("smem", 0)),
+                args=tuple(expressions.split(str(launch["args"]))),
+                types=tuple(types.get(launch.get("entry", entry), ())),
+            )
+            for launch in launches
+        ),
+        **plain,
+    )
+
+
+def _check_against_code(head: Head, entries: dict[str, list[str]]) -> None:
+    for launch in head.launches:
+        if launch.entry not in entries:
+            raise HeadError(
+                f'{head.path}: the head launches {launch.entry!r}, but the code has no extern "C" __global__ function '
+                f"of that name (found: {', '.join(entries) or 'none'})"
+            )
+        if len(launch.types) != len(launch.args):
+            raise HeadError(
+                f"{head.path}: the head passes {len(launch.args)} arguments to {launch.entry} "
+                f"({', '.join(launch.args)}), but the code takes {len(launch.types)} ({', '.join(launch.types)})"
+            )
+        for argument, parameter in zip(launch.args, launch.types, strict=True):
+            _check_argument(head, launch.entry, argument, parameter)
+        for text_of in (launch.grid, launch.block, launch.smem, *launch.args):
+            expressions.check_names(text_of, head)
+    used = {path.stem for path in includes.closure(head.path) if path.parent.name == "ptx"}
+    if used != set(head.features):
+        raise HeadError(
+            f"{head.path}: features says {sorted(head.features)}, but the code includes the ptx headers {sorted(used)}"
+        )
+    for feature in used:
+        needed = FEATURE_ARCHS.get(feature, "sm_80")
+        if not supports(head.min_arch, needed):
+            raise HeadError(f"{head.path}: {feature} needs {needed}, but min_arch says {head.min_arch}")
+
+
+def supports(arch: str, needed: str) -> bool:
+    """Whether code for ``needed`` runs on ``arch``; an architecture-specific target (sm_90a) runs on itself alone."""
+    if needed.endswith("a"):
+        return arch == needed
+    return int(re.sub(r"\D", "", arch)) >= int(re.sub(r"\D", "", needed))
+
+
+def _check_argument(head: Head, entry: str, argument: str, parameter: str) -> None:
+    is_pointer = "*" in parameter
+    if expressions.is_array(argument, head) != is_pointer:
+        kind = "an array" if expressions.is_array(argument, head) else "a number"
+        raise HeadError(
+            f"{head.path}: the head passes {kind}, {argument!r}, for the parameter {parameter!r} of {entry}"
+        )
+    operand = {"b": "b", "c": "c", "a.data": "a"}.get(argument)
+    if is_pointer and operand:
+        element = re.sub(r"\bconst\b|\b__restrict__\b|\*.*", "", parameter).strip()
+        known = set().union(*ELEMENT_TYPES.values())
+        if element in known and element not in ELEMENT_TYPES[head.dtype[operand]]:
+            raise HeadError(
+                f"{head.path}: the head says that {argument!r} is {head.dtype[operand]}, but {entry} takes "
+                f"{parameter!r}"
+            )

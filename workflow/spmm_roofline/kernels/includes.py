@@ -1,0 +1,53 @@
+"""Which project headers a kernel includes. The grammar of includes is small so that this stays small.
+
+A kernel or header includes ``"ptx/…"``, ``"tile/…"`` or ``"schedule/…"`` from ``kernels/include`` and toolkit headers
+in angle brackets, nothing else and never under a condition.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
+_GRAMMAR = re.compile(r"(ptx|tile|schedule)/[a-z0-9_]+\.cuh")
+
+
+class IncludeError(ValueError):
+    """An include outside the grammar, or of a header that does not exist."""
+
+
+def names(path: Path) -> list[str]:
+    """Project headers that a file includes itself, as written. Raises :class:`IncludeError`."""
+    found = [quoted for quoted, _ in _INCLUDE.findall(path.read_text()) if quoted]
+    for name in found:
+        if not _GRAMMAR.fullmatch(name):
+            raise IncludeError(
+                f'{path}: #include "{name}" is outside the grammar; include "ptx/…", "tile/…", "schedule/…" or a '
+                "toolkit header in angle brackets"
+            )
+    return found
+
+
+def root_of(path: Path) -> Path:
+    """The ``kernels/include`` folder that belongs to a kernel or header."""
+    for parent in path.parents:
+        if parent.name == "kernels":
+            return parent / "include"
+    raise IncludeError(f"{path} does not lie below a folder called kernels")
+
+
+def closure(path: Path) -> list[Path]:
+    """``path`` and all project headers that it includes, directly or not, each once, sorted after ``path``."""
+    include = root_of(path)
+    seen: dict[Path, None] = {}
+    waiting = [path]
+    while waiting:
+        current = waiting.pop()
+        if current in seen:
+            continue
+        if not current.exists():
+            raise IncludeError(f"{path}: the header {current.relative_to(include)} does not exist in {include}")
+        seen[current] = None
+        waiting += [include / name for name in names(current)]
+    return [path, *sorted(set(seen) - {path})]

@@ -1,0 +1,142 @@
+"""Launch: the only place that puts kernels on a device, compiled ones and library calls alike."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..formats.base import Format
+from . import expressions
+from .head import Head
+from .operands import Dense
+
+#: Largest grid in y and z.
+GRID_LIMIT = 65535
+
+_NUMBERS = {"int": "int32", "unsigned": "uint32", "unsigned int": "uint32", "long long": "int64", "float": "float32"}
+
+
+class Unsupported(ValueError):
+    """A case that a kernel does not take, with the reason; the row gets the status ``unsupported``."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One multiplication, ready to be repeated: ``call(stream)`` enqueues it and returns at once."""
+
+    enqueue: Callable[[Any], None]
+    preprocess_ms: float = 0.0
+    #: What must stay alive as long as the call: buffers, descriptors.
+    keeps: tuple[Any, ...] = field(default=(), repr=False)
+
+    def __call__(self, stream: Any) -> None:
+        self.enqueue(stream)
+
+
+def check_case(head: Head, m: int, n: int, k: int) -> None:
+    """Raise :class:`Unsupported` if the head's ``requires`` excludes these sizes."""
+    sizes = {"m": m, "n": n, "k": k}
+    for name, multiple in head.requires.items():
+        if sizes[name] % multiple:
+            raise Unsupported(f"{head.name} needs {name} to be a multiple of {multiple}, not {sizes[name]}")
+
+
+def prepare(head: Head, cubin: Path | None, a: Format | None, b: Dense, c: Dense) -> Call:
+    """A repeatable call of ``head`` on device operands: C = A·B.
+
+    ``cubin`` is the compiled kernel (None for a library). Raises :class:`Unsupported`, or CuPy's own errors where the
+    driver refuses the launch.
+    """
+    if head.library:
+        return _library(head).prepare(head, a, b, c)
+    m, k = a.shape if a is not None else (c.rows, b.rows)
+    import cupy
+
+    module = load(cubin)
+    names = {
+        "m": m,
+        "k": k,
+        "n": c.columns,
+        "nnz": a.nnz if a is not None else 0,
+        "a": expressions.namespace(**(a.arrays() | a.counts() if a is not None else {})),
+        "b": expressions.namespace(array=b.storage, ld=b.ld, nbytes=b.nbytes),
+        "c": expressions.namespace(array=c.storage, ld=c.ld),
+        "tile": expressions.namespace(**head.tile),
+        "device": expressions.namespace(
+            multiprocessors=cupy.cuda.Device().attributes["MultiProcessorCount"],
+        ),
+    }
+    launches = [_Launch.of(head, launch, module, names) for launch in head.launches]
+
+    def enqueue(stream: Any) -> None:
+        if head.clear_c:
+            c.storage.data.memset_async(0, c.storage.nbytes, stream)
+        for launch in launches:
+            launch.on(stream)
+
+    return Call(enqueue, keeps=(module, a, b, c))
+
+
+def load(cubin: Path) -> Any:
+    """A loaded module; its bytes are read once."""
+    import cupy
+
+    return cupy.RawModule(path=str(cubin))
+
+
+@dataclass(frozen=True)
+class _Launch:
+    function: Any
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    smem: int
+    arguments: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, head: Head, launch: Any, module: Any, names: dict[str, Any]) -> _Launch:
+        import numpy as np
+
+        grid = _three(expressions.evaluate(launch.grid, names))
+        if grid[1] > GRID_LIMIT or grid[2] > GRID_LIMIT:
+            raise Unsupported(f"{head.name} would need a grid of {grid}; y and z end at {GRID_LIMIT}")
+        arguments = []
+        for text, declared in zip(launch.args, launch.types, strict=True):
+            if text in ("b", "c"):
+                arguments.append(names[text].array)
+                continue
+            (value,) = expressions.evaluate(text, names)
+            if "*" not in declared:
+                number = np.dtype(_NUMBERS[re.sub(r"\bconst\b", "", declared).strip()])
+                if number.kind in "iu" and not np.iinfo(number).min <= value <= np.iinfo(number).max:
+                    raise Unsupported(f"{head.name} takes {text} as {declared}, and {value} does not fit")
+                value = number.type(value)
+            arguments.append(value)
+        function = module.get_function(launch.entry)
+        (smem,) = expressions.evaluate(launch.smem, names)
+        if smem > 48 * 1024:
+            function.max_dynamic_shared_size_bytes = smem
+        return cls(function, grid, _three(expressions.evaluate(launch.block, names)), int(smem), tuple(arguments))
+
+    def on(self, stream: Any) -> None:
+        if 0 in self.grid:
+            return
+        with stream:
+            self.function(self.grid, self.block, self.arguments, shared_mem=self.smem)
+
+
+def _three(values: list[Any]) -> tuple[int, int, int]:
+    x, y, z = ([int(v) for v in values] + [1, 1])[:3]
+    return x, y, z
+
+
+def library_version(head: Head) -> str:
+    """Name and version of the library behind an adapter, as loaded."""
+    return importlib.import_module(f".libraries._{head.library}", __package__).version()
+
+
+def _library(head: Head) -> Any:
+    return importlib.import_module(f".libraries.{head.path.stem}", __package__)

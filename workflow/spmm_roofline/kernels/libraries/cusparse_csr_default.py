@@ -1,0 +1,32 @@
+"""cuSPARSE SpMM on CSR, the algorithm that the library chooses by itself.
+
+---
+name: cusparse_csr_default
+study: cusparse
+library: cusparse
+source: "NVIDIA cuSPARSE documentation, section cusparseSpMM: CUSPARSE_SPMM_ALG_DEFAULT"
+idea: the algorithm that the library chooses by itself
+format: csr
+dtype: {a: float32, b: float32, accumulator: float32, c: float32}
+layout: {b: row_major, c: row_major}
+requires: {}
+features: []
+variants:
+  f16:
+    idea: values in half precision, sums in single
+    after: cusparse_csr_default
+    dtype: {a: float16, b: float16, c: float16}
+  bf16:
+    idea: values in bfloat16, sums in single
+    after: cusparse_csr_default
+    dtype: {a: bfloat16, b: bfloat16, c: bfloat16}
+deviations: []
+---
+"""
+
+from functools import partial
+
+from ._cusparse import prepare_csr
+
+#: CUSPARSE_SPMM_ALG_DEFAULT
+prepare = partial(prepare_csr, algorithm=0)

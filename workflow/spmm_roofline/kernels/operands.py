@@ -1,0 +1,73 @@
+"""Dense operands: B and C as a kernel wants them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..formats.base import numpy_dtype, rounded, widened
+from .head import Head
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A dense matrix on the device in row- or column-major order, padded with zeros up to the head's ``pads``.
+
+    ``storage`` is the whole allocation, (padded rows, padded columns) in row-major order or its transpose; ``rows``
+    and ``columns`` are the logical size.
+    """
+
+    storage: Any
+    rows: int
+    columns: int
+    column_major: bool
+    dtype: str
+
+    @property
+    def ld(self) -> int:
+        """Leading dimension, in elements."""
+        return int(self.storage.shape[-1])
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.storage.nbytes)
+
+    @property
+    def view(self) -> Any:
+        """The logical rows×columns part, in the stored dtype."""
+        if self.column_major:
+            return self.storage[: self.columns, : self.rows].T
+        return self.storage[: self.rows, : self.columns]
+
+    def fill(self, values: Any) -> None:
+        """Store ``values`` (rows×columns, any float dtype), rounded to the dtype."""
+        self.view[...] = rounded(values, self.dtype)
+
+    def poison(self) -> None:
+        """Every element NaN, padding included: what a kernel does not write stays visible."""
+        if self.storage.dtype.kind == "u":
+            self.storage.fill(0x7FC0)
+        else:
+            self.storage.fill(float("nan"))
+
+    def widened(self) -> Any:
+        """The logical part as float64."""
+        return widened(self.view, self.dtype)
+
+
+def allocate(head: Head, operand: str, rows: int, columns: int) -> Dense:
+    """Operand ``"b"`` (k×n) or ``"c"`` (m×n) of a kernel on the device, zero-filled."""
+    import cupy
+
+    row_name = "k" if operand == "b" else "m"
+    padded_rows = _padded(rows, head.pads.get(row_name, 1))
+    padded_columns = _padded(columns, head.pads.get("n", 1))
+    dtype = head.dtype[operand]
+    stored = "uint16" if dtype == "bfloat16" else numpy_dtype(dtype)
+    column_major = head.layout[operand] == "column_major"
+    shape = (padded_columns, padded_rows) if column_major else (padded_rows, padded_columns)
+    return Dense(cupy.zeros(shape, dtype=stored), rows, columns, column_major, dtype)
+
+
+def _padded(size: int, multiple: int) -> int:
+    return -(-size // multiple) * multiple

@@ -1,0 +1,164 @@
+"""The SuiteSparse Matrix Collection (Davis & Hu 2011): ssgetpy's index for searching, our own transfer for archives.
+
+The cache mirrors the collection: ``<cache>/suitesparse/MM/<group>/<name>.tar.gz``. An archive that lies there is used
+without any network, whoever put it there.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import sys
+import tarfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from .canonical import Entries, MatrixError
+from .transfer import Absent, Foreign, check_archive, download
+
+#: Words in the collection's descriptions of its problems -> our class of problem, the first that fits.
+_KINDS = {
+    "structural": "structural",
+    "circuit": "circuit",
+    "fluid": "fluid dynamics",
+    "optimization": "optimisation",
+    "linear programming": "optimisation",
+    "quantum chemistry": "quantum chemistry",
+    "graph": "graph",
+    "network": "graph",
+    "2D/3D": "mesh",
+    "econom": "economics",
+}
+
+
+def expand(entries: list[str | dict[str, Any]], config: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Specs of the suite's ``suitesparse`` entries; only a ``query`` looks into the index, which is then cached.
+
+    A matrix is called by its name without the group. A query leaves complex matrices out, and appends the group to the
+    few names that the collection uses twice.
+    """
+    for entry in entries:
+        if isinstance(entry, str):
+            entry = {"name": entry}
+        if "query" in entry:
+            yield from _query(entry["query"], config)
+        else:
+            group, name = entry["name"].split("/")
+            yield _spec(group, name, name, entry.get("kind", "unclassified"))
+
+
+def fetch(spec: dict[str, Any], config: dict[str, Any]) -> tuple[Entries, str]:
+    """Entries of the collection's matrix ``spec["group"]/spec["name"]``, from the cache or the mirror.
+
+    Raises :class:`~.canonical.MatrixError`: for a name that the mirror does not have the sentence names close ones, if
+    the index can be had.
+    """
+    from .file import read_matrix_market
+
+    entry = f"{spec['group']}/{spec['name']}"
+    settings = config["matrices"]["suitesparse"]
+    target = _folder(config) / "MM" / f"{entry}.tar.gz"
+    url = f"{settings['mirror'].rstrip('/')}/MM/{entry}.tar.gz"
+    try:
+        archive = download(
+            url,
+            target,
+            retries=settings.get("retries", 3),
+            sha256=settings.get("sha256", {}).get(entry),
+            check=check_archive,
+        )
+    except (Absent, Foreign) as error:
+        raise MatrixError(f"{error}. {_hint(entry, config)}") from error
+    wanted = f"{spec['name']}/{spec['name']}.mtx"
+    try:
+        with tarfile.open(archive, "r:gz") as tar:
+            member = tar.getmember(wanted)
+            if not member.isreg():
+                raise MatrixError(f"{archive}: {wanted} is no plain file; delete the archive and run again")
+            return read_matrix_market(tar.extractfile(member), f"{archive}: {wanted}"), entry
+    except KeyError as error:
+        raise MatrixError(f"{archive}: the archive holds no {wanted}; delete it and run again") from error
+    except (OSError, EOFError, tarfile.TarError) as error:
+        raise MatrixError(f"{archive}: not a whole .tar.gz ({error}); delete it and run again") from error
+
+
+def _spec(group: str, name: str, matrix: str, kind: str) -> dict[str, Any]:
+    return {"matrix": matrix, "source": "suitesparse", "kind": kind, "group": group, "name": name}
+
+
+def _folder(config: dict[str, Any]) -> Path:
+    return Path(config["matrices"]["cache"]) / "suitesparse"
+
+
+def _hint(entry: str, config: dict[str, Any]) -> str:
+    """What to do about ``entry``, which the mirror would not give."""
+    try:
+        index = {f"{each.group}/{each.name}" for each in _index(config).search(limit=-1)}
+    except MatrixError:
+        return "The collection's index cannot be had either, so the name was not checked"
+    if entry in index:
+        return f"The collection has {entry}; try another matrices.suitesparse.mirror"
+    name = entry.split("/")[1]
+    elsewhere = sorted(each for each in index if each.split("/")[1] == name)
+    close = elsewhere or difflib.get_close_matches(entry, sorted(index), n=3, cutoff=0.6)
+    return f"The collection has no {entry}" + (f"; did you mean {', '.join(close)}?" if close else "")
+
+
+# --- index ------------------------------------------------------------------------------------------------------------
+
+
+def _query(query: dict[str, Any], config: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    index = _index(config)
+    bounds = {"rows": "rowbounds", "columns": "colbounds", "nnz": "nzbounds"}
+    found = index.search(**{bounds[key]: query[key] for key in bounds if key in query}, limit=-1)
+    usable = [each for each in found if each.dtype != "complex"][: query.get("limit")]
+    if not usable:
+        raise MatrixError(f"no matrix of the SuiteSparse collection fits the query {query}")
+    uses = Counter(each.name for each in index.search(limit=-1))
+    for each in usable:
+        matrix = each.name if uses[each.name] == 1 else f"{each.name}.{each.group}"
+        kind = next((ours for word, ours in _KINDS.items() if word in each.kind), each.kind.removesuffix(" problem"))
+        yield _spec(each.group, each.name, matrix, kind or "unclassified")
+
+
+def _index(config: dict[str, Any]):
+    """ssgetpy's database over the collection's index, which is fetched into the cache once.
+
+    Raises :class:`~.canonical.MatrixError` when the index can neither be found nor fetched.
+    """
+    settings = config["matrices"]["suitesparse"]
+    path = download(
+        f"{settings['mirror'].rstrip('/')}/files/ssstats.csv",
+        _folder(config) / "ssstats.csv",
+        retries=settings.get("retries", 3),
+        check=_check_index,
+    )
+    database, csvindex = _ssgetpy()
+    index = database.MatrixDB(db=":memory:")
+    index.refresh(csvindex.gen_rows(path.read_text().splitlines()[2:]))
+    return index
+
+
+def _check_index(path: Path) -> None:
+    lines = path.read_text(errors="replace").splitlines()
+    if len(lines) < 3 or not lines[0].strip().isdigit() or len(lines) < 2 + int(lines[0]) or lines[2].count(",") < 11:
+        raise Foreign(f"{path.name}: what arrived is not the collection's index")
+
+
+def _ssgetpy() -> tuple[ModuleType, ModuleType]:
+    """ssgetpy's modules ``db`` and ``csvindex``, imported without running the package's own start.
+
+    That start goes to the network whenever an index in the user's home folder is missing or older than 90 days, without
+    a time limit. So the package is left empty, and its config module is ours.
+    """
+    if "ssgetpy.db" not in sys.modules:
+        package = importlib.util.module_from_spec(importlib.util.find_spec("ssgetpy"))
+        config = ModuleType("ssgetpy.config")
+        config.SS_DIR, config.SS_DB, config.SS_TABLE = "", ":memory:", "MATRICES"
+        config.SS_ROOT_URL, config.SS_INDEX_URL = "https://sparse.tamu.edu", ""
+        sys.modules.setdefault("ssgetpy", package)
+        sys.modules.setdefault("ssgetpy.config", config)
+    return importlib.import_module("ssgetpy.db"), importlib.import_module("ssgetpy.csvindex")

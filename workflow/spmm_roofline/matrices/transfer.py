@@ -1,0 +1,118 @@
+"""Download of one file: progress, retries with back-off, hash, a check of what arrived, and nothing half-written.
+
+pooch moves the bytes; what is added here is *when to try again* (a broken connection, a truncated or foreign file, a
+server that is out of order) and when not to (the server says that there is no such file).
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import sys
+import tarfile
+import tempfile
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+from .canonical import MatrixError
+
+#: Seconds before the second attempt; doubled for each further one.
+BACK_OFF_S = 1.0
+#: Seconds without a byte after which an attempt has failed.
+TIMEOUT_S = 30.0
+
+
+class Absent(MatrixError):
+    """The server answered that it has no such file; another attempt would not help."""
+
+
+class Foreign(MatrixError):
+    """What arrived is not the file that was wanted: a page instead of an archive, a part, a wrong hash."""
+
+
+class Unsafe(MatrixError):
+    """The archive would write outside its own folder; another attempt would bring the same."""
+
+
+def download(
+    url: str, target: Path, *, retries: int = 3, sha256: str | None = None, check: Callable[[Path], None] | None = None
+) -> Path:
+    """Fetch ``url`` into the file ``target`` and return it; a file that is there already only has its hash checked.
+
+    ``check`` raises :class:`Foreign` for a file that cannot be right. ``target`` appears only when hash and check have
+    passed. Raises :class:`Absent` (HTTP 404 and 410) and :class:`Unsafe` at once, and the last attempt's
+    :class:`Foreign` or plain :class:`~.canonical.MatrixError` after ``retries`` further attempts.
+    """
+    if target.exists():
+        if sha256 and _sha256(target) != sha256:
+            raise Foreign(f"{target}: does not have the SHA-256 {sha256} of the configuration; delete it, or mend that")
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for attempt in range(retries + 1):
+        if attempt:
+            time.sleep(BACK_OFF_S * 2 ** (attempt - 1))
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".download-") as folder:
+            try:
+                arrived = _attempt(url, Path(folder), target.name, sha256)
+                if check:
+                    check(arrived)
+                os.replace(arrived, target)
+                return target
+            except (Absent, Unsafe):
+                raise
+            except MatrixError as error:
+                failure = error
+    raise type(failure)(f"{failure} (tried {retries + 1} times; run again later, or put the file at {target} yourself)")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _attempt(url: str, folder: Path, name: str, sha256: str | None) -> Path:
+    import pooch
+    import requests
+    from tqdm import tqdm
+
+    pooch.get_logger().setLevel("WARNING")
+    # pooch asks whether the bar is true, which tqdm answers by its total, and then puts the answer's length there.
+    with tqdm(total=1, desc=name, unit="B", unit_scale=True, leave=False, mininterval=1.0, file=sys.stderr) as progress:
+        downloader = pooch.HTTPDownloader(progressbar=progress, timeout=TIMEOUT_S)
+        try:
+            return Path(pooch.retrieve(url, sha256 and f"sha256:{sha256}", name, folder, downloader=downloader))
+        except requests.HTTPError as error:
+            kind = Absent if error.response.status_code in (404, 410) else MatrixError
+            raise kind(f"{url}: the server answered {error.response.status_code} {error.response.reason}") from error
+        except (requests.RequestException, OSError) as error:
+            raise MatrixError(f"{url}: the transfer failed: {error}") from error
+        except ValueError as error:  # how pooch reports a hash that does not match
+            raise Foreign(f"{url}: what arrived does not have the SHA-256 {sha256} of the configuration") from error
+
+
+def check_archive(path: Path) -> None:
+    """Refuse anything but a whole gzip'd tar (:class:`Foreign`) whose members stay in its folder (:class:`Unsafe`).
+
+    The stream is read to its end, so that gzip's own checksum is verified. Names that point elsewhere are found by
+    Python's ``data`` filter for archives; links are refused altogether, since the collection has none.
+    """
+    try:
+        with gzip.open(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+            for member in archive:
+                if member.issym() or member.islnk():
+                    raise Unsafe(f"{path.name}: the archive holds a link, {member.name!r}; it is refused")
+                if member.name.startswith("/"):
+                    raise Unsafe(f"{path.name}: the archive holds {member.name!r}, which would be written elsewhere")
+                tarfile.data_filter(member, str(path.parent))
+            while stream.read(1 << 20):
+                pass
+    except tarfile.FilterError as error:
+        raise Unsafe(f"{path.name}: the archive holds a member that would be written elsewhere: {error}") from error
+    except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
+        with path.open("rb") as stream:
+            head = stream.read(16)
+        found = "is truncated or damaged" if head.startswith(b"\x1f\x8b") else f"starts with {head!r}: not an archive"
+        raise Foreign(f"{path.name}: not a whole .tar.gz; what arrived {found} ({error})") from error

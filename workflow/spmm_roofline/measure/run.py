@@ -1,0 +1,364 @@
+"""A measure job: plan the cases, let a worker measure them, keep what it says, write the table.
+
+Whatever happens to a worker (a broken context, a hang, the job cancelled) costs the case under way and nothing else:
+finished rows lie in a journal, and a job that starts again goes on from there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import contracts
+from ..formats.base import itemsize
+from ..kernels.head import Head, supports
+from ..kernels.registry import heads
+from . import PROTOCOL
+from . import device as gpu_device
+
+Case = tuple[str, int]
+
+#: Caps of the config's ``measure`` section: they bound the cost of a job and do not change what a time means.
+DEFAULT_OPTIONS = {"repeat_cap": 200, "time_cap_ms": 1000.0, "case_timeout_s": 120.0}
+
+
+class WrongResult(RuntimeError):
+    """A kernel gave a wrong result: the job fails, its finished rows are kept."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one job measures and where its files lie."""
+
+    suite: str
+    kernel: str
+    device: str
+    arch: str
+    n: list[int]
+    l2: str
+    matrices: list[tuple[str, str]]
+    """(canonical ``.npz``, features ``.json``) of each matrix."""
+    formats: list[str]
+    """JSON row of each matrix in the kernel's format."""
+    kernel_row: str | None
+    """JSON row of the compiled kernel; None for a library."""
+    cubin: str | None
+    read_cubin: str
+    copy_cubin: str
+    device_record: str
+    options: dict[str, float]
+    kernels: str = "kernels"
+
+
+def job_of(planned: dict[str, Any], inputs: Any, options: dict[str, Any]) -> Job:
+    """The job that a rule describes: its parameters, its named input files, and the config's ``measure`` section."""
+    return Job(
+        **{key: planned[key] for key in ("suite", "kernel", "device", "arch", "n", "l2")},
+        matrices=list(zip(inputs.matrices, inputs.features, strict=True)),
+        formats=list(inputs.formats),
+        kernel_row=inputs.get("kernel_row"),
+        cubin=inputs.get("cubin"),
+        read_cubin=inputs.read_cubin,
+        copy_cubin=inputs.copy_cubin,
+        device_record=inputs.device_record,
+        options={name: options.get(name, default) for name, default in DEFAULT_OPTIONS.items()},
+    )
+
+
+def run(job: Job, csv: str | Path, journal: str | Path, log: str | Path | None = None) -> None:
+    """Measure one kernel on one suite and write a table ``measure``.
+
+    Raises :class:`WrongResult` if an output was wrong; the journal keeps the finished rows, and only the wrong ones
+    are measured again by the next run. ``log`` is a file that gets the progress, beside standard error.
+    """
+    say = _Progress(log)
+    head = heads(job.kernels)[job.kernel]
+    record = contracts.document(job.device_record, "measured_device")
+    features = {row["matrix"]: (npz, row) for npz, row in ((npz, _json(path)) for npz, path in job.matrices)}
+    common = _common(job, head, record)
+    journal = Path(journal)
+    rows = _resume(journal, common, {name: row for name, (_, row) in features.items()}, job.n)
+    if rows:
+        say(f"{job.kernel} on {job.suite}: going on after {len(rows)} finished rows")
+
+    def keep(row: dict[str, Any]) -> None:
+        _, known = features[row["matrix"]]
+        row = common | _sizes(head, known, row["n"]) | row
+        row["measured_at"] = gpu_device.timestamp()
+        rows[row["matrix"], row["n"]] = row
+        with journal.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    skip = _reason_to_skip(job, head)
+    waiting: dict[str, list[int]] = {}
+    for name in features:
+        for n in job.n:
+            if (name, n) in rows:
+                continue
+            status, message = skip.get(name, skip.get("", ("", "")))
+            if status:
+                keep({"matrix": name, "n": n, "status": status, "message": message})
+            else:
+                waiting.setdefault(name, []).append(n)
+    if waiting:
+        with gpu_device.lease(log=say) as gpu:
+            _measure(job, gpu, record, {name: features[name][0] for name in features}, waiting, keep, rows, say)
+
+    wrong = [row for row in rows.values() if row["status"] == "wrong"]
+    if wrong:
+        first = wrong[0]
+        raise WrongResult(
+            f"{job.kernel} on {job.suite}: {len(wrong)} of {len(rows)} cases are wrong, first {first['matrix']} with "
+            f"n = {first['n']}: {first['message']}. The other rows are kept in {journal}; mend the kernel and run again"
+        )
+    order = {name: i for i, name in enumerate(features)}
+    table = contracts.frame(
+        sorted(rows.values(), key=lambda row: (order[row["matrix"]], row["n"])), "measure", str(csv)
+    )
+    contracts.write(table, csv, "measure")
+    journal.unlink(missing_ok=True)
+
+
+def _measure(
+    job: Job,
+    gpu: gpu_device.Gpu,
+    record: dict[str, Any],
+    npz: dict[str, str],
+    waiting: dict[str, list[int]],
+    keep: Any,
+    rows: dict[Case, dict[str, Any]],
+    say: Any,
+) -> None:
+    total = sum(map(len, waiting.values()))
+    done = 0
+    barren = 0
+    while waiting:
+        request = {
+            "kernel": job.kernel,
+            "kernels": job.kernels,
+            "cubin": job.cubin,
+            "read_cubin": job.read_cubin,
+            "copy_cubin": job.copy_cubin,
+            "l2": job.l2,
+            "started": time.monotonic(),
+            "options": job.options,
+            "uuid": gpu.uuid,
+            "copy_gb_per_s": record["copy_gb_per_s"],
+            "matrices": [{"matrix": name, "npz": npz[name], "n": ns} for name, ns in waiting.items()],
+        }
+        under_way: Case | None = None
+        before = done
+        worker = _Worker(request)
+        for event in worker.events(job.options["case_timeout_s"]):
+            if "begin" in event:
+                under_way = event["begin"]["matrix"], event["begin"]["n"]
+            elif "row" in event:
+                row = event["row"]
+                keep(row)
+                _strike(waiting, row["matrix"], row["n"])
+                done += 1
+                under_way = None
+                say(f"[{done}/{total}] {_said(job.kernel, row)}")
+            elif "spent" in event:
+                say(f"{job.kernel} on {job.suite}: " + ", ".join(f"{k} {v:.2f} s" for k, v in event["spent"].items()))
+            elif "noisy" in event:
+                for (name, _), row in rows.items():
+                    if name == event["noisy"] and row["status"] == "ok":
+                        keep({**row, "noisy": True})
+        if not waiting:
+            return
+        if under_way is None:
+            # It died between cases: nothing to blame, so it is started again unless that helps nobody.
+            barren = barren + 1 if done == before else 0
+            if barren >= 2:
+                raise RuntimeError(f"{job.kernel} on {job.suite}: the worker does not start: {worker.complaint()}")
+            continue
+        name, n = under_way
+        status = "timeout" if worker.timed_out else "launch_failed"
+        message = f"no answer within {job.options['case_timeout_s']} s" if worker.timed_out else worker.complaint()
+        keep({"matrix": name, "n": n, "status": status, "message": message})
+        _strike(waiting, name, n)
+        done += 1
+        say(f"[{done}/{total}] {job.kernel} {name} n={n}: {status}: {message}")
+
+
+class _Worker:
+    """A worker process and what it says."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        # Scripts find the package without its being installed; so must a process that they start.
+        package_root = str(Path(__file__).resolve().parents[2])
+        path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
+        self.timed_out = False
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "spmm_roofline.measure.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+        self._process.stdin.write(json.dumps(request).encode())
+        self._process.stdin.close()
+
+    def events(self, timeout_s: float) -> Iterator[dict[str, Any]]:
+        """Events until the worker ends; it is killed if it says nothing for ``timeout_s``."""
+        output = self._process.stdout
+        buffer = b""
+        deadline = time.monotonic() + timeout_s
+        try:
+            while True:
+                ready, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
+                if not ready:
+                    self.timed_out = True
+                    return
+                chunk = os.read(output.fileno(), 1 << 16)
+                if not chunk:
+                    return
+                deadline = time.monotonic() + timeout_s
+                *lines, buffer = (buffer + chunk).split(b"\n")
+                yield from map(json.loads, lines)
+        finally:
+            if self.timed_out:
+                self._process.kill()
+            self._process.wait()
+
+    def complaint(self) -> str:
+        """The last line of its standard error, which names the exception."""
+        self._errors.seek(0)
+        lines = [line for line in self._errors.read().decode(errors="replace").splitlines() if line.strip()]
+        code = self._process.returncode
+        return lines[-1][:500] if lines else f"the worker ended with code {code} and said nothing"
+
+
+class _Progress:
+    """Sentences to standard error and, if given, to a log file."""
+
+    def __init__(self, path: str | Path | None) -> None:
+        self._path = Path(path) if path else None
+        if self._path:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.write_text("")
+
+    def __call__(self, sentence: str) -> None:
+        print(sentence, file=sys.stderr, flush=True)
+        if self._path:
+            with self._path.open("a") as file:
+                file.write(sentence + "\n")
+
+
+def _common(job: Job, head: Head, record: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "device": job.device,
+        "arch": job.arch,
+        "driver": record["driver"],
+        "cuda": record["cuda"],
+        "suite": job.suite,
+        "study": head.study,
+        "kernel": head.name,
+        "kernel_sha256": head.sha256(),
+        "format": head.format,
+        "dtype_a": head.dtype["a"],
+        "dtype_b": head.dtype["b"],
+        "dtype_accumulator": head.dtype["accumulator"],
+        "dtype_c": head.dtype["c"],
+        "l2": job.l2,
+        "protocol": PROTOCOL,
+        "git_commit": git_commit(),
+    }
+
+
+def _sizes(head: Head, features: dict[str, Any], n: int) -> dict[str, Any]:
+    a, b, c = (itemsize(head.dtype[operand]) for operand in "abc")
+    return {
+        "matrix_sha256": features["matrix_sha256"],
+        "m": features["m"],
+        "k": features["k"],
+        "n": n,
+        "nnz": features["nnz"],
+        "compulsory_bytes": compulsory_bytes(features["m"], features["nonempty_columns"], features["nnz"], n, a, b, c),
+    }
+
+
+def compulsory_bytes(m: int, touched: int, nnz: int, n: int, a: int, b: int, c: int) -> int:
+    """Least bytes that C = A·B moves: A in CSR, the ``touched`` rows of B that A needs, and C, each once.
+
+    ``a``, ``b``, ``c`` are bytes of a value; indices and row pointers are 32-bit.
+    """
+    return nnz * (a + 4) + (m + 1) * 4 + touched * n * b + m * n * c
+
+
+def _reason_to_skip(job: Job, head: Head) -> dict[str, tuple[str, str]]:
+    """Matrix → (status, message) for what cannot run; the key "" stands for every matrix."""
+    if not head.library and not supports(job.arch, head.min_arch):
+        return {"": ("unsupported", f"{head.name} needs {head.min_arch}, this device is {job.arch}")}
+    if job.kernel_row:
+        compiled = _json(job.kernel_row)
+        if compiled["status"] != "ok":
+            return {"": (compiled["status"], compiled["message"])}
+    packed = (_json(path) for path in job.formats)
+    return {row["matrix"]: (row["status"], row["message"]) for row in packed if row["status"] != "ok"}
+
+
+def _resume(
+    journal: Path, common: dict[str, Any], features: dict[str, dict[str, Any]], widths: list[int]
+) -> dict[Case, dict[str, Any]]:
+    """Finished rows of an earlier attempt at the same kernel, structure, device and protocol; wrong ones run again."""
+    rows: dict[Case, dict[str, Any]] = {}
+    if not journal.exists():
+        return rows
+    same = ("device", "driver", "kernel_sha256", "l2", "protocol")
+    for line in journal.read_text().splitlines():
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            continue  # the line that a killed job was writing
+        known = features.get(row["matrix"])
+        if known is None or row["n"] not in widths or row["matrix_sha256"] != known["matrix_sha256"]:
+            continue
+        if all(row[key] == common[key] for key in same) and row["status"] in ("ok", "unsupported", "out_of_memory"):
+            rows[row["matrix"], row["n"]] = row
+    return rows
+
+
+def _strike(waiting: dict[str, list[int]], name: str, n: int) -> None:
+    waiting[name].remove(n)
+    if not waiting[name]:
+        del waiting[name]
+
+
+def _said(kernel: str, row: dict[str, Any]) -> str:
+    case = f"{kernel} {row['matrix']} n={row['n']}"
+    if row["status"] != "ok":
+        return f"{case}: {row['status']}: {row['message']}"
+    return f"{case}: {row['time_ms']:.4f} ms, {row['useful_gflops']:.0f} GFLOP/s, error {row['rel_error']:.1e}"
+
+
+def _json(path: str | Path) -> dict[str, Any]:
+    return json.loads(Path(path).read_text())
+
+
+def git_commit() -> str:
+    """Commit of this checkout, with ``+`` if it was changed since; ``unknown`` outside a repository."""
+    here = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(
+            ["git", "-C", here, *arguments], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    try:
+        commit = git("rev-parse", "--short=12", "HEAD")
+        return commit + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return os.environ.get("SPMM_ROOFLINE_COMMIT", "unknown")

@@ -1,0 +1,136 @@
+"""Timing: one call = one replay of a CUDA graph between two events.
+
+Without graphs a small case measures Python and the driver (a launch through CuPy between two events costs 13 µs on an
+H200 host, a replayed graph 4 µs). Calls repeat until the confidence interval of their median is narrow or the cap is
+reached.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..kernels import heads
+from ..kernels.launch import Call, prepare
+from ..kernels.operands import Dense
+
+#: Relative width of the 95 % interval of the median at which repeating ends.
+INTERVAL_GOAL = 0.01
+#: Width beyond which a row that reached the cap is marked noisy.
+INTERVAL_NOISY = 0.05
+#: Deviation of the canary copy from the device's record beyond which a row is marked noisy.
+CANARY_NOISY = 0.05
+
+COPY_BYTES = 512 << 20
+BATCH = 20
+LEAST_SAMPLES = 40
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Times of repeated calls, ms."""
+
+    median_ms: float
+    p10_ms: float
+    p90_ms: float
+    samples: int
+    interval: float
+
+    @property
+    def noisy(self) -> bool:
+        return self.interval > INTERVAL_NOISY
+
+
+def median_interval(samples: np.ndarray) -> float:
+    """Width of the 95 % confidence interval of the median over the median, from order statistics.
+
+    The number of samples below the median is binomial(n, 1/2), so ranks n/2 ± 0.98 √n enclose it (normal
+    approximation), whatever the distribution of the times.
+    """
+    n = len(samples)
+    ordered = np.sort(samples)
+    half = 0.98 * math.sqrt(n)
+    low = max(math.floor(n / 2 - half), 0)
+    high = min(math.ceil(n / 2 + half), n - 1)
+    return float((ordered[high] - ordered[low]) / np.median(ordered))
+
+
+class Clock:
+    """Times calls on the current device; owns the buffers that flush L2 and that the canary copies."""
+
+    def __init__(self, read_cubin: Path, copy_cubin: Path) -> None:
+        import cupy
+
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self._source = cupy.zeros(COPY_BYTES, dtype=cupy.uint8)
+        self._target = cupy.empty(COPY_BYTES, dtype=cupy.uint8)
+        self._sink = cupy.zeros(1, dtype=cupy.uint32)
+        kernels = heads()
+        source, target = (Dense(x, 1, COPY_BYTES, False, "none") for x in (self._source, self._target))
+        l2_bytes = max(cupy.cuda.Device().attributes["L2CacheSize"], 16 << 20)
+        flushed = Dense(self._source[: min(COPY_BYTES, 4 * l2_bytes)], 1, COPY_BYTES, False, "none")
+        self._flush = prepare(kernels["dram_read"], read_cubin, None, flushed, Dense(self._sink, 1, 1, False, "none"))
+        self._copy = prepare(kernels["dram_copy"], copy_cubin, None, source, target)
+        cupy.cuda.Device().synchronize()
+
+    def time(self, call: Call, cold: bool, repeat_cap: int, time_cap_ms: float) -> Timing:
+        """Median, 10th and 90th percentile of the time of ``call``.
+
+        ``cold``: L2 is flushed before every call by reading (not writing: dirty lines would be written back inside
+        the timed call) four times its size. Otherwise calls follow each other and find L2 as the last one left it.
+        """
+        import cupy
+
+        graph = self._capture(call)
+        for _ in range(3):
+            graph.launch(self.stream)
+        events = [(cupy.cuda.Event(), cupy.cuda.Event()) for _ in range(BATCH)]
+        samples = np.empty(0)
+        start = time.perf_counter()
+        while True:
+            with self.stream:
+                for before, after in events:
+                    if cold:
+                        self._flush(self.stream)
+                    before.record(self.stream)
+                    graph.launch(self.stream)
+                    after.record(self.stream)
+            self.stream.synchronize()
+            times = [cupy.cuda.get_elapsed_time(before, after) for before, after in events]
+            samples = np.concatenate([samples, times])
+            interval = median_interval(samples)
+            spent_ms = (time.perf_counter() - start) * 1e3
+            enough = len(samples) >= LEAST_SAMPLES and interval < INTERVAL_GOAL
+            if enough or len(samples) >= repeat_cap or spent_ms > time_cap_ms:
+                break
+        p10, median, p90 = np.percentile(samples, [10, 50, 90])
+        return Timing(float(median), float(p10), float(p90), len(samples), interval)
+
+    def copy_gb_per_s(self) -> float:
+        """Bandwidth of a device-to-device copy now, bytes read plus bytes written, GB/s (10⁹ bytes)."""
+        timing = self.time(self._copy, cold=False, repeat_cap=BATCH, time_cap_ms=0)
+        return 2 * COPY_BYTES / timing.median_ms / 1e6
+
+    def replay_overhead_ms(self) -> float:
+        """Time between the two events around a graph that clears four bytes: what every time includes."""
+        clear = Call(lambda stream: self._sink.data.memset_async(0, 4, stream))
+        return self.time(clear, cold=False, repeat_cap=200, time_cap_ms=1e3).median_ms
+
+    def warm_up(self) -> None:
+        """Keep the device busy until its clocks have risen."""
+        for _ in range(10):
+            self.copy_gb_per_s()
+
+    def _capture(self, call: Call) -> Any:
+        self.stream.begin_capture()
+        try:
+            with self.stream:
+                call(self.stream)
+        finally:
+            graph = self.stream.end_capture()
+        return graph

@@ -1,0 +1,112 @@
+"""Verification: a time counts only after the output was compared with float64, in full, on fresh random input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+#: Columns compared at a time, which bounds the memory of the float64 copies.
+COLUMNS = 128
+#: Rows of the reference that are computed a second time, by another road.
+SPOT_ROWS = 64
+
+#: (dtype of the sums, dtype of C) → largest relative Frobenius error, largest row error.
+#:
+#: Rounding of C alone costs at most u = 2⁻¹¹ (float16), 2⁻⁸ (bfloat16), 2⁻²⁴ (float32) a value; the reference uses the
+#: rounded operands, so that nothing else is lost before the sums. Sums in float16 lose about u √L/√6 on a row of L
+#: values; TF32 operands are rounded beforehand as the hardware does it. Libraries that split a row add its parts in the
+#: dtype of C, which costs another few u. A single lost value of a row of L costs about 1/√L there.
+TOLERANCES = {
+    ("float16", "float16"): (1e-2, 5e-2),
+    ("float32", "float16"): (2e-3, 8e-3),
+    ("float32", "bfloat16"): (1.6e-2, 6e-2),
+    ("float32", "float32"): (1e-5, 1e-4),
+    ("float64", "float64"): (1e-13, 1e-12),
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Errors of one output against float64, and what is wrong with it (empty if nothing is)."""
+
+    rel_error: float
+    max_row_error: float
+    wrong: str
+
+
+def verify(a: Any, b: Any, c: Any, accumulator: str) -> Verdict:
+    """Compare C = A·B with float64 on all rows.
+
+    ``a``: :class:`spmm_roofline.formats.csr.Csr` in float64, its values those that the kernel multiplies (rounded);
+    ``b`` and ``c``: :class:`spmm_roofline.kernels.operands.Dense`. The relative error is that of the Frobenius norm; a
+    row's error is measured against the size that the row has on average, ‖a_i‖₂ · rms(B) · √n, so that cancellation
+    does not make a good row look bad; an empty row must be exactly zero.
+    """
+    import cupy
+
+    from ..kernels.reference import product
+
+    m, n = c.rows, c.columns
+    row_squares = cupy.zeros(m)
+    reference_square = error_square = b_square = 0.0
+    unwritten = cupy.zeros(m, dtype=bool)
+    for start in range(0, n, COLUMNS):
+        stop = min(start + COLUMNS, n)
+        b64 = cupy.ascontiguousarray(b.widened()[:, start:stop])
+        reference = product(a, b64)
+        if start == 0:
+            _spot_check(a, b64, reference)
+        difference = c.widened()[:, start:stop] - reference
+        unwritten |= cupy.isnan(difference).any(axis=1)
+        squares = (difference * difference).sum(axis=1)
+        row_squares += squares
+        error_square += float(squares.sum())
+        reference_square += float((reference * reference).sum())
+        b_square += float((b64 * b64).sum())
+    bad_rows = int(unwritten.sum())
+    tolerance, row_tolerance = TOLERANCES[accumulator, c.dtype]
+    if bad_rows:
+        return Verdict(float("nan"), float("nan"), f"{bad_rows} of {m} rows of C hold NaN: not written, or wrongly")
+    if m == 0 or n == 0:
+        return Verdict(0.0, 0.0, "")
+    scale = _row_norms(a) * (b_square / max(b.rows * n, 1)) ** 0.5 * n**0.5
+    row_error = cupy.where(scale > 0, cupy.sqrt(row_squares) / cupy.maximum(scale, 1e-300), cupy.sqrt(row_squares))
+    worst = int(row_error.argmax())
+    verdict = Verdict(
+        rel_error=(error_square / reference_square) ** 0.5 if reference_square else error_square**0.5,
+        max_row_error=float(row_error[worst]),
+        wrong="",
+    )
+    if not verdict.rel_error <= tolerance:
+        wrong = f"relative error {verdict.rel_error:.3g} is above {tolerance:g}"
+    elif not verdict.max_row_error <= row_tolerance:
+        wrong = f"error {verdict.max_row_error:.3g} of row {worst} is above {row_tolerance:g}"
+    else:
+        return verdict
+    return Verdict(verdict.rel_error, verdict.max_row_error, wrong)
+
+
+def _row_norms(a: Any) -> Any:
+    import cupy
+
+    sums = cupy.zeros(a.nnz + 1)
+    cupy.cumsum(a.data * a.data, out=sums[1:])
+    # Rounding of the running sum may leave a tiny negative difference.
+    return cupy.sqrt(cupy.maximum(sums[a.indptr[1:]] - sums[a.indptr[:-1]], 0.0))
+
+
+def _spot_check(a: Any, b: Any, reference: Any) -> None:
+    """The reference comes from a library; some rows of it are computed again by gathering and adding."""
+    import cupy
+
+    m = a.shape[0]
+    if m == 0 or a.nnz == 0:
+        return
+    rows = cupy.unique(cupy.random.randint(0, m, SPOT_ROWS))
+    starts, stops = a.indptr[rows].get(), a.indptr[rows + 1].get()
+    for row, start, stop in zip(rows.get(), starts, stops, strict=True):
+        again = a.data[start:stop] @ b[a.indices[start:stop]] if stop > start else cupy.zeros(b.shape[1])
+        size = float(cupy.abs(a.data[start:stop]).sum()) * float(cupy.abs(b).max()) + 1e-300
+        error = float(cupy.abs(again - reference[row]).max()) / size
+        if not error < 1e-13:
+            raise AssertionError(f"the float64 reference is off by {error:.3g} in row {row}; no row can be verified")

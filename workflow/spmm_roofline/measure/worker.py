@@ -1,0 +1,184 @@
+"""The worker of a measure job: the one process that touches the device.
+
+Reads a job (JSON) from standard input, writes one JSON object a line to standard output:
+``{"begin": case}`` before a case, ``{"row": {...}}`` after it, ``{"noisy": matrix}`` where the canary after a matrix
+found the machine changed. :mod:`spmm_roofline.measure.run` listens, and starts another worker if this one dies.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import matrices
+from ..formats import FORMATS, FormatError
+from ..formats.base import rounded, widened
+from ..formats.csr import Csr
+from ..kernels.head import Head
+from ..kernels.launch import Unsupported, check_case, library_version, prepare
+from ..kernels.operands import allocate
+from ..kernels.registry import heads
+from . import device
+from .timing import CANARY_NOISY, Clock
+from .verify import verify
+
+
+def main() -> None:
+    job = json.load(sys.stdin)
+    worker = Worker(job)
+    for matrix in job["matrices"]:
+        worker.measure(matrix)
+    tell(spent={phase: round(seconds, 3) for phase, seconds in worker.spent.items()})
+
+
+@dataclass
+class Operand:
+    """A on the device: packed for the kernel, and in float64 for the reference, with the same random values."""
+
+    packed: Any
+    exact: Csr
+    preprocess_ms: float
+
+
+class Worker:
+    """One kernel, one device context, many cases."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        import cupy
+
+        self.cupy = cupy
+        self.spent = {"start": 0.0, "pack": 0.0, "verify": 0.0, "time": 0.0, "canary": 0.0}
+        self.job = job
+        self.head: Head = heads(job["kernels"])[job["kernel"]]
+        self.cubin = Path(job["cubin"]) if job["cubin"] else None
+        self.clock = Clock(Path(job["read_cubin"]), Path(job["copy_cubin"]))
+        self.random = cupy.random.default_rng()
+        self.clock.warm_up()
+        self.spent["start"] = time.monotonic() - job["started"]
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Adds the time of a block to what the job spent in a phase."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.spent[name] += time.monotonic() - start
+
+    def measure(self, matrix: dict[str, Any]) -> None:
+        """All widths of one matrix; every case gives a row."""
+        canary = self._canary_is_off()
+        operand: Operand | Exception | None = None
+        for n in matrix["n"]:
+            tell(begin={"matrix": matrix["matrix"], "n": n})
+            try:
+                if operand is None:
+                    with self.phase("pack"):
+                        operand = self._operand(matrix)
+                row = self._case(operand, n, canary)
+            except (Unsupported, FormatError) as error:
+                row = {"status": "unsupported", "message": str(error)}
+            except self.cupy.cuda.memory.OutOfMemoryError as error:
+                row = {"status": "out_of_memory", "message": one_line(error)}
+                self.cupy.get_default_memory_pool().free_all_blocks()
+            except AssertionError:
+                raise
+            except Exception as error:
+                row = {"status": "launch_failed", "message": f"{type(error).__name__}: {one_line(error)}"}
+                tell(row={"matrix": matrix["matrix"], "n": n, **row})
+                # A sticky error ends the context: the parent starts another worker for what is left.
+                self.cupy.cuda.Device().synchronize()
+                continue
+            tell(row={"matrix": matrix["matrix"], "n": n, **row})
+        if not canary and self._canary_is_off():
+            tell(noisy=matrix["matrix"])
+
+    def _operand(self, matrix: dict[str, Any]) -> Operand:
+        """Pack the matrix's structure around fresh random values ±[0.5, 1.5).
+
+        Random values make every stored entry weigh alike in the check; the collection's own would hide a lost entry
+        of 1e-9 behind one of 1e9. Times do not depend on values.
+        """
+        cupy = self.cupy
+        host = matrices.load(matrix["npz"])
+        magnitude = self.random.random(host.nnz) + 0.5
+        sign = cupy.where(self.random.random(host.nnz) < 0.5, -1.0, 1.0)
+        dtype = self.head.dtype["a"]
+        values = widened(rounded(magnitude * sign, dtype), dtype)
+        structure = Csr(
+            shape=host.shape,
+            nnz=int(host.nnz),
+            dtype="float64",
+            indptr=cupy.asarray(host.indptr.astype("int32")),
+            indices=cupy.asarray(host.indices.astype("int32")),
+            data=values,
+        )
+        build_ms = 0.0
+        # The first build compiles CuPy's own kernels and grows its pool; the second is what packing costs.
+        for _ in range(2):
+            cupy.cuda.Device().synchronize()
+            start = time.perf_counter()
+            packed = FORMATS[self.head.format].from_csr(structure, dtype=dtype, **self.head.format_options)
+            cupy.cuda.Device().synchronize()
+            build_ms = (time.perf_counter() - start) * 1e3
+        return Operand(packed, structure, build_ms)
+
+    def _case(self, operand: Operand, n: int, noisy: bool) -> dict[str, Any]:
+        m, k = operand.exact.shape
+        check_case(self.head, m, n, k)
+        with self.phase("verify"):
+            b, c = allocate(self.head, "b", k, n), allocate(self.head, "c", m, n)
+            b.fill(self.random.random((k, n)) * 2 - 1)
+            call = prepare(self.head, self.cubin, operand.packed, b, c)
+            c.poison()
+            self.cupy.cuda.Device().synchronize()
+            call(self.clock.stream)
+            self.clock.stream.synchronize()
+            verdict = verify(operand.exact, b, c, self.head.dtype["accumulator"])
+        common = {"format_bytes": operand.packed.nbytes, "preprocess_ms": operand.preprocess_ms + call.preprocess_ms}
+        if verdict.wrong:
+            return {**common, "status": "wrong", "message": verdict.wrong}
+        options = self.job["options"]
+        with self.phase("time"):
+            timing = self.clock.time(call, self.job["l2"] == "cold", options["repeat_cap"], options["time_cap_ms"])
+        rate = 2e-6 * n / timing.median_ms
+        return {
+            **common,
+            "status": "ok",
+            "message": "",
+            "time_ms": timing.median_ms,
+            "time_p10_ms": timing.p10_ms,
+            "time_p90_ms": timing.p90_ms,
+            "samples": timing.samples,
+            "useful_gflops": operand.exact.nnz * rate,
+            "padded_gflops": operand.packed.stored_slots * rate,
+            "rel_error": verdict.rel_error,
+            "max_row_error": verdict.max_row_error,
+            "noisy": noisy or timing.noisy,
+            **({"cuda": library_version(self.head)} if self.head.library else {}),
+            "sm_clock_mhz": device.sm_clock_mhz(self.job["uuid"]),
+        }
+
+    def _canary_is_off(self) -> bool:
+        with self.phase("canary"):
+            return abs(self.clock.copy_gb_per_s() / self.job["copy_gb_per_s"] - 1) > CANARY_NOISY
+
+
+def tell(**event: Any) -> None:
+    """One event to the parent, at once."""
+    print(json.dumps(event), flush=True)
+
+
+def one_line(error: BaseException) -> str:
+    """An error's message without line breaks."""
+    return " ".join(str(error).split())[:500]
+
+
+if __name__ == "__main__":
+    main()

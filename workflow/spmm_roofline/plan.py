@@ -1,0 +1,388 @@
+"""What a run consists of: the files of every stage, worked out from the config without touching data or a device.
+
+The Snakefile builds one :class:`Plan` and asks it for paths and parameters; rules hold no logic of their own.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib.metadata
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from . import __version__, contracts, fingerprint, matrices
+from .formats import module_path as format_module
+from .kernels import Head, heads
+from .measure import PROTOCOL
+from .measure import device as gpu_device
+
+#: Kernels that every measurement needs: one flushes L2, the other is the canary.
+CLOCK_KERNELS = {"read_cubin": "dram_read", "copy_cubin": "dram_copy"}
+
+
+class PlanError(ValueError):
+    """A config or suite that cannot be run as it stands, with what to change."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """At most ``measure.shard`` matrices of a suite: what one measure job does. ``suffix`` is part of its file name."""
+
+    suffix: str
+    matrices: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite with its matrices expanded and its kernel patterns resolved."""
+
+    name: str
+    title: str
+    specs: dict[str, dict[str, Any]]
+    n: list[int]
+    kernels: list[str]
+    l2: str
+    shards: tuple[Shard, ...]
+    missing_kernels: tuple[str, ...]
+
+    @property
+    def formats(self) -> list[str]:
+        """Formats that its kernels read."""
+        return sorted({heads()[kernel].format for kernel in self.kernels})
+
+
+@dataclass
+class Plan:
+    """A validated config, and everything that follows from it."""
+
+    config: dict[str, Any]
+    root: Path = field(default_factory=Path)
+
+    def __post_init__(self) -> None:
+        contracts.validate(self.config, "config", "config")
+        self.heads: dict[str, Head] = heads(str(self.root / "kernels"))
+
+    # --- suites -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def suites(self) -> dict[str, Suite]:
+        """The suites of this run: those of the config, or one around ``--config matrix=…``."""
+        if "matrix" in self.config:
+            return {"my-matrix": self._suite(self._own_matrix(self.config["matrix"]))}
+        chosen = self.config["measure"]["suites"]
+        if "suite" in self.config:
+            chosen = [name.strip() for name in self.config["suite"].split(",")]
+        return {name: self._suite(self._read_suite(name)) for name in chosen}
+
+    def _read_suite(self, name: str) -> dict[str, Any]:
+        path = self.root / "config" / "suites" / f"{name}.yaml"
+        if not path.exists():
+            known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
+            raise PlanError(f"there is no suite called {name!r} in {path.parent}; the suites are {known}")
+        document = contracts.document(path, "suite")
+        if document["name"] != name:
+            raise PlanError(f"{path}: the suite calls itself {document['name']!r}; a suite is called as its file")
+        return document
+
+    def _own_matrix(self, path: str) -> dict[str, Any]:
+        quick = self._read_suite("quick")
+        return {
+            "name": "my-matrix",
+            "title": f"{path}, as given on the command line",
+            "matrices": {"file": [{"path": path}]},
+            **{key: quick[key] for key in ("n", "kernels", "protocol")},
+        }
+
+    def _suite(self, document: dict[str, Any]) -> Suite:
+        specs = {spec["matrix"]: spec for spec in matrices.expand(document, self.config)}
+        kernels, missing = self.resolve(document["kernels"])
+        return Suite(
+            name=document["name"],
+            title=document["title"],
+            specs=specs,
+            n=sorted(document["n"]),
+            kernels=kernels,
+            l2=document["protocol"]["l2"],
+            shards=shards(list(specs), self.config["measure"].get("shard", 16)),
+            missing_kernels=tuple(missing),
+        )
+
+    def resolve(self, patterns: list[str]) -> tuple[list[str], list[str]]:
+        """Kernels that match names or ``study/name`` patterns, in ladder order; and the patterns that match none."""
+        chosen: set[str] = set()
+        missing = []
+        for pattern in patterns:
+            matched = {
+                name
+                for name, head in self.heads.items()
+                if head.format != "none"
+                and fnmatch.fnmatch(f"{head.study}/{name}" if "/" in pattern else name, pattern)
+            }
+            chosen |= matched
+            if not matched:
+                missing.append(pattern)
+        return [name for name in self.heads if name in chosen], missing
+
+    def notices(self) -> list[str]:
+        """Sentences that a user should read before the run."""
+        said = [
+            f"suite {suite.name}: no kernel matches {', '.join(suite.missing_kernels)} yet; running the other "
+            f"{len(suite.kernels)}"
+            for suite in self.suites.values()
+            if suite.missing_kernels
+        ]
+        if self.device is None:
+            said.append("no GPU is used: the report shows recorded results beside what is built here")
+        return said
+
+    # --- device -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def device(self) -> tuple[str, str] | None:
+        """(short name, arch) of the device that measures, or None."""
+        wanted = self.config["measure"]["device"]
+        if wanted == "none":
+            return None
+        devices = self.root / "config" / "devices"
+        if wanted != "auto":
+            path = devices / f"{wanted}.yaml"
+            if not path.exists():
+                raise PlanError(
+                    f"measure.device is {wanted!r}, but {path} does not exist; say auto, none or add the file"
+                )
+            return wanted, contracts.document(path, "device")["arch"]
+        gpus = gpu_device.visible()
+        if not gpus:
+            return None
+        return gpu_device.short_name(gpus[0].product, devices), gpus[0].arch
+
+    @property
+    def device_name(self) -> str:
+        return self.device[0] if self.device else "none"
+
+    @property
+    def archs(self) -> list[str]:
+        """Architectures to compile for: those of the config and that of the device."""
+        archs = list(self.config["kernels"]["archs"])
+        if self.device and self.device[1] not in archs:
+            archs.append(self.device[1])
+        return archs
+
+    # --- files by stage ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def specs(self) -> dict[str, dict[str, Any]]:
+        """All matrices of the run."""
+        found: dict[str, dict[str, Any]] = {}
+        for suite in self.suites.values():
+            for name, spec in suite.specs.items():
+                # What two suites call the class of a problem may differ; what they fetch may not.
+                if {**found.setdefault(name, spec), "kind": ""} != {**spec, "kind": ""}:
+                    raise PlanError(f"two suites call different matrices {name!r}; give one of them another name")
+        return found
+
+    def matrix_rows(self) -> list[str]:
+        return [f"results/matrices/{name}.json" for name in self.specs]
+
+    def format_rows(self) -> list[str]:
+        return sorted(
+            {
+                f"results/formats/{name}/{matrix}.json"
+                for suite in self.suites.values()
+                for name in suite.formats
+                for matrix in suite.specs
+            }
+        )
+
+    @property
+    def compiled(self) -> list[str]:
+        """Kernels that have a cubin."""
+        return [name for name, head in self.heads.items() if not head.library]
+
+    def kernel_rows(self) -> list[str]:
+        return [f"results/kernels/{arch}/{kernel}.json" for arch in self.archs for kernel in self.compiled]
+
+    def measured(self) -> list[str]:
+        """Tables that this machine measures; none without a device."""
+        return [path for suite in self.suites for path in self.measured_of(suite)]
+
+    def measured_of(self, suite: str) -> list[str]:
+        return self._tables("measure", suite)
+
+    def profiled(self) -> list[str]:
+        """Tables of counters that this machine collects."""
+        wanted = self.config["profile"]["suites"]
+        return [path for suite in self.suites if suite in wanted for path in self._tables("profile", suite)]
+
+    def _tables(self, stage: str, suite: str) -> list[str]:
+        if self.device is None:
+            return []
+        return [
+            f"results/{stage}/{self.device_name}/{suite}/{kernel}{shard.suffix}.csv"
+            for kernel in self.suites[suite].kernels
+            for shard in self.suites[suite].shards
+        ]
+
+    def device_records(self) -> list[str]:
+        return [f"results/measure/{self.device_name}/device.json"] if self.device else []
+
+    def recorded(self) -> list[str]:
+        """Folders of recorded devices that the report shows."""
+        wanted = self.config["analysis"]["recorded"]
+        present = sorted(p.parent.name for p in (self.root / "resources" / "recorded").glob("*/device.json"))
+        if wanted == "all":
+            wanted = present
+        unknown = sorted(set(wanted) - set(present))
+        if unknown:
+            raise PlanError(f"analysis.recorded names {unknown[0]!r}, but resources/recorded has {', '.join(present)}")
+        return [f"resources/recorded/{name}" for name in wanted]
+
+    def recorded_files(self) -> list[str]:
+        return sorted(str(path) for folder in self.recorded() for path in Path(self.root, folder).rglob("*.*"))
+
+    def analysis_tables(self) -> list[str]:
+        """Tables that the analysis writes: its own, and what the report needs of the stages before it."""
+        own = [name.removeprefix("analysis_") for name in contracts.names("tables") if name.startswith("analysis_")]
+        return [*own, "matrices", "formats", "kernels"]
+
+    # --- parameters and inputs of rules -----------------------------------------------------------------------------
+
+    def matrix_spec(self, wildcards: Any) -> dict[str, Any]:
+        return self.specs[wildcards.matrix]
+
+    def matrix_source(self, wildcards: Any) -> list[str]:
+        """The user's file that a matrix comes from, so that an edited file is imported again.
+
+        A file that is not there is left to the import, whose error says more than Snakemake's.
+        """
+        spec = self.specs[wildcards.matrix]
+        return [spec["path"]] if spec["source"] == "file" and Path(spec["path"]).exists() else []
+
+    def matrix_fingerprint(self, wildcards: Any) -> str:
+        """Spec and code that make a matrix what it is."""
+        folder = Path(matrices.__file__).parent
+        spec = self.specs[wildcards.matrix]
+        readers = dict.fromkeys([spec["source"], *(["file"] if spec["source"] in ("suitesparse", "dlmc") else [])])
+        return fingerprint.sha256(
+            spec, fingerprint.modules(*(folder / f"{name}.py" for name in ("canonical", "features", *readers)))
+        )
+
+    def format_fingerprint(self, wildcards: Any) -> str:
+        """Code of a format: its module, the modules that it builds on, and their common contract."""
+        return fingerprint.modules(*_family(format_module(wildcards.format)))
+
+    def kernel_files(self, wildcards: Any) -> list[Path]:
+        return self.heads[wildcards.kernel].closure()
+
+    def kernel_fingerprint(self, wildcards: Any) -> str:
+        return fingerprint.sha256(self.heads[wildcards.kernel].sha256(), compiler_version())
+
+    def measure_inputs(self, wildcards: Any) -> dict[str, Any]:
+        """Named inputs of a measure or profile job; a library has no cubin."""
+        head = self.heads[wildcards.kernel]
+        names = self.shard(wildcards).matrices
+        arch = self.device[1]
+        files: dict[str, Any] = {
+            "matrices": [f"results/matrices/{name}.npz" for name in names],
+            "features": [f"results/matrices/{name}.json" for name in names],
+            "formats": [f"results/formats/{head.format}/{name}.json" for name in names],
+            **self.clock_cubins(wildcards),
+            "device_record": f"results/measure/{self.device_name}/device.json",
+        }
+        if not head.library:
+            files["cubin"] = f"results/kernels/{arch}/{head.name}.cubin"
+            files["kernel_row"] = f"results/kernels/{arch}/{head.name}.json"
+        return files
+
+    def clock_cubins(self, wildcards: Any) -> dict[str, str]:
+        return {role: f"results/kernels/{self.device[1]}/{kernel}.cubin" for role, kernel in CLOCK_KERNELS.items()}
+
+    def measure_params(self, wildcards: Any) -> dict[str, Any]:
+        """What a measure job does; a change of any of it measures again."""
+        suite = self.suites[wildcards.suite]
+        return {
+            "suite": suite.name,
+            "kernel": wildcards.kernel,
+            "device": self.device_name,
+            "arch": self.device[1],
+            "n": suite.n,
+            "l2": suite.l2,
+            "kernel_sha256": self.heads[wildcards.kernel].sha256(),
+            "protocol": PROTOCOL,
+        }
+
+    def shard(self, wildcards: Any) -> Shard:
+        return next(shard for shard in self.suites[wildcards.suite].shards if shard.suffix == wildcards.shard)
+
+    def head_dicts(self) -> dict[str, dict[str, Any]]:
+        return {name: head.as_dict() for name, head in self.heads.items()}
+
+    def provenance(self) -> dict[str, Any]:
+        """What the report's methods section says of the protocol, from the values that the code uses."""
+        from .measure.run import DEFAULT_OPTIONS
+        from .measure.timing import BATCH, CANARY_NOISY, INTERVAL_GOAL, INTERVAL_NOISY, LEAST_SAMPLES
+        from .measure.verify import TOLERANCES
+
+        return {
+            "version": __version__,
+            "protocol": PROTOCOL,
+            "timing": {
+                "batch": BATCH,
+                "least_samples": LEAST_SAMPLES,
+                "interval_goal_fraction": INTERVAL_GOAL,
+                "interval_noisy_fraction": INTERVAL_NOISY,
+                "canary_noisy_fraction": CANARY_NOISY,
+                **{name: self.config["measure"].get(name, default) for name, default in DEFAULT_OPTIONS.items()},
+            },
+            "tolerances": [
+                {"accumulator": accumulator, "c": c, "rel_error": frobenius, "max_row_error": row}
+                for (accumulator, c), (frobenius, row) in TOLERANCES.items()
+            ],
+            "suites": {name: suite.title for name, suite in self.suites.items()},
+            "device": self.device_name,
+            "compiler": compiler_version(),
+        }
+
+    def fingerprints(self) -> dict[str, str]:
+        """Kernel → fingerprint of its source as it stands, for telling stale rows."""
+        return {name: head.sha256() for name, head in self.heads.items()}
+
+
+def shards(names: list[str], most: int) -> tuple[Shard, ...]:
+    """``names`` cut into runs of at most ``most``; one run has no suffix, several are numbered ``.000``, ``.001``, …"""
+    count = max(1, math.ceil(len(names) / most))
+    if count == 1:
+        return (Shard("", tuple(names)),)
+    return tuple(Shard(f".{i:03d}", tuple(names[i * most : (i + 1) * most])) for i in range(count))
+
+
+def compiler_version() -> str:
+    """Version of the installed NVRTC, read without loading it."""
+    for package in ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"):
+        try:
+            return f"{package} {importlib.metadata.version(package)}"
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return "the toolkit's"
+
+
+def _family(path: Path) -> list[Path]:
+    """A format's module and the sibling modules that it imports, directly or not."""
+    import ast
+
+    found: dict[Path, None] = {}
+    waiting = [path]
+    while waiting:
+        current = waiting.pop()
+        if current in found:
+            continue
+        found[current] = None
+        for node in ast.walk(ast.parse(current.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
+                sibling = current.with_name(f"{node.module.split('.')[0]}.py")
+                if sibling.exists():
+                    waiting.append(sibling)
+    return sorted(found)

@@ -1,0 +1,125 @@
+"""What the data answer: sentences and the opening table, for each device and state of the L2 cache."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..figures.numbers import PRECISIONS, counted, listed, percent, times
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def answers(tables: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
+    """One answer for each device and L2 state, devices measured here first, then those with the most rows."""
+    found = []
+    for (device, l2), kinds in tables["kinds"].groupby(["device", "l2"], sort=True):
+        about = tables["devices"].set_index("device").loc[device]
+        cases = _once(tables["fastest"], tables["cases"], device, l2)
+        found.append(
+            {
+                "device": device,
+                "title": about["title"],
+                "l2": l2,
+                "local": int(about["local_rows"]),
+                "rows": int(about["local_rows"] + about["recorded_rows"]),
+                "stale": int(about["stale_rows"]),
+                "facts": facts(about),
+                "sentences": [sentence(cases, name) for name in PRECISIONS if (cases["precision"] == name).any()],
+                "limits": limits(cases),
+                "choices": [
+                    choice(part, precision)
+                    for precision in PRECISIONS
+                    if len(part := kinds[kinds["precision"] == precision]) and (part["study"] != "cusparse").any()
+                ],
+            }
+        )
+    return sorted(found, key=lambda answer: (answer["local"] == 0, -answer["rows"], answer["device"], answer["l2"]))
+
+
+def _once(fastest: pd.DataFrame, cases: pd.DataFrame, device: str, l2: str) -> pd.DataFrame:
+    """The fastest rows of a device with the study of their kernel; a matrix of several suites counts once."""
+    study = cases.drop_duplicates("kernel").set_index("kernel")["study"]
+    rows = fastest[(fastest["device"] == device) & (fastest["l2"] == l2)]
+    rows = rows.sort_values("time_ms").drop_duplicates(["matrix", "n", "precision"])
+    return rows.assign(study=rows["kernel"].map(study))
+
+
+def sentence(fastest: pd.DataFrame, precision: str) -> str:
+    """Who wins in a precision, how often and by how much."""
+    import numpy as np
+
+    rows = fastest[fastest["precision"] == precision]
+    name = PRECISIONS[precision]
+    wins = rows[rows["study"] != "cusparse"]
+    if wins.empty:
+        return f"In {name} cuSPARSE is the fastest in all {counted(len(rows), 'case')}."
+    leader = wins["kernel"].value_counts()
+    leader = sorted(leader[leader == leader.max()].index)[0]
+    gains = wins["speedup"].dropna()
+    gain = f", there by {times(float(np.exp(np.log(gains).mean())))} in the geometric mean" if len(gains) else ""
+    share = "all" if len(wins) == len(rows) else f"{len(wins):,} of"
+    cases = counted(len(rows), "case")
+    return f"In {name} another kernel beats cuSPARSE in {share} {cases}{gain}, most often {leader}."
+
+
+def limits(fastest: pd.DataFrame) -> str:
+    """What limits the fastest kernels and how far they are from it."""
+    known = fastest[fastest["bound_fraction"].notna()]
+    if known.empty:
+        return "What limits them is unknown: the device has no measured copy bandwidth or no file in config/devices."
+    memory = float((known["bound"] == "memory").mean())
+    share = percent(float(known["bound_fraction"].median()))
+    what = "Memory bandwidth limits" if memory >= 0.5 else "The multiplying unit limits"
+    return (
+        f"{what} {percent(max(memory, 1 - memory))} of the fastest rows; "
+        f"they reach {share} of their binding limit in the median."
+    )
+
+
+def facts(device: pd.Series) -> list[tuple[str, str]]:
+    """Where the numbers come from, as pairs of a name and a value."""
+    origins = []
+    if device["local_rows"]:
+        origins.append(f"{device['local_rows']:,} measured here")
+    if device["recorded_rows"]:
+        origins.append(f"{device['recorded_rows']:,} recorded")
+    first, last = device["first_measured_at"][:10], device["last_measured_at"][:10]
+    return [
+        ("Device", device["title"]),
+        ("Driver", device["driver"]),
+        ("CUDA", device["cuda"]),
+        ("Measured", first if first == last else f"{first} to {last}"),
+        ("Rows", listed(origins)),
+        ("Stale rows", f"{device['stale_rows']:,}"),
+        ("Commit", device["git_commit"]),
+    ]
+
+
+def choice(kinds: pd.DataFrame, precision: str) -> dict[str, Any]:
+    """The opening table of a precision: a line a kind of matrix, a column a width."""
+    widths = sorted(int(n) for n in kinds["n"].unique())
+    by_place = {(row.kind, int(row.n)): row for row in kinds.itertuples()}
+    lines = []
+    for kind in sorted(kinds["kind"].unique()):
+        cells = []
+        for n in widths:
+            row = by_place.get((kind, n))
+            if row is None:
+                cells.append(None)
+                continue
+            cells.append(
+                {
+                    "kernel": row.kernel,
+                    "shown": "cuSPARSE" if row.study == "cusparse" else row.kernel,
+                    "library": row.study == "cusparse",
+                    "speedup": times(row.speedup),
+                    "share": percent(row.bound_fraction),
+                    "bound": row.bound,
+                    "matrices": int(row.matrices),
+                    "wins": int(row.wins),
+                    "stale": bool(row.stale),
+                }
+            )
+        lines.append({"kind": kind, "matrices": max(cell["matrices"] for cell in cells if cell), "cells": cells})
+    return {"precision": PRECISIONS[precision], "widths": widths, "lines": lines}

@@ -1,0 +1,341 @@
+"""Tables of the page: rows of the analysis as cells with a text, a value to sort by, and marks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..figures.numbers import (
+    PRECISIONS,
+    bandwidth,
+    duration,
+    percent,
+    rate,
+    significant,
+    size,
+    times,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Cell:
+    """``value`` is set where the text does not sort as it should; ``marks`` are words set beside it."""
+
+    text: str
+    value: float | None = None
+    marks: tuple[str, ...] = ()
+    code: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    caption: str
+    columns: tuple[str, ...]
+    rows: list[list[Cell]] = field(default_factory=list)
+
+    @property
+    def long(self) -> bool:
+        return len(self.rows) > 24
+
+
+def _number(shown, value) -> Cell:
+    missing = value is None or value != value
+    return Cell(shown(None if missing else value), None if missing else float(value))
+
+
+def _count(value) -> Cell:
+    return Cell("–") if value is None or value != value else Cell(f"{int(value):,}", float(value))
+
+
+def _code(text: str, *marks: str) -> Cell:
+    return Cell(text, None, tuple(mark for mark in marks if mark), code=True)
+
+
+def _precision(dtype: str) -> str:
+    return PRECISIONS.get(dtype, dtype)
+
+
+def fastest(rows: pd.DataFrame) -> Table:
+    table = Table(
+        "The fastest kernel of each case",
+        (
+            "matrix",
+            "kind",
+            "N",
+            "precision",
+            "fastest kernel",
+            "time",
+            "useful rate",
+            "over cuSPARSE",
+            "bound",
+            "share of bound",
+            "runner-up",
+        ),
+    )
+    for row in rows.itertuples():
+        behind = f" (+{percent(row.runner_up_ms / row.time_ms - 1)})" if row.runner_up else ""
+        table.rows.append(
+            [
+                _code(row.matrix),
+                Cell(row.kind),
+                _count(row.n),
+                Cell(_precision(row.precision)),
+                _code(row.kernel, "stale" if row.stale else ""),
+                _number(duration, row.time_ms),
+                _number(rate, row.useful_gflops),
+                _number(times, row.speedup),
+                Cell(row.bound or "–"),
+                _number(percent, row.bound_fraction),
+                _code((row.runner_up or "–") + behind),
+            ]
+        )
+    return table
+
+
+def speedup(rows: pd.DataFrame) -> Table:
+    table = Table(
+        "Speed-up over cusparse_best: geometric mean over matrices with its 95 % bootstrap interval",
+        ("kernel", "study", "precision", "N", "geometric mean", "95 % interval", "worst", "best", "faster on"),
+    )
+    for row in rows.itertuples():
+        interval = f"{times(row.geomean_low)} – {times(row.geomean_high)}" if row.matrices > 1 else "one matrix"
+        table.rows.append(
+            [
+                _code(row.kernel, "stale" if row.stale else ""),
+                Cell(row.study),
+                Cell(_precision(row.precision)),
+                _count(row.n),
+                _number(times, row.geomean),
+                Cell(interval, row.geomean_low),
+                _number(times, row.worst),
+                _number(times, row.best),
+                Cell(f"{row.wins} of {row.matrices}", row.wins / row.matrices),
+            ]
+        )
+    return table
+
+
+def failures(rows: pd.DataFrame) -> Table:
+    table = Table("Rows without a time", ("kernel", "status", "rows", "why", "for example"))
+    for row in rows[rows["status"] != "ok"].itertuples():
+        table.rows.append(
+            [
+                _code(row.kernel),
+                Cell(row.status.replace("_", " ")),
+                _count(row.rows),
+                Cell(row.message or "–"),
+                Cell(row.example),
+            ]
+        )
+    return table
+
+
+def ladder(heads: Mapping[str, Mapping[str, Any]], bought: pd.DataFrame, shown: set[str]) -> Table:
+    """Kernels in ladder order; what an idea bought is the range of its geometric means over suites and widths."""
+    table = Table(
+        "The ladder of kernels", ("kernel", "study", "after", "idea", "bought", "values / sums", "format", "source")
+    )
+    for name, head in heads.items():
+        if head["study"] == "ceilings" or name not in shown:
+            continue
+        gains = bought.loc[bought["kernel"] == name, "geomean"]
+        gain = Cell("–")
+        if len(gains):
+            low, high = gains.min(), gains.max()
+            gain = Cell(times(low) if times(low) == times(high) else f"{times(low)} – {times(high)}", float(high))
+        dtype = head["dtype"]
+        table.rows.append(
+            [
+                _code(name),
+                Cell(head["study"]),
+                _code(head["after"] or "–"),
+                Cell(head["idea"]),
+                gain,
+                Cell(f"{_precision(dtype['a'])} / {_precision(dtype['accumulator'])}"),
+                _code(head["format"]),
+                Cell(head["source"]),
+            ]
+        )
+    return table
+
+
+def resources(kernels: pd.DataFrame) -> Table:
+    """A line a kernel, its registers, spills and static shared memory on each architecture."""
+    archs = sorted(kernels["arch"].unique())
+    table = Table(
+        "What the compiler reports: registers of a thread · spilled bytes of a thread · static shared memory of a CTA",
+        ("kernel", *archs),
+    )
+    for kernel, part in kernels.groupby("kernel", sort=True):
+        by_arch = {row.arch: row for row in part.itertuples()}
+        cells = [_code(kernel)]
+        for arch in archs:
+            row = by_arch.get(arch)
+            if row is None:
+                cells.append(Cell("–"))
+            elif row.status != "ok":
+                cells.append(Cell(f"{row.status.replace('_', ' ')}: {row.message}"))
+            else:
+                spills = int(row.spill_store_bytes + row.spill_load_bytes)
+                text = f"{row.registers} reg · {spills} B · {row.static_shared_bytes:,} B"
+                cells.append(Cell(text, float(row.registers), ("spills",) if spills else ()))
+        table.rows.append(cells)
+    return table
+
+
+def matrices(rows: pd.DataFrame) -> Table:
+    table = Table(
+        "Structure of the matrices",
+        (
+            "matrix",
+            "kind",
+            "rows",
+            "columns",
+            "non-zeros",
+            "of a row: mean",
+            "p99",
+            "longest",
+            "empty rows",
+            "fill 16×16",
+            "2:4 tiles 16×32",
+            "α",
+            "source",
+        ),
+    )
+    for row in rows.itertuples():
+        table.rows.append(
+            [
+                _code(row.matrix),
+                Cell(row.kind),
+                _count(row.m),
+                _count(row.k),
+                _count(row.nnz),
+                _number(significant, row.row_length_mean),
+                _number(significant, row.row_length_p99),
+                _count(row.row_length_max),
+                _count(row.empty_rows),
+                _number(percent, row.tile_fill_16x16_fraction),
+                _number(percent, row.tile_24_16x32_fraction),
+                _number(percent, row.alpha_fraction),
+                Cell(row.origin or row.source),
+            ]
+        )
+    return table
+
+
+def formats(rows: pd.DataFrame) -> Table:
+    table = Table(
+        "Size of each matrix in each format",
+        ("matrix", "format", "values", "size", "per non-zero", "over CSR", "filled slots", "build time on the host"),
+    )
+    for row in rows.sort_values(["matrix", "format"]).itertuples():
+        if row.status != "ok":
+            why = Cell(f"{row.status}: {row.message}")
+            table.rows.append([_code(row.matrix), _code(row.format), Cell(row.dtype), why, *[Cell("–")] * 4])
+            continue
+        table.rows.append(
+            [
+                _code(row.matrix),
+                _code(row.format),
+                Cell(_precision(row.dtype)),
+                _number(size, row.format_bytes),
+                _number(size, row.bytes_per_nnz),
+                _number(times, row.expansion_over_csr),
+                _number(percent, row.fill_fraction),
+                _number(duration, row.build_ms),
+            ]
+        )
+    return table
+
+
+def ceilings(rows: pd.DataFrame, devices: list[str]) -> Table:
+    """Ceilings of the devices that have rows, a line a ceiling."""
+    table = Table("Ceilings", ("device", "ceiling", "basis", "value", "source"))
+    for row in rows[rows["device"].isin(devices)].itertuples():
+        shown = bandwidth if row.unit == "GB/s" else rate
+        name = row.ceiling.replace("_", " ").replace("sparse24", "2:4").replace("float16 sums", "(FP16 sums)")
+        table.rows.append([Cell(row.device), Cell(name), Cell(row.basis), _number(shown, row.value), Cell(row.source)])
+    return table
+
+
+#: Columns of the table of all rows: what the page shows, and what the download has besides.
+SHOWN = [
+    "device",
+    "suite",
+    "matrix",
+    "kind",
+    "kernel",
+    "precision",
+    "n",
+    "l2",
+    "time_ms",
+    "useful_gflops",
+    "speedup",
+    "bound",
+    "bound_fraction",
+    "rel_error",
+    "status",
+    "origin",
+    "stale",
+    "noisy",
+]
+FURTHER = [
+    "study",
+    "format",
+    "m",
+    "k",
+    "nnz",
+    "time_p10_ms",
+    "time_p90_ms",
+    "samples",
+    "padded_gflops",
+    "compulsory_bytes",
+    "format_bytes",
+    "preprocess_ms",
+    "max_row_error",
+    "intensity_flop_per_byte",
+    "bandwidth_limit_gflops",
+    "compute_limit_gflops",
+    "protocol",
+    "driver",
+    "message",
+    "git_commit",
+    "measured_at",
+]
+
+
+def all_rows(cases: pd.DataFrame) -> dict[str, Any]:
+    """Every row for the page's script.
+
+    ``columns``: names; ``shown``: how many of them stand in the table; ``rows``: values; ``texts``: for a column of
+    texts the texts that its numbers count, since a device or a date stands in thousands of rows.
+    """
+    columns = SHOWN + FURTHER
+    values, texts = [], {}
+    for at, column in enumerate(columns):
+        plain = [_plain(value) for value in cases[column]]
+        if any(isinstance(value, str) for value in plain):
+            plain = ["" if value is None else value for value in plain]
+            texts[at] = sorted(set(plain))
+            place = {text: number for number, text in enumerate(texts[at])}
+            plain = [place[text] for text in plain]
+        values.append(plain)
+    rows = [list(row) for row in zip(*values, strict=True)]
+    return {"columns": columns, "shown": len(SHOWN), "texts": texts, "rows": rows}
+
+
+def _plain(value: Any) -> Any:
+    """JSON's value: no NaN, booleans as words where they are true, six significant digits."""
+    import pandas as pd
+
+    if value is None or value is pd.NA or value != value:
+        return None
+    if isinstance(value, bool) or type(value).__name__ == "bool":
+        return "yes" if value else ""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    return value if isinstance(value, str) else int(value)
