@@ -422,3 +422,8 @@ def test_a_document_in_another_encoding_is_refused(tmp_path):
     (tmp_path / "mine.yaml").write_bytes(b"name: \xff")
     with pytest.raises(ContractError, match=r"mine\.yaml: not readable"):
         contracts.document(tmp_path / "mine.yaml", "suite")
+
+
+def test_no_rows_are_an_empty_table():
+    assert contracts.read_rows([], "matrices").empty
+    assert list(contracts.read_rows([], "matrices").columns) == contracts.table("matrices").names

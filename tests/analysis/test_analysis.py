@@ -81,8 +81,15 @@ def test_speedup_is_the_geometric_mean_over_the_matrices_of_a_suite(tables):
 def test_the_derived_baseline_is_a_case_and_no_competitor(tables):
     derived = tables["cases"]["kernel"].str.startswith("cusparse_best_")
     assert set(tables["cases"].loc[derived, "kernel"]) == {f"cusparse_best_{s}" for s in ("f16", "bf16", "f32")}
-    for name in ("speedup", "fastest", "kinds", "status"):
+    for name in ("speedup", "fastest", "status"):
         assert not tables[name]["kernel"].str.startswith("cusparse_best").any(), f"cusparse_best is in {name}"
+
+
+def test_among_kinds_cusparse_takes_part_as_its_best(tables):
+    library = tables["kinds"][tables["kinds"]["study"] == "cusparse"]
+    assert set(library["kernel"]) <= {f"cusparse_best_{s}" for s in ("f16", "bf16", "f32")}
+    assert (library["speedup"] == 1).all()
+    assert (library["wins"] == 0).all()
 
 
 def test_fastest_and_runner_up(tables):

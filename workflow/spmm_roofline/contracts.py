@@ -356,11 +356,16 @@ def validate(content: Any, name: str, where: str | Path = "document") -> Any:
     return content
 
 
+def parse_yaml(text: str) -> Any:
+    """Plain values of a YAML text; raises ``yaml.YAMLError``, also for a key that stands twice."""
+    return yaml.load(text, _UniqueKeyLoader)
+
+
 def document(path: str | Path, name: str) -> Any:
     """Read a YAML or JSON file and validate it as document ``name``."""
     try:
         text = Path(path).read_text(encoding="utf-8")
-        content = json.loads(text) if str(path).endswith(".json") else yaml.load(text, _UniqueKeyLoader)
+        content = json.loads(text) if str(path).endswith(".json") else parse_yaml(text)
     except (yaml.YAMLError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ContractError(f"{path}: not readable: {error}") from error
     return validate(content, name, path)
@@ -384,7 +389,7 @@ def read_rows(paths: Iterable[str | Path], name: str) -> pd.DataFrame:
             raise ContractError(f"{path}: not a readable row of table {name}: {error}") from error
         if not isinstance(rows[-1], dict):
             raise ContractError(f"{path}: a row of table {name} is a mapping of columns, not {type(rows[-1]).__name__}")
-    return frame(rows, name, lambda row: str(paths[row]))
+    return frame(rows, name, lambda row: str(paths[row]) if paths else "no rows")
 
 
 def write_text(path: str | Path, text: str) -> None:

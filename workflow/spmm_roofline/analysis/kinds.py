@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 def kinds(cases: pd.DataFrame) -> pd.DataFrame:
     """Table ``analysis_kinds`` from ``analysis_cases``.
 
-    A matrix that several suites measure counts once, with its newest row. Among the kernels that ran on the most
+    cuSPARSE takes part as the derived cusparse_best: whoever takes the library can take the best of its algorithms. A
+    matrix that several suites measure counts once, with its newest row. Among the kernels that ran on the most
     matrices of a kind the highest geometric mean of ``useful_gflops`` wins; on equal matrices that is also the highest
     geometric mean of the speed-up. A kernel that refuses some matrices is no choice for the kind.
     """
@@ -22,7 +23,7 @@ def kinds(cases: pd.DataFrame) -> pd.DataFrame:
 
     contract = contracts.table("analysis_kinds")
     key = list(contract.key)
-    ran = cases[(cases["status"] == "ok") & ~is_derived(cases["kernel"])]
+    ran = cases[(cases["status"] == "ok") & ((cases["study"] != "cusparse") | is_derived(cases["kernel"]))]
     ran = ran.sort_values(["protocol", "measured_at", "suite"])
     ran = ran.drop_duplicates(["device", "kernel", "matrix", "n", "l2"], keep="last")
     ran = ran.assign(

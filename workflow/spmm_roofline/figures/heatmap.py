@@ -1,7 +1,7 @@
 """Where each kernel wins and loses
 Speed-up over the best of cuSPARSE for each kernel and matrix, one panel a width N. Orange is faster than cuSPARSE,
-purple slower, on a scale of powers of two; an empty cell has no time. Matrices are sorted by the fill of their 16×16
-tiles, the fullest on top."""
+purple slower; colours are full at a factor of 8. An empty cell has no time. Matrices are sorted by the fill of their
+16×16 tiles, the fullest on top."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def draw(tables, styles):
     kernels = [name for name in styles if (rows["kernel"] == name).any()]
     fill = tables["matrices"].set_index("matrix")["tile_fill_16x16_fraction"]
     matrices = sorted(rows["matrix"].unique(), key=lambda name: (-fill.get(name, 0.0), name))
-    limit = max(1.0, float(np.abs(np.log2(rows["speedup"])).max()))
+    limit = float(np.clip(np.abs(np.log2(rows["speedup"])).max(), 1, 3))
     written = len(matrices) <= 45 and len(kernels) * len(widths) <= 30
     height = 1.5 + (0.23 * len(matrices) if len(matrices) <= 60 else 6.0)
     figure, axes = canvas(1, len(widths), height, sharey=True)
@@ -50,7 +50,7 @@ def draw(tables, styles):
         ax.grid(False)
     bar = figure.colorbar(axes[-1].collections[0], ax=axes, shrink=0.8, aspect=30, pad=0.01)
     powers = range(-int(limit), int(limit) + 1, max(1, round(limit / 4)))
-    bar.set_ticks([*powers], labels=[f"{2.0**power:g}×" for power in powers])
+    bar.set_ticks([*powers], labels=[f"{2.0**power:.3g}×" for power in powers])
     bar.outline.set_visible(False)
     bar.ax.tick_params(color=INK)
     return figure

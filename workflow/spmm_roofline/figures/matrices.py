@@ -14,7 +14,7 @@ def _kinds(matrices) -> dict[str, str]:
     import seaborn as sns
 
     kinds = sorted(matrices["kind"].unique())
-    colours = sns.color_palette("colorblind", 10).as_hex()
+    colours = [*sns.color_palette("colorblind", 10).as_hex(), *sns.color_palette("dark", 10).as_hex()]
     return {kind: colours[number % len(colours)] for number, kind in enumerate(kinds)}
 
 

@@ -95,7 +95,7 @@ def says(tables):
     above = int(((known["bound_fraction"] > 1) & (known["bound"] == "memory")).sum())
     beyond = f" {counted(above, 'row lies', 'rows lie')} above the slope: L2 held operands." if above else ""
     return (
-        f"Memory binds {percent(memory)} of the rows; the fastest kernel of a case reaches "
+        f"The memory limit is the lower one for {percent(memory)} of the rows; the fastest kernel of a case reaches "
         f"{percent(fastest['bound_fraction'].median())} of its limit in the median, and the closest row "
         f"{percent(closest['bound_fraction'])} "
         f"({closest['kernel']} on {closest['matrix']}, N = {closest['n']}).{beyond}"

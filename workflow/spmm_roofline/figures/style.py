@@ -129,7 +129,7 @@ def short(value: float) -> str:
     for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= size:
             return f"{value / size:.4g}{suffix}"
-    return f"{value:.4g}"
+    return f"{value:.4g}" if value >= 1 else f"{value:.3g}"
 
 
 def plain_log(axis, room: int = 7, ticks: Iterable[float] | None = None) -> None:

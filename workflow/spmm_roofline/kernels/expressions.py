@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -93,13 +94,18 @@ def _parse(text: str) -> ast.Expression:
 
 
 def _format_names(head: Head) -> tuple[set[str], set[str]]:
-    """Array fields and counts of the head's format; a tiny matrix is packed to learn the counts."""
+    return _names_of(head.format)
+
+
+@cache
+def _names_of(name: str) -> tuple[set[str], set[str]]:
+    """Array fields and counts of a format; a tiny matrix is packed to learn the counts."""
     from scipy.sparse import csr_array
 
     from ..formats import FORMATS
 
-    if head.format == "none":
+    if name == "none":
         return set(), set()
-    packed = FORMATS[head.format].from_csr(csr_array((1, 1)))
+    packed = FORMATS[name].from_csr(csr_array((1, 1)))
     fields = {f.name for f in dataclasses.fields(packed)} - {"shape", "nnz", "dtype"}
     return fields, set(packed.counts())

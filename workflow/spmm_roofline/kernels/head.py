@@ -177,7 +177,7 @@ def read(path: Path) -> list[Head]:
 
 def _yaml(path: Path, text: str) -> dict[str, Any]:
     try:
-        return yaml.safe_load(text)
+        return contracts.parse_yaml(text)
     except yaml.YAMLError as error:
         raise HeadError(f"{path}: the head is not valid YAML (quote every value with a colon): {error}") from error
 

@@ -6,6 +6,7 @@ finished rows lie in a journal, and a job that starts again goes on from there.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import select
@@ -159,6 +160,8 @@ def _measure(
         under_way: Case | None = None
         before = done
         worker = _Worker(request)
+        # Writing the table needs pandas, which takes its time to load: now, while the worker starts.
+        importlib.import_module("pandas")
         for event in worker.events(job.options["case_timeout_s"]):
             if "begin" in event:
                 under_way = event["begin"]["matrix"], event["begin"]["n"]
@@ -196,9 +199,6 @@ class _Worker:
     """A worker process and what it says."""
 
     def __init__(self, request: dict[str, Any]) -> None:
-        # Scripts find the package without its being installed; so must a process that they start.
-        package_root = str(Path(__file__).resolve().parents[2])
-        path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
         self.timed_out = False
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
         self._process = subprocess.Popen(
@@ -206,7 +206,6 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env={**os.environ, "PYTHONPATH": path},
         )
         self._process.stdin.write(json.dumps(request).encode())
         self._process.stdin.close()
@@ -349,7 +348,12 @@ def _json(path: str | Path) -> dict[str, Any]:
 
 
 def git_commit() -> str:
-    """Commit of this checkout, with ``+`` if it was changed since; ``unknown`` outside a repository."""
+    """Commit of this checkout, with ``+`` if it was changed since; ``unknown`` outside a repository.
+
+    SPMM_ROOFLINE_COMMIT says it for a copy of the project that came without its history.
+    """
+    if given := os.environ.get("SPMM_ROOFLINE_COMMIT"):
+        return given
     here = Path(__file__).parent
 
     def git(*arguments: str) -> str:
@@ -361,4 +365,4 @@ def git_commit() -> str:
         commit = git("rev-parse", "--short=12", "HEAD")
         return commit + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
     except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("SPMM_ROOFLINE_COMMIT", "unknown")
+        return "unknown"

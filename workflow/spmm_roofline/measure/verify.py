@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 #: Columns compared at a time, which bounds the memory of the float64 copies.
 COLUMNS = 128
 #: Rows of the reference that are computed a second time, by another road.
@@ -102,10 +104,10 @@ def _spot_check(a: Any, b: Any, reference: Any) -> None:
     m = a.shape[0]
     if m == 0 or a.nnz == 0:
         return
-    rows = cupy.unique(cupy.random.randint(0, m, SPOT_ROWS))
-    starts, stops = a.indptr[rows].get(), a.indptr[rows + 1].get()
-    for row, start, stop in zip(rows.get(), starts, stops, strict=True):
-        again = a.data[start:stop] @ b[a.indices[start:stop]] if stop > start else cupy.zeros(b.shape[1])
+    rows = np.unique(np.random.default_rng().integers(0, m, SPOT_ROWS))
+    bounds = a.indptr[cupy.asarray(np.stack([rows, rows + 1]))].get()
+    for row, start, stop in zip(rows, *bounds, strict=True):
+        again = (a.data[start:stop, None] * b[a.indices[start:stop]]).sum(axis=0)
         size = float(cupy.abs(a.data[start:stop]).sum()) * float(cupy.abs(b).max()) + 1e-300
         error = float(cupy.abs(again - reference[row]).max()) / size
         if not error < 1e-13:

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
 
 def answers(tables: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
-    """One answer for each device and L2 state, devices measured here first, then those with the most rows."""
+    """One answer for each device and L2 state, devices measured here first, then what most rows were measured for."""
     found = []
+    rows = tables["cases"].groupby(["device", "l2"]).size()
     for (device, l2), kinds in tables["kinds"].groupby(["device", "l2"], sort=True):
         about = tables["devices"].set_index("device").loc[device]
         cases = _once(tables["fastest"], tables["cases"], device, l2)
@@ -22,10 +23,10 @@ def answers(tables: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
                 "title": about["title"],
                 "l2": l2,
                 "local": int(about["local_rows"]),
-                "rows": int(about["local_rows"] + about["recorded_rows"]),
+                "rows": int(rows[device, l2]),
                 "stale": int(about["stale_rows"]),
                 "facts": facts(about),
-                "sentences": [sentence(cases, name) for name in PRECISIONS if (cases["precision"] == name).any()],
+                "sentences": sentences(cases),
                 "limits": limits(cases),
                 "choices": [
                     choice(part, precision)
@@ -34,15 +35,31 @@ def answers(tables: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
                 ],
             }
         )
-    return sorted(found, key=lambda answer: (answer["local"] == 0, -answer["rows"], answer["device"], answer["l2"]))
+    found.sort(key=lambda answer: (answer["local"] == 0, -answer["rows"], answer["device"], answer["l2"]))
+    for place, answer in enumerate(found):
+        answer["described"] = answer["device"] in {earlier["device"] for earlier in found[:place]}
+    return found
 
 
 def _once(fastest: pd.DataFrame, cases: pd.DataFrame, device: str, l2: str) -> pd.DataFrame:
-    """The fastest rows of a device with the study of their kernel; a matrix of several suites counts once."""
+    """The fastest rows of a device with the study of their kernel; a matrix of several suites counts once.
+
+    ``contested`` says whether a kernel outside cuSPARSE has a time in the precision at all.
+    """
     study = cases.drop_duplicates("kernel").set_index("kernel")["study"]
     rows = fastest[(fastest["device"] == device) & (fastest["l2"] == l2)]
-    rows = rows.sort_values("time_ms").drop_duplicates(["matrix", "n", "precision"])
-    return rows.assign(study=rows["kernel"].map(study))
+    rows = rows.sort_values(["time_ms", "kernel"]).drop_duplicates(["matrix", "n", "precision"])
+    own = cases[(cases["device"] == device) & (cases["l2"] == l2) & (cases["status"] == "ok")]
+    contested = set(own.loc[own["study"] != "cusparse", "precision"])
+    return rows.assign(study=rows["kernel"].map(study), contested=rows["precision"].isin(contested))
+
+
+def sentences(fastest: pd.DataFrame) -> list[str]:
+    """One sentence for each precision in which kernels compete, and one for the others."""
+    contested = set(fastest.loc[fastest["contested"], "precision"])
+    alone = [PRECISIONS[name] for name in PRECISIONS if name in set(fastest["precision"]) - contested]
+    told = [sentence(fastest, name) for name in PRECISIONS if name in contested]
+    return [*told, f"In {listed(alone)} only cuSPARSE ran."] if alone else told
 
 
 def sentence(fastest: pd.DataFrame, precision: str) -> str:
@@ -69,11 +86,12 @@ def limits(fastest: pd.DataFrame) -> str:
     if known.empty:
         return "What limits them is unknown: the device has no measured copy bandwidth or no file in config/devices."
     memory = float((known["bound"] == "memory").mean())
-    share = percent(float(known["bound_fraction"].median()))
-    what = "Memory bandwidth limits" if memory >= 0.5 else "The multiplying unit limits"
+    median = float(known["bound_fraction"].median())
+    what = "memory bandwidth" if memory >= 0.5 else "the unit that multiplies"
+    rest = " and spend most of their time on something else" if median < 0.5 else ""
     return (
-        f"{what} {percent(max(memory, 1 - memory))} of the fastest rows; "
-        f"they reach {share} of their binding limit in the median."
+        f"The limit that binds is {what} in {percent(max(memory, 1 - memory))} of the fastest rows; "
+        f"in the median they reach {percent(median)} of their limit{rest}."
     )
 
 

@@ -70,11 +70,12 @@ def suites(data: dict[str, pd.DataFrame], drawn: list[Drawn], titles: Mapping[st
             for figure in drawn
             if figure.kind.section == "suite" and figure.of["device"] == device and figure.of["suite"] == suite
         ]
-        groups = {
-            PRECISIONS[precision]: own
+        contested = set(rows.loc[rows["study"] != "cusparse", "precision"])
+        groups = [
+            {"precision": PRECISIONS[precision], "contested": precision in contested, "figures": own}
             for precision in PRECISIONS
             if (own := [figure for figure in figures if figure.of.get("precision") == precision])
-        }
+        ]
         yield {
             "id": f"{device}-{suite}",
             "device": device,

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """``value`` is set where the text does not sort as it should; ``marks`` are words set beside it."""
+    """``value`` is set where the text does not sort as it should; ``marks`` stand beside it, ``note`` below it."""
 
     text: str
     value: float | None = None
     marks: tuple[str, ...] = ()
     code: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,13 +136,10 @@ def failures(rows: pd.DataFrame) -> Table:
 
 
 def ladder(heads: Mapping[str, Mapping[str, Any]], bought: pd.DataFrame, shown: set[str]) -> Table:
-    """Kernels in ladder order; what an idea bought is the range of its geometric means over suites and widths."""
-    table = Table(
-        "The ladder of kernels", ("kernel", "study", "after", "idea", "bought", "values / sums", "format", "source")
-    )
-    for name, head in heads.items():
-        if head["study"] == "ceilings" or name not in shown:
-            continue
+    """Kernels in ladder order, libraries last; what an idea bought is the range of its means over suites and widths."""
+    table = Table("The ladder of kernels", ("kernel", "study", "after", "idea", "bought", "values / sums", "format"))
+    own = {name: head for name, head in heads.items() if name in shown and head["study"] != "ceilings"}
+    for name, head in sorted(own.items(), key=lambda item: bool(item[1]["library"])):
         gains = bought.loc[bought["kernel"] == name, "geomean"]
         gain = Cell("–")
         if len(gains):
@@ -153,11 +151,10 @@ def ladder(heads: Mapping[str, Mapping[str, Any]], bought: pd.DataFrame, shown: 
                 _code(name),
                 Cell(head["study"]),
                 _code(head["after"] or "–"),
-                Cell(head["idea"]),
+                Cell(head["idea"], note=head["source"]),
                 gain,
                 Cell(f"{_precision(dtype['a'])} / {_precision(dtype['accumulator'])}"),
                 _code(head["format"]),
-                Cell(head["source"]),
             ]
         )
     return table
@@ -203,13 +200,12 @@ def matrices(rows: pd.DataFrame) -> Table:
             "fill 16×16",
             "2:4 tiles 16×32",
             "α",
-            "source",
         ),
     )
     for row in rows.itertuples():
         table.rows.append(
             [
-                _code(row.matrix),
+                Cell(row.matrix, code=True, note=row.origin or row.source),
                 Cell(row.kind),
                 _count(row.m),
                 _count(row.k),
@@ -221,7 +217,6 @@ def matrices(rows: pd.DataFrame) -> Table:
                 _number(percent, row.tile_fill_16x16_fraction),
                 _number(percent, row.tile_24_16x32_fraction),
                 _number(percent, row.alpha_fraction),
-                Cell(row.origin or row.source),
             ]
         )
     return table
