@@ -19,3 +19,16 @@ def real_data() -> Path:
     if not (folder / "INDEX.csv").is_file():
         pytest.skip(f"there are no real matrices in {folder}; set SPMM_ROOFLINE_DATA to a folder with an INDEX.csv")
     return folder
+
+
+def pytest_collection_modifyitems(items):
+    """Skip tests marked ``gpu`` where no GPU and CuPy are to be had."""
+    from importlib.util import find_spec
+
+    from spmm_roofline.measure.device import visible
+
+    if find_spec("cupy") and visible():
+        return
+    for item in items:
+        if "gpu" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU and the extra cuda12 or cuda13"))

@@ -17,7 +17,7 @@ DEVICE = "h200"
 WIDTHS = (32, 128, 512)
 
 
-def _head(name, study, dtype_a, accumulator, features, after=None, library=None):
+def _head(name, study, dtype_a, accumulator, features, after=None, vendor=None):
     dtype = {"a": dtype_a, "b": dtype_a, "accumulator": accumulator, "c": dtype_a}
     return {
         "name": name,
@@ -25,15 +25,15 @@ def _head(name, study, dtype_a, accumulator, features, after=None, library=None)
         "source": "an invented study, section 1",
         "idea": f"the idea of {name}",
         "after": after,
-        "library": library,
-        "format": "csr" if library else "bcsr_16x16",
+        "vendor": vendor,
+        "format": "csr" if vendor else "bcsr_16x16",
         "dtype": dtype,
         "layout": {"b": "row_major", "c": "row_major"},
-        "requires": {} if library else {"n": 8},
+        "requires": {} if vendor else {"n": 8},
         "tile": {},
-        "min_arch": None if library else "sm_80",
+        "min_arch": None if vendor else "sm_80",
         "features": features,
-        "deviations": [] if library else ["values are real numbers, not ones"],
+        "deviations": [] if vendor else ["values are real numbers, not ones"],
         "path": f"kernels/{study}/{name}.cu",
         "launches": [],
     }
@@ -42,10 +42,10 @@ def _head(name, study, dtype_a, accumulator, features, after=None, library=None)
 HEADS = {
     head["name"]: head
     for head in (
-        _head("cusparse_csr_alg2_f32", "cusparse", "float32", "float32", [], library="cusparse"),
-        _head("cusparse_csr_alg3_f32", "cusparse", "float32", "float32", [], library="cusparse"),
-        _head("cusparse_csr_alg2_f16", "cusparse", "float16", "float32", [], library="cusparse"),
-        _head("cusparse_csr_alg2_bf16", "cusparse", "bfloat16", "float32", [], library="cusparse"),
+        _head("cusparse_csr_alg2_f32", "cusparse", "float32", "float32", [], vendor="cusparse"),
+        _head("cusparse_csr_alg3_f32", "cusparse", "float32", "float32", [], vendor="cusparse"),
+        _head("cusparse_csr_alg2_f16", "cusparse", "float16", "float32", [], vendor="cusparse"),
+        _head("cusparse_csr_alg2_bf16", "cusparse", "bfloat16", "float32", [], vendor="cusparse"),
         _head("mma_t", "smat", "float16", "float16", ["ldmatrix", "mma"]),
         _head("mma_bt", "smat", "float16", "float16", ["ldmatrix", "mma"], after="mma_t"),
         _head("mma_obts", "sptc", "float16", "float16", ["mma", "mma_sp"], after="mma_bt"),
@@ -146,7 +146,7 @@ def format_rows() -> list[dict]:
 
 def kernel_rows() -> list[dict]:
     rows = []
-    for number, name in enumerate(name for name, head in HEADS.items() if not head["library"]):
+    for number, name in enumerate(name for name, head in HEADS.items() if not head["vendor"]):
         for arch in ("sm_80", "sm_89", "sm_90a"):
             rows.append(
                 {

@@ -35,7 +35,7 @@ def cubins(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cubins")
     arch = visible()[0].arch
     for name, head in heads().items():
-        if not head.library:
+        if not head.vendor:
             compile_kernel(head, {arch: (str(folder / f"{name}.cubin"), str(folder / f"{name}.json"))})
     return folder
 

@@ -201,7 +201,7 @@ class Plan:
     @property
     def compiled(self) -> list[str]:
         """Kernels that have a cubin."""
-        return [name for name, head in self.heads.items() if not head.library]
+        return [name for name, head in self.heads.items() if not head.vendor]
 
     def kernel_rows(self) -> list[str]:
         return [f"results/kernels/{arch}/{kernel}.json" for arch in self.archs for kernel in self.compiled]
@@ -293,7 +293,7 @@ class Plan:
             **self.clock_cubins(wildcards),
             "device_record": f"results/measure/{self.device_name}/device.json",
         }
-        if not head.library:
+        if not head.vendor:
             files["cubin"] = f"results/kernels/{arch}/{head.name}.cubin"
             files["kernel_row"] = f"results/kernels/{arch}/{head.name}.json"
         return files

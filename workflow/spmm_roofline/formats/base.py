@@ -159,7 +159,9 @@ def rounded(values: Any, dtype: str) -> Any:
             return values.astype(numpy_dtype(dtype))
         bits = values.astype(xp.float32).view(xp.uint32)
         return ((bits + xp.uint32(0x7FFF) + ((bits >> 16) & xp.uint32(1))) >> 16).astype(xp.uint16)
-    return values.astype(dtype)
+    # A value beyond the range of float16 becomes infinite, as the rounding mode says; no reason to warn.
+    with np.errstate(over="ignore"):
+        return values.astype(dtype)
 
 
 def widened(values: Any, dtype: str) -> Any:

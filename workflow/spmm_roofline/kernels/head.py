@@ -37,7 +37,7 @@ FEATURE_ARCHS = {"tma": "sm_90", "mbarrier": "sm_90", "wgmma": "sm_90a", "setmax
 
 #: Entries of a head that are kept as they are written.
 _PLAIN = (
-    *("name", "study", "source", "idea", "format", "dtype", "layout", "requires", "after", "library", "min_arch"),
+    *("name", "study", "source", "idea", "format", "dtype", "layout", "requires", "after", "vendor", "min_arch"),
     *("clear_c", "format_options", "pads", "tile", "constants"),
 )
 
@@ -75,7 +75,7 @@ class Head:
     features: tuple[str, ...]
     deviations: tuple[str, ...]
     after: str | None = None
-    library: str | None = None
+    vendor: str | None = None
     variant: str | None = None
     min_arch: str | None = None
     clear_c: bool = False
@@ -113,13 +113,13 @@ class Head:
 
     def closure(self) -> list[Path]:
         """The source and every project header that it includes; for a library, the adapter and what adapters share."""
-        if self.library:
-            return [self.path, self.path.with_name(f"_{self.library}.py")]
+        if self.vendor:
+            return [self.path, self.path.with_name(f"_{self.vendor}.py")]
         return includes.closure(self.path)
 
     def sha256(self) -> str:
         """Fingerprint of what the kernel does; comments, layout, prose and mtimes do not count."""
-        normal = fingerprint.python_code if self.library else fingerprint.c_code
+        normal = fingerprint.python_code if self.vendor else fingerprint.c_code
         return fingerprint.sha256(self.functional(), *(normal(path.read_text()) for path in self.closure()))
 
     def as_dict(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class Head:
             "source": self.source,
             "idea": self.idea,
             "after": self.after,
-            "library": self.library,
+            "vendor": self.vendor,
             "format": self.format,
             "dtype": self.dtype,
             "layout": self.layout,
@@ -157,11 +157,11 @@ def read(path: Path) -> list[Head]:
     contracts.validate(raw, "kernel", path)
     if raw["name"] != path.stem:
         raise HeadError(f"{path}: the head names the kernel {raw['name']!r}; a kernel is called as its file")
-    if not raw.get("library") and raw["study"] != path.parent.name:
+    if not raw.get("vendor") and raw["study"] != path.parent.name:
         raise HeadError(
             f"{path}: the head names the study {raw['study']!r} but lies in the folder {path.parent.name!r}"
         )
-    code_types = {} if raw.get("library") else _parameter_types(text)
+    code_types = {} if raw.get("vendor") else _parameter_types(text)
     heads = [_head(path, raw, None, code_types)]
     for suffix, changes in raw.get("variants", {}).items():
         merged = copy.deepcopy(raw)
@@ -170,7 +170,7 @@ def read(path: Path) -> list[Head]:
         merged["name"] = f"{raw['name']}_{suffix}"
         heads.append(_head(path, merged, suffix, code_types))
     for head in heads:
-        if not head.library:
+        if not head.vendor:
             _check_against_code(head, code_types)
     return heads
 

@@ -51,7 +51,7 @@ def prepare(head: Head, cubin: Path | None, a: Format | None, b: Dense, c: Dense
     ``cubin`` is the compiled kernel (None for a library). Raises :class:`Unsupported`, or CuPy's own errors where the
     driver refuses the launch.
     """
-    if head.library:
+    if head.vendor:
         return _library(head).prepare(head, a, b, c)
     m, k = a.shape if a is not None else (c.rows, b.rows)
     import cupy
@@ -135,7 +135,7 @@ def _three(values: list[Any]) -> tuple[int, int, int]:
 
 def library_version(head: Head) -> str:
     """Name and version of the library behind an adapter, as loaded."""
-    return importlib.import_module(f".libraries._{head.library}", __package__).version()
+    return importlib.import_module(f".libraries._{head.vendor}", __package__).version()
 
 
 def _library(head: Head) -> Any:

@@ -28,6 +28,8 @@ from . import device as gpu_device
 
 Case = tuple[str, int]
 
+WORKER_COMMAND = [sys.executable, "-m", "spmm_roofline.measure.worker"]
+
 #: Caps of the config's ``measure`` section: they bound the cost of a job and do not change what a time means.
 DEFAULT_OPTIONS = {"repeat_cap": 200, "time_cap_ms": 1000.0, "case_timeout_s": 120.0}
 
@@ -202,7 +204,7 @@ class _Worker:
         self.timed_out = False
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "spmm_roofline.measure.worker"],
+            WORKER_COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -299,7 +301,7 @@ def compulsory_bytes(m: int, touched: int, nnz: int, n: int, a: int, b: int, c: 
 
 def _reason_to_skip(job: Job, head: Head) -> dict[str, tuple[str, str]]:
     """Matrix → (status, message) for what cannot run; the key "" stands for every matrix."""
-    if not head.library and not supports(job.arch, head.min_arch):
+    if not head.vendor and not supports(job.arch, head.min_arch):
         return {"": ("unsupported", f"{head.name} needs {head.min_arch}, this device is {job.arch}")}
     if job.kernel_row:
         compiled = _json(job.kernel_row)

@@ -161,7 +161,7 @@ class Worker:
             "rel_error": verdict.rel_error,
             "max_row_error": verdict.max_row_error,
             "noisy": noisy or timing.noisy,
-            **({"cuda": library_version(self.head)} if self.head.library else {}),
+            **({"cuda": library_version(self.head)} if self.head.vendor else {}),
             "sm_clock_mhz": device.sm_clock_mhz(self.job["uuid"]),
         }
 

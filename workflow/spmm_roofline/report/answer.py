@@ -130,7 +130,7 @@ def choice(kinds: pd.DataFrame, precision: str) -> dict[str, Any]:
                 {
                     "kernel": row.kernel,
                     "shown": "cuSPARSE" if row.study == "cusparse" else row.kernel,
-                    "library": row.study == "cusparse",
+                    "vendor": row.study == "cusparse",
                     "speedup": times(row.speedup),
                     "share": percent(row.bound_fraction),
                     "bound": row.bound,

@@ -139,7 +139,7 @@ def ladder(heads: Mapping[str, Mapping[str, Any]], bought: pd.DataFrame, shown: 
     """Kernels in ladder order, libraries last; what an idea bought is the range of its means over suites and widths."""
     table = Table("The ladder of kernels", ("kernel", "study", "after", "idea", "bought", "values / sums", "format"))
     own = {name: head for name, head in heads.items() if name in shown and head["study"] != "ceilings"}
-    for name, head in sorted(own.items(), key=lambda item: bool(item[1]["library"])):
+    for name, head in sorted(own.items(), key=lambda item: bool(item[1]["vendor"])):
         gains = bought.loc[bought["kernel"] == name, "geomean"]
         gain = Cell("–")
         if len(gains):

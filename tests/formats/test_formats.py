@@ -1,0 +1,236 @@
+"""Every format gives back the matrix that it packed; later formats join these tests by being registered."""
+
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from spmm_roofline import contracts, matrices
+from spmm_roofline.formats import FORMATS, FormatError, bcsr_16x16, pack
+from spmm_roofline.formats.base import FormatTooLarge, rounded, row_of_entry, widened
+
+DTYPES = ["float16", "bfloat16", "tf32", "float32", "float64"]
+
+
+def canonical(dense):
+    a = csr_array(np.asarray(dense, dtype=np.float64))
+    a.sort_indices()
+    return a
+
+
+@st.composite
+def sparse(draw):
+    """Matrices of up to 200×200: any density, empty rows and columns, a full row, a full column."""
+    m, k = draw(st.integers(0, 200)), draw(st.integers(0, 200))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    dense = (rng.random((m, k)) < draw(st.floats(0, 1))) * (rng.random((m, k)) + 0.5) * rng.choice([-1, 1], (m, k))
+    if m and k:
+        if draw(st.booleans()):
+            dense[rng.integers(m)] = 1
+        if draw(st.booleans()):
+            dense[:, rng.integers(k)] = -1
+        if draw(st.booleans()):
+            dense[rng.integers(m)] = 0
+        if draw(st.booleans()):
+            dense[:, rng.integers(k)] = 0
+    return canonical(dense)
+
+
+def same(a, b):
+    return (
+        a.shape == b.shape
+        and np.array_equal(a.indptr, b.indptr)
+        and np.array_equal(a.indices, b.indices)
+        and np.array_equal(a.data, b.data)
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", FORMATS)
+@settings(max_examples=25)
+@given(a=sparse())
+def test_round_trip(name, dtype, a):
+    packed = FORMATS[name].from_csr(a, dtype=dtype)
+    expected = a.copy()
+    expected.data = widened(rounded(a.data, dtype), dtype)
+    assert same(packed.to_csr(), expected)
+    assert packed.shape == a.shape and packed.nnz == a.nnz
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@settings(max_examples=15)
+@given(a=sparse())
+def test_stored_and_read_again(name, a, tmp_path_factory):
+    path = tmp_path_factory.mktemp("packed") / "a.npz"
+    for dtype in ("bfloat16", "float32"):
+        packed = FORMATS[name].from_csr(a, dtype=dtype)
+        packed.save(path)
+        again = type(packed).load(path)
+        assert (again.shape, again.nnz, again.dtype) == (packed.shape, packed.nnz, packed.dtype)
+        for field, array in packed.arrays().items():
+            assert getattr(again, field).dtype == array.dtype
+            assert np.array_equal(getattr(again, field), array)
+
+
+@settings(max_examples=40)
+@given(a=sparse())
+def test_statistics_against_counting(a):
+    dense = a.toarray()
+    m = a.shape[0]
+    tiles = {(i // 16, j // 16) for i, j in zip(*np.nonzero(dense), strict=True)}
+    stats = FORMATS["bcsr_16x16"].from_csr(a).stats()
+    assert stats["blocks"] == len(tiles)
+    assert stats["stored_slots"] == 256 * len(tiles)
+    assert stats["fill_fraction"] == (a.nnz / (256 * len(tiles)) if tiles else 1.0)
+    assert stats["format_bytes"] == len(tiles) * (512 + 4) + (-(-m // 16) + 1) * 4
+    csr = FORMATS["csr"].from_csr(a, dtype="float32").stats()
+    assert csr["format_bytes"] == a.nnz * 8 + (m + 1) * 4
+    assert csr["expansion_over_csr"] == 1.0
+    assert csr["fill_fraction"] == 1.0
+
+
+@settings(max_examples=25)
+@given(a=sparse())
+def test_block_map_on_request(a):
+    packed = FORMATS["bcsr_16x16"].from_csr(a, block_map=True)
+    assert FORMATS["bcsr_16x16"].from_csr(a).block_map is None
+    dense = np.zeros((packed.block_map.shape[0] * 16, packed.block_map.shape[1] * 16))
+    dense[: a.shape[0], : a.shape[1]] = a.toarray()
+    for i, j in np.ndindex(packed.block_map.shape):
+        tile = dense[16 * i : 16 * i + 16, 16 * j : 16 * j + 16]
+        position = packed.block_map[i, j]
+        assert (position >= 0) == bool(tile.any())
+        if position >= 0:
+            assert np.array_equal(packed.data[position], tile.astype(np.float16))
+
+
+def test_a_block_map_beyond_the_limit_is_refused_with_its_size(monkeypatch):
+    monkeypatch.setattr(bcsr_16x16, "BLOCK_MAP_LIMIT_BYTES", 4 * 4 * 4 - 1)
+    a = canonical(np.eye(64))
+    with pytest.raises(FormatTooLarge, match="would take 64 bytes"):
+        FORMATS["bcsr_16x16"].from_csr(a, block_map=True)
+    assert FORMATS["bcsr_16x16"].from_csr(a).blocks == 4
+
+
+def test_a_large_matrix_takes_memory_of_its_non_zeros_alone():
+    # 1.6 million rows: a dense map of its tiles would take 40 GB.
+    m = 1_600_000
+    a = csr_array((np.ones(m), np.arange(m, dtype=np.int32), np.arange(m + 1, dtype=np.int32)), shape=(m, m))
+    assert FORMATS["bcsr_16x16"].from_csr(a).blocks == m // 16
+
+
+def test_no_format_of_that_name():
+    with pytest.raises(FormatError, match=r"no format is called 'bsr'; the formats are .*csr"):
+        FORMATS["bsr"]
+
+
+# --- rounding -------------------------------------------------------------------------------------------------------
+
+
+def test_bfloat16_is_rounded_to_nearest_even():
+    values = np.random.default_rng(1).normal(size=1000)
+    assert np.array_equal(
+        widened(rounded(values, "bfloat16"), "bfloat16"), values.astype(ml_dtypes.bfloat16).astype(float)
+    )
+
+
+def test_tf32_keeps_ten_fraction_bits_and_rounds_halves_away():
+    one = 1.0
+    assert rounded(np.array([one + 2**-11]), "tf32")[0] == one + 2**-10
+    assert rounded(np.array([one + 2**-11 - 2**-20]), "tf32")[0] == one
+    assert rounded(np.array([-one - 2**-11]), "tf32")[0] == -one - 2**-10
+    values = rounded(np.random.default_rng(2).normal(size=1000), "tf32")
+    assert values.dtype == np.float32 and not (values.view(np.uint32) & 0x1FFF).any()
+
+
+def test_rows_of_entries_skip_empty_rows():
+    assert row_of_entry(np.array([0, 0, 2, 2, 3, 3]), 3).tolist() == [1, 1, 3]
+
+
+# --- the stage ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def imported(tmp_path):
+    """A small matrix as the stage before leaves it."""
+    suite = {"name": "s", "matrices": {"generated": [{"generator": "mesh2d", "name": "mesh", "nodes": 6}]}}
+    (spec,) = matrices.expand(suite, {})
+    files = tmp_path / "mesh.npz", tmp_path / "mesh.json"
+    matrices.build(spec, {}, *map(str, files))
+    return files
+
+
+def packed_row(imported, tmp_path, name="bcsr_16x16", **options):
+    pack.pack(name, *imported, tmp_path / "out.npz", tmp_path / "out.json", **options)
+    return contracts.read_rows([tmp_path / "out.json"], "formats").iloc[0]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_matrix_is_packed_and_described(imported, tmp_path, name):
+    row = packed_row(imported, tmp_path, name)
+    assert row.status == "ok" and row.round_trip
+    assert row.format_bytes == FORMATS[name].load(tmp_path / "out.npz").nbytes
+    assert row.matrix_sha256 == json.loads(imported[1].read_text())["matrix_sha256"]
+
+
+def test_arrays_need_not_be_kept(imported, tmp_path):
+    packed_row(imported, tmp_path, keep_arrays=False)
+    assert (tmp_path / "out.npz").stat().st_size < 100
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(FormatError("does not fit"), "unsupported"), (MemoryError("9 bytes"), "out_of_memory")],
+)
+def test_a_refusal_is_a_row(imported, tmp_path, monkeypatch, error, status):
+    def refuse(*_, **__):
+        raise error
+
+    monkeypatch.setattr(FORMATS["bcsr_16x16"], "from_csr", refuse)
+    row = packed_row(imported, tmp_path)
+    assert row.status == status and str(error) in row.message
+
+
+def test_a_format_that_loses_an_entry_stops_the_stage(imported, tmp_path, monkeypatch):
+    whole = FORMATS["csr"].to_csr
+
+    def lossy(self):
+        a = whole(self)
+        a.data[3] = 7
+        return a
+
+    monkeypatch.setattr(FORMATS["csr"], "to_csr", lossy)
+    with pytest.raises(AssertionError, match="does not give back"):
+        packed_row(imported, tmp_path, "csr")
+
+
+@pytest.mark.parametrize("name", ["bcsstk13", "west2021", "ash219"])
+def test_real_matrices(real_data, tmp_path, name):
+    path = str(real_data / "matrices/small" / f"{name}.mtx.xz")
+    (spec,) = matrices.expand({"name": "s", "matrices": {"file": [{"path": path}]}}, {})
+    files = tmp_path / "a.npz", tmp_path / "a.json"
+    matrices.build(spec, {}, *map(str, files))
+    for packed_format in FORMATS:
+        assert packed_row(files, tmp_path, packed_format).round_trip
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", FORMATS)
+def test_both_array_modules_give_the_same_bytes(name):
+    import cupy
+    from cupyx.scipy.sparse import csr_matrix
+
+    rng = np.random.default_rng()
+    for shape in ((1, 1), (33, 70), (200, 200)):
+        a = canonical((rng.random(shape) < 0.2) * rng.normal(size=shape))
+        on_device = csr_matrix((cupy.asarray(a.data), cupy.asarray(a.indices), cupy.asarray(a.indptr)), shape=a.shape)
+        for dtype in DTYPES:
+            host = FORMATS[name].from_csr(a, dtype=dtype).arrays()
+            device = FORMATS[name].from_csr(on_device, dtype=dtype).arrays()
+            assert host.keys() == device.keys()
+            for field in host:
+                assert host[field].tobytes() == device[field].get().tobytes(), (name, dtype, field)

@@ -1,0 +1,71 @@
+"""Every kernel is compiled for the three architectures, without a GPU; what the compiler refuses becomes a row."""
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import pytest
+
+from spmm_roofline import contracts
+from spmm_roofline.kernels import heads
+from spmm_roofline.kernels.compile import CompileError, compile_kernel, resources
+from spmm_roofline.kernels.head import read
+
+ARCHS = ["sm_80", "sm_89", "sm_90a"]
+COMPILED = [name for name, head in heads().items() if not head.vendor]
+
+
+def compiled(head, folder, archs=ARCHS):
+    """Rows of the table ``kernels`` and cubins of one kernel, by architecture."""
+    files = {arch: (folder / arch / f"{head.name}.cubin", folder / arch / f"{head.name}.json") for arch in archs}
+    compile_kernel(head, files)
+    rows = contracts.read_rows([row for _, row in files.values()], "kernels").set_index("arch")
+    return rows, {arch: cubin.read_bytes() for arch, (cubin, _) in files.items()}
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiles_without_spills_and_to_the_same_bytes(name, tmp_path):
+    rows, cubins = compiled(heads()[name], tmp_path / "first")
+    assert (rows.status == "ok").all(), rows.message.tolist()
+    assert rows.registers.between(1, 255).all()
+    assert (rows[["spill_store_bytes", "spill_load_bytes"]] == 0).all(axis=None), f"{name} spills registers"
+    assert [hashlib.sha256(cubins[arch]).hexdigest() for arch in ARCHS] == rows.cubin_sha256[ARCHS].tolist()
+    _, again = compiled(heads()[name], tmp_path / "second")
+    assert again == cubins
+
+
+@pytest.fixture
+def edit(tmp_path):
+    """``edit(old, new)``: the head of mma_bt in a tree where that was changed."""
+    shutil.copytree(Path("kernels"), tmp_path / "kernels")
+
+    def edited(old, new):
+        path = tmp_path / "kernels/smat/mma_bt.cu"
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+        return read(path)[0]
+
+    return edited
+
+
+def test_what_the_compiler_refuses_is_a_row_with_its_words(edit, tmp_path):
+    rows, cubins = compiled(edit("const int lane = threadIdx.x;", "const int lane = threadIdy.x;"), tmp_path, ["sm_80"])
+    assert rows.status["sm_80"] == "compile_failed" and 'identifier "threadIdy" is undefined' in rows.message["sm_80"]
+    assert cubins["sm_80"] == b""
+
+
+def test_a_wrong_tile_is_refused_by_a_sentence(edit, tmp_path):
+    rows, _ = compiled(edit("tile: {m: 16, n: 8, k: 16}", "tile: {m: 16, n: 16, k: 16}"), tmp_path, ["sm_80"])
+    assert "the SMaT tile is one m16n8k16 product" in rows.message["sm_80"]
+
+
+def test_an_older_architecture_is_unsupported(edit, tmp_path):
+    rows, _ = compiled(edit("min_arch: sm_80", "min_arch: sm_90a"), tmp_path)
+    assert rows.status[ARCHS].tolist() == ["unsupported", "unsupported", "ok"]
+    assert rows.message["sm_80"] == "mma_bt needs sm_90a"
+
+
+def test_a_report_without_resources_is_an_error():
+    with pytest.raises(CompileError, match="no resource lines"):
+        resources("ptxas info: nothing to say")

@@ -1,0 +1,30 @@
+"""The small language of launches."""
+
+import pytest
+
+from spmm_roofline.kernels import heads
+from spmm_roofline.kernels.expressions import ExpressionError, evaluate, is_array, namespace, normal, split
+
+
+def test_commas_separate_outside_parentheses_alone():
+    assert split("ceil_div(n, 8), m") == ["ceil_div(n, 8)", "m"]
+    assert split("") == []
+    assert normal("ceil_div( n,8 ),m") == "ceil_div(n, 8), m"
+
+
+def test_values_of_names_functions_and_attributes():
+    names = {"n": 33, "m": 5, "tile": namespace(n=8), "a": namespace(block_rows=7)}
+    assert evaluate("ceil_div(n, tile.n), a.block_rows, max(m, 2) * 4", names) == [5, 7, 20]
+
+
+@pytest.mark.parametrize("text", ["n.__class__", "open('x')", "n / 0", "unknown"])
+def test_what_does_not_evaluate_is_named(text):
+    with pytest.raises(ExpressionError, match="does not evaluate"):
+        evaluate(text, {"n": 1})
+
+
+def test_arrays_are_operands_and_fields_of_the_format():
+    head = heads()["mma_bt"]
+    assert [is_array(text, head) for text in ("b", "c", "a.data", "a.indptr", "a.blocks", "m")] == [True] * 4 + [
+        False
+    ] * 2

@@ -1,0 +1,181 @@
+"""Heads: every kernel has a true one, and each way to lie about the code is found without a GPU."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from spmm_roofline.contracts import ContractError
+from spmm_roofline.kernels import HeadError, heads
+from spmm_roofline.kernels.expressions import ExpressionError
+from spmm_roofline.kernels.head import read, supports
+from spmm_roofline.kernels.includes import IncludeError, closure
+from spmm_roofline.kernels.registry import heads as registry
+
+KERNELS = Path("kernels")
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A copy of ``kernels/`` to lie in."""
+    shutil.copytree(KERNELS, tmp_path / "kernels")
+    return tmp_path / "kernels"
+
+
+def edited(tree, old, new, kernel="smat/mma_bt.cu", count=-1):
+    path = tree / kernel
+    text = path.read_text()
+    assert old in text, f"{kernel} has no {old!r}"
+    path.write_text(text.replace(old, new, count))
+    return path
+
+
+def test_all_heads_are_true():
+    assert {"mma_t", "mma_bt", "mma_bt_f32", "mma_cbt", "cusparse_csr_alg2", "cusparse_csr_alg2_bf16"} <= heads().keys()
+
+
+def test_the_ladder_orders_each_kernel_after_the_one_it_builds_on():
+    order = list(heads())
+    assert all(order.index(head.after) < order.index(name) for name, head in heads().items() if head.after)
+
+
+def test_a_variant_is_a_kernel_that_differs_as_it_says():
+    base, twin = heads()["mma_bt"], heads()["mma_bt_f32"]
+    assert twin.dtype == {**base.dtype, "accumulator": "float32"}
+    assert twin.defines() == {**base.defines(), "SUMS": "SumsF32"}
+    assert twin.path == base.path and twin.after == "mma_bt" and twin.launches == base.launches
+
+
+LIES = [
+    ("args: a.indptr, a.indices,", "args: a.indptr,", "passes 6 arguments to mma_bt .* takes 7"),
+    (
+        "args: a.indptr, a.indices, a.data, b",
+        "args: a.indptr, a.indices, b.ld, b",
+        "a number, 'b.ld', for the parameter",
+    ),
+    ("b, c, b.ld, c.ld", "b, c, b.ld, a.indices", "an array, 'a.indices', for the parameter 'int'"),
+    ("dtype: {a: float16, b: float16", "dtype: {a: float16, b: float32", "says that 'b' is float32, but mma_bt takes"),
+    ("dtype: {a: float16", "dtype: {a: bfloat16", "says that 'a.data' is bfloat16"),
+    ("c: float16}\nlayout", "c: float32}\nlayout", "says that 'c' is float32"),
+    ("features: [ldmatrix, mma]", "features: [mma]", "the code includes the ptx headers"),
+    ("features: [ldmatrix, mma]", "features: [cp_async, ldmatrix, mma]", "the code includes the ptx headers"),
+    ("name: mma_bt\n", "name: mma_b\n", "a kernel is called as its file"),
+    ("study: smat", "study: sptc", "lies in the folder 'smat'"),
+    ("/*---", "/* ---", "must open with its head"),
+    ("idea: walk", "idea: walk: run", "not valid YAML"),
+    ("study: smat", "study: smat\nstudy: smat", "stands twice"),
+    ("study: smat", "study: smat\nspeed: great", "'speed' was unexpected"),
+    ('extern "C" __global__ void __launch_bounds__(32) mma_bt(', 'extern "C" __global__ void mma_bd(', "no extern"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "sentence"), LIES)
+def test_a_lie_is_found(tree, old, new, sentence):
+    path = edited(tree, old, new, count=1)
+    with pytest.raises(ContractError, match=sentence) as caught:
+        read(path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("grid: ceil_div(n, tile.n)", "grid: ceil_div(n, tile.o)", "unknown name 'tile.o'"),
+        ("grid: ceil_div(n, tile.n)", "grid: ceil_dif(n, tile.n)", "unknown function 'ceil_dif'"),
+        ("a.block_rows", "a.blockrows", "unknown name 'a.blockrows'"),
+        ("block: 32", "block: 32 +", "is not an expression"),
+        ("block: 32", "block: __import__('os').getpid()", "unknown"),
+    ],
+)
+def test_an_unknown_name_fails_at_planning(tree, old, new, sentence):
+    with pytest.raises(ExpressionError, match=sentence):
+        read(edited(tree, old, new, count=1))
+
+
+def test_a_ladder_without_its_rung_or_with_a_cycle_is_refused(tree):
+    edited(tree, "after: mma_t", "after: mma_x", count=1)
+    with pytest.raises(HeadError, match="'mma_x', which is no kernel"):
+        registry(str(tree))
+    edited(tree, "after: mma_x", "after: mma_cbt", count=1)
+    registry.cache_clear()
+    with pytest.raises(HeadError, match=r"the ladder has a cycle: .*mma_bt"):
+        registry(str(tree))
+
+
+def test_two_kernels_of_one_name_are_refused(tree):
+    twin = (tree / "smat/mma_t.cu").read_text().replace("study: smat", "study: sptc")
+    (tree / "sptc").mkdir()
+    (tree / "sptc/mma_t.cu").write_text(twin)
+    with pytest.raises(HeadError, match="'mma_t' exists already"):
+        registry(str(tree))
+
+
+def test_an_instruction_of_a_newer_architecture_needs_it_in_the_head(tree):
+    (tree / "include/ptx/wgmma.cuh").write_text("#pragma once\n")
+    edited(tree, '#include "tile/smat_tile.cuh"', '#include "ptx/wgmma.cuh"\n#include "tile/smat_tile.cuh"')
+    path = edited(tree, "features: [ldmatrix, mma]", "features: [ldmatrix, mma, wgmma]")
+    with pytest.raises(HeadError, match="wgmma needs sm_90a, but min_arch says sm_80"):
+        read(path)
+    assert read(edited(tree, "min_arch: sm_80", "min_arch: sm_90a"))
+
+
+@pytest.mark.parametrize(
+    ("arch", "needed", "answer"),
+    [
+        ("sm_80", "sm_80", True),
+        ("sm_90a", "sm_80", True),
+        ("sm_75", "sm_80", False),
+        ("sm_90a", "sm_90a", True),
+        ("sm_100", "sm_90a", False),
+        ("sm_100", "sm_90", True),
+    ],
+)
+def test_which_architecture_runs_what(arch, needed, answer):
+    assert supports(arch, needed) is answer
+
+
+# --- includes -------------------------------------------------------------------------------------------------------
+
+
+def test_the_closure_follows_includes_of_includes():
+    names = [path.relative_to(KERNELS).as_posix() for path in closure(KERNELS / "smat/mma_cbt.cu")]
+    assert names[0] == "smat/mma_cbt.cu"
+    assert set(names[1:]) == {f"include/{n}.cuh" for n in ("ptx/cp_async", "ptx/ldmatrix", "ptx/mma", "tile/smat_tile")}
+
+
+def test_an_include_outside_the_grammar_or_of_nothing_is_refused(tree):
+    path = edited(tree, '"tile/smat_tile.cuh"', '"../smat_tile.h"')
+    with pytest.raises(IncludeError, match="outside the grammar"):
+        closure(path)
+    path = edited(tree, '"../smat_tile.h"', '"tile/smat.cuh"')
+    with pytest.raises(IncludeError, match=r"tile/smat\.cuh does not exist"):
+        closure(path)
+
+
+# --- fingerprints ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kernel", "old", "new", "changes"),
+    [
+        ("smat/mma_bt.cu", "idea: walk", "idea: stroll over", False),
+        ("smat/mma_bt.cu", "    tile::SUMS sums;", "    // the sums\n        tile::SUMS   sums;", False),
+        ("smat/mma_bt.cu", "a.indptr, a.indices", "a.indptr,   a.indices", False),
+        ("include/tile/smat_tile.cuh", "// One stage", "// A stage", False),
+        ("smat/mma_bt.cu", "n0 = blockIdx.x * TILE_N", "n0 = TILE_N * blockIdx.x", True),
+        ("smat/mma_bt.cu", "block: 32", "block: 64", True),
+        ("smat/mma_bt.cu", "sums: SumsF16", "sums: SumsF32", True),
+        ("include/ptx/mma.cuh", "f16.f16.f16.f16 {", "f16.f16.f16.f16  {", True),
+        ("include/ptx/cp_async.cuh", "wait_group", "wait_all", False),
+    ],
+)
+def test_the_fingerprint_tells_code_from_prose(tree, kernel, old, new, changes):
+    before = read(tree / "smat/mma_bt.cu")[0].sha256()
+    edited(tree, old, new, kernel, count=1)
+    assert (read(tree / "smat/mma_bt.cu")[0].sha256() != before) is changes
+
+
+def test_a_library_is_its_adapter_and_what_adapters_share():
+    head = heads()["cusparse_csr_alg2"]
+    assert [path.name for path in head.closure()] == ["cusparse_csr_alg2.py", "_cusparse.py"]
+    assert len({heads()[f"cusparse_csr_{a}"].sha256() for a in ("default", "alg1", "alg2", "alg3")}) == 4

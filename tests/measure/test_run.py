@@ -1,0 +1,253 @@
+"""A measure job with a worker that is played: what becomes of its words, its silence and its death."""
+
+import json
+import sys
+import textwrap
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spmm_roofline import contracts, matrices
+from spmm_roofline.formats.pack import pack
+from spmm_roofline.kernels import heads
+from spmm_roofline.measure import device, run
+from spmm_roofline.measure.record import record
+
+MATRICES = ("band", "mesh", "tall")
+
+#: A worker that measures nothing. ``acts`` maps "matrix n" to what it does at that case; anything else goes well.
+WORKER = """
+import json, os, sys, time
+job, acts = json.load(sys.stdin), json.load(open({acts!r}))
+def tell(**event):
+    print(json.dumps(event), flush=True)
+with open({calls!r}, "a") as file:
+    file.write("started\\n")
+if acts.get("start") == "die":
+    sys.exit("no device for you")
+for matrix in job["matrices"]:
+    for n in matrix["n"]:
+        case = dict(matrix=matrix["matrix"], n=n)
+        act = acts.get(f"{{matrix['matrix']}} {{n}}", "ok")
+        with open({calls!r}, "a") as file:
+            file.write(f"{{matrix['matrix']}} {{n}}\\n")
+        tell(begin=case)
+        if act == "die":
+            print("Traceback\\nCUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access", file=sys.stderr, flush=True)
+            os._exit(1)
+        if act == "hang":
+            time.sleep(60)
+        if act == "ok":
+            tell(row=dict(case, status="ok", time_ms=0.5, time_p10_ms=0.4, time_p90_ms=0.6, samples=40,
+                          useful_gflops=1.0, padded_gflops=2.0, rel_error=1e-4, max_row_error=1e-3, noisy=False,
+                          format_bytes=8, preprocess_ms=0.1, sm_clock_mhz=1980, message=""))
+        else:
+            tell(row=dict(case, status=act, message=f"it was {{act}}"))
+    if acts.get("noisy") == matrix["matrix"]:
+        tell(noisy=matrix["matrix"])
+"""
+
+
+@pytest.fixture
+def job(tmp_path):
+    """mma_bt on three small matrices at two widths, with the files of the stages before."""
+    suite = {
+        "name": "s",
+        "matrices": {
+            "generated": [
+                {"generator": "banded", "name": "band", "rows": 40, "half_width": 2},
+                {"generator": "mesh2d", "name": "mesh", "nodes": 6},
+                {"generator": "uniform", "name": "tall", "rows": 90, "columns": 20, "nnz_per_row": 3},
+            ]
+        },
+    }
+    files, formats = [], []
+    for spec in matrices.expand(suite, {}):
+        npz, row = (str(tmp_path / f"{spec['matrix']}.{end}") for end in ("npz", "json"))
+        matrices.build(spec, {}, npz, row)
+        pack("bcsr_16x16", npz, row, tmp_path / "packed.npz", tmp_path / f"packed-{spec['matrix']}.json")
+        files.append((npz, row))
+        formats.append(str(tmp_path / f"packed-{spec['matrix']}.json"))
+    compiled = {
+        "kernel": "mma_bt", "arch": "sm_90a", "status": "ok", "kernel_sha256": heads()["mma_bt"].sha256(),
+        "cubin_sha256": "0", "cubin_bytes": 1, "registers": 40, "stack_bytes": 0, "spill_store_bytes": 0,
+        "spill_load_bytes": 0, "static_shared_bytes": 0, "compiler": "none",
+    }  # fmt: skip
+    contracts.write_row(compiled, tmp_path / "kernel.json", "kernels")
+    found = {
+        "device": "h200", "product": "NVIDIA H200", "arch": "sm_90a", "driver": "580", "cuda": "13.0",
+        "multiprocessors": 132, "l2_bytes": 1, "memory_bytes": 1, "copy_gb_per_s": 4000.0, "replay_overhead_ms": 0.004,
+        "measured_at": "2026-01-01T00:00:00Z",
+    }  # fmt: skip
+    (tmp_path / "device.json").write_text(json.dumps(found))
+    return run.Job(
+        suite="s", kernel="mma_bt", device="h200", arch="sm_90a", n=[8, 32], l2="cold", matrices=files, formats=formats,
+        kernel_row=str(tmp_path / "kernel.json"), cubin="x.cubin", read_cubin="r.cubin", copy_cubin="c.cubin",
+        device_record=str(tmp_path / "device.json"),
+        options={"repeat_cap": 200, "time_cap_ms": 1000, "case_timeout_s": 20},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def play(tmp_path, monkeypatch):
+    """``play(**acts)`` sets the stage for the next run; ``play.calls()`` tells what workers were asked since."""
+    acts, calls, script = tmp_path / "acts.json", tmp_path / "calls", tmp_path / "worker.py"
+    script.write_text(textwrap.dedent(WORKER).format(acts=str(acts), calls=str(calls)))
+
+    @contextmanager
+    def leased(**_):
+        yield device.Gpu("GPU-0", "NVIDIA H200", (9, 0), "580")
+
+    monkeypatch.setattr(device, "lease", leased)
+    monkeypatch.setattr(run, "WORKER_COMMAND", [sys.executable, str(script)])
+
+    class Stage:
+        def __call__(self, **given):
+            acts.write_text(json.dumps({key.replace("_", " "): value for key, value in given.items()}))
+            calls.write_text("")
+
+        def calls(self):
+            return calls.read_text().split("\n")[:-1]
+
+    return Stage()
+
+
+def measured(job, tmp_path, **options):
+    """The table that the job writes, by matrix and n."""
+    run.run(job, tmp_path / "out.csv", tmp_path / ".journal", tmp_path / "log" / "job.log", **options)
+    return contracts.read(tmp_path / "out.csv", "measure").set_index(["matrix", "n"])
+
+
+def test_all_goes_well(job, play, tmp_path):
+    play()
+    rows = measured(job, tmp_path)
+    assert rows.index.tolist() == [(m, n) for m in MATRICES for n in (8, 32)]
+    assert (rows.status == "ok").all() and not rows.noisy.any()
+    assert not (tmp_path / ".journal").exists()
+    assert "mma_bt tall n=32: 0.5000 ms" in (tmp_path / "log" / "job.log").read_text()
+    # band: 40 rows of about 5, int32 indices and halves
+    row = rows.loc["band", 8]
+    assert row.compulsory_bytes == row.nnz * 6 + 41 * 4 + 40 * 8 * 2 + 40 * 8 * 2
+
+
+def test_a_broken_context_costs_one_case(job, play, tmp_path):
+    play(mesh_8="die")
+    rows = measured(job, tmp_path)
+    assert rows.status.value_counts().to_dict() == {"ok": 5, "launch_failed": 1}
+    assert rows.message["mesh", 8] == "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access"
+    assert play.calls().count("started") == 2 and play.calls().count("band 8") == 1
+
+
+def test_a_hanging_kernel_costs_one_case(job, play, tmp_path):
+    play(band_32="hang")
+    rows = measured(replace(job, options={**job.options, "case_timeout_s": 1}), tmp_path)
+    assert rows.status["band", 32] == "timeout" and rows.message["band", 32] == "no answer within 1 s"
+    assert (rows.status.drop(("band", 32)) == "ok").all()
+
+
+def test_refusals_are_rows(job, play, tmp_path):
+    play(mesh_8="out_of_memory", tall_32="unsupported")
+    rows = measured(job, tmp_path)
+    assert rows.status["mesh", 8] == "out_of_memory" and rows.message["tall", 32] == "it was unsupported"
+
+
+def test_a_worker_that_never_starts_is_an_error(job, play, tmp_path):
+    play(start="die")
+    with pytest.raises(RuntimeError, match="the worker does not start: no device for you"):
+        measured(job, tmp_path)
+
+
+def test_a_wrong_result_fails_the_job_and_costs_nothing_else(job, play, tmp_path):
+    play(mesh_32="wrong")
+    with pytest.raises(run.WrongResult, match=r"1 of 6 cases are wrong, first mesh with n = 32: it was wrong"):
+        measured(job, tmp_path)
+    assert not (tmp_path / "out.csv").exists()
+    play()
+    assert (measured(job, tmp_path).status == "ok").all()
+    assert play.calls() == ["started", "mesh 32"]
+
+
+def test_a_cancelled_job_goes_on_where_it_was(job, play, tmp_path):
+    play(tall_8="wrong")
+    with pytest.raises(run.WrongResult):
+        measured(job, tmp_path)
+    journal = tmp_path / ".journal"
+    lines = journal.read_text().splitlines()
+    journal.write_text("\n".join(lines[:3]) + "\n" + lines[3][:40])
+    play()
+    measured(job, tmp_path)
+    assert play.calls() == ["started", "mesh 32", "tall 8", "tall 32"]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("kernel_sha256", "other"), ("matrix_sha256", "other"), ("protocol", 0), ("driver", "579"), ("l2", "warm")],
+)
+def test_a_journal_of_something_else_is_not_believed(job, play, tmp_path, column, value):
+    play(tall_32="wrong")
+    with pytest.raises(run.WrongResult):
+        measured(job, tmp_path)
+    journal = tmp_path / ".journal"
+    journal.write_text("".join(json.dumps({**json.loads(x), column: value}) + "\n" for x in journal.open()))
+    play()
+    measured(job, tmp_path)
+    assert len(play.calls()) == 7
+
+
+def test_what_cannot_run_is_a_row_without_any_gpu(job, tmp_path, monkeypatch):
+    monkeypatch.setattr(device, "visible", lambda: [])
+    old = measured(replace(job, arch="sm_75"), tmp_path)
+    assert (old.status == "unsupported").all() and (old.message == "mma_bt needs sm_80, this device is sm_75").all()
+    row = json.loads(Path(job.kernel_row).read_text())
+    empty = dict.fromkeys(c for c in row if c.endswith("_bytes") or c in ("registers", "cubin_sha256"))
+    contracts.write_row({**row, **empty, "status": "compile_failed", "message": "no"}, job.kernel_row, "kernels")
+    assert (measured(job, tmp_path).status == "compile_failed").all()
+
+
+def test_a_format_that_refused_a_matrix_makes_a_row(job, play, tmp_path):
+    row = json.loads(Path(job.formats[1]).read_text())
+    kept = {key: row[key] for key in ("format", "matrix", "matrix_sha256", "dtype")}
+    contracts.write_row({**kept, "status": "unsupported", "message": "too wide"}, job.formats[1], "formats")
+    play()
+    rows = measured(job, tmp_path)
+    assert rows.message["mesh", 8] == "too wide" and (rows.status.drop("mesh") == "ok").all()
+    assert "mesh 8" not in play.calls()
+
+
+def test_a_drifting_machine_marks_the_matrix(job, play, tmp_path):
+    play(noisy="mesh")
+    rows = measured(job, tmp_path)
+    assert rows.noisy["mesh"].all() and not rows.noisy.drop("mesh").any()
+
+
+def test_without_a_gpu_the_error_says_so(job, tmp_path, monkeypatch):
+    monkeypatch.setattr(device, "visible", lambda: [])
+    with pytest.raises(device.NoDevice, match="no NVIDIA GPU is visible"):
+        measured(job, tmp_path)
+
+
+# --- recorded results -----------------------------------------------------------------------------------------------
+
+
+def test_recording_merges_and_replaces(job, play, tmp_path):
+    play()
+    measured(job, tmp_path)
+    suite = tmp_path / "measure" / "s"
+    suite.mkdir(parents=True)
+    (tmp_path / "out.csv").rename(suite / "mma_bt.csv")
+    features = [row for _, row in job.matrices]
+    given = ([suite / "mma_bt.csv"], [job.device_record])
+    record(*given, features[:2], job.formats[:2], [job.kernel_row], tmp_path / "recorded")
+    record(*given, features[1:], job.formats[1:], [job.kernel_row], tmp_path / "recorded")
+    folder = tmp_path / "recorded"
+    assert contracts.read(folder / "matrices.csv", "matrices").matrix.tolist() == list(MATRICES)
+    assert contracts.read(folder / "formats.csv", "formats").matrix.tolist() == list(MATRICES)
+    assert len(contracts.read(folder / "s" / "mma_bt.csv", "measure")) == 6
+    assert contracts.document(folder / "device.json", "measured_device")["device"] == "h200"
+
+
+def test_nothing_measured_is_nothing_to_record(tmp_path):
+    with pytest.raises(ValueError, match="nothing to record"):
+        record([], [], [], [], [], tmp_path)

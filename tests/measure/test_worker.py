@@ -1,0 +1,80 @@
+"""A measure job on a device, end to end."""
+
+import pytest
+
+from spmm_roofline import contracts, matrices
+from spmm_roofline.formats.pack import pack
+from spmm_roofline.kernels import heads
+from spmm_roofline.kernels.compile import compile_kernel
+from spmm_roofline.measure import device, run
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """``measured(kernel, n, l2)``: the table of a job on four small matrices, one without a single non-zero."""
+    folder = tmp_path_factory.mktemp("job")
+    empty = folder / "empty.mtx"
+    empty.write_text("%%MatrixMarket matrix coordinate real general\n50 30 0\n")
+    suite = {
+        "name": "s",
+        "matrices": {
+            "file": [{"path": str(empty)}],
+            "generated": [
+                {"generator": "uniform", "name": "tall", "rows": 900, "columns": 200, "nnz_per_row": 3},
+                {"generator": "uniform", "name": "wide", "rows": 33, "columns": 2000, "nnz_per_row": 90},
+                {"generator": "mesh2d", "name": "mesh", "nodes": 30},
+            ],
+        },
+    }
+    arch = device.visible()[0].arch
+    names = []
+    for spec in matrices.expand(suite, {}):
+        names.append(spec["matrix"])
+        matrices.build(spec, {}, f"{folder}/{names[-1]}.npz", f"{folder}/{names[-1]}.json")
+    for head in heads().values():
+        if not head.vendor:
+            compile_kernel(head, {arch: (folder / f"{head.name}.cubin", folder / f"{head.name}.kernel.json")})
+    clock = folder / "dram_read.cubin", folder / "dram_copy.cubin"
+    device.describe("h200", arch, *clock, folder / "device.json")
+
+    def job(kernel, n, l2="cold", **options):
+        head = heads()[kernel]
+        formats = [f"{folder}/{name}.{head.format}.json" for name in names]
+        for name, row in zip(names, formats, strict=True):
+            pack(head.format, f"{folder}/{name}.npz", f"{folder}/{name}.json", folder / "packed.npz", row)
+        described = run.Job(
+            suite="s", kernel=kernel, device="h200", arch=arch, n=n, l2=l2,
+            matrices=[(f"{folder}/{name}.npz", f"{folder}/{name}.json") for name in names], formats=formats,
+            kernel_row=None if head.vendor else f"{folder}/{kernel}.kernel.json",
+            cubin=None if head.vendor else f"{folder}/{kernel}.cubin",
+            read_cubin=str(clock[0]), copy_cubin=str(clock[1]), device_record=f"{folder}/device.json",
+            options={"repeat_cap": 60, "time_cap_ms": 200, "case_timeout_s": 60, **options},
+        )  # fmt: skip
+        run.run(described, folder / "out.csv", folder / ".journal")
+        return contracts.read(folder / "out.csv", "measure").set_index(["matrix", "n"])
+
+    return job
+
+
+def test_any_shape_and_width_gives_a_row(measured):
+    rows = measured("mma_bt", [1, 8, 33])
+    assert (rows.status.xs(8, level="n") == "ok").all()
+    assert (rows.status.drop(8, level="n") == "unsupported").all()
+    assert rows.message["tall", 33] == "mma_bt needs n to be a multiple of 8, not 33"
+
+
+def test_a_library_takes_any_width(measured):
+    rows = measured("cusparse_csr_default", [1, 33], "warm")
+    assert (rows.status == "ok").all(), rows.message.tolist()
+    assert rows.cuda.str.startswith("cuSPARSE").all()
+    assert (rows.useful_gflops["empty"] == 0).all()
+
+
+def test_a_device_out_of_memory_is_a_row(measured, monkeypatch):
+    # Enough for the clock's two buffers and a little more.
+    monkeypatch.setenv("CUPY_GPU_MEMORY_LIMIT", str((1 << 30) + (64 << 20)))
+    rows = measured("cusparse_csr_default", [8, 200_000])
+    assert (rows.status.xs(8, level="n") == "ok").all()
+    assert rows.status["wide", 200_000] == "out_of_memory"
