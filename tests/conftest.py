@@ -30,5 +30,5 @@ def pytest_collection_modifyitems(items):
     if find_spec("cupy") and visible():
         return
     for item in items:
-        if "gpu" in item.keywords:
+        if item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU and the extra cuda12 or cuda13"))

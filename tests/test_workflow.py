@@ -33,15 +33,15 @@ import json
 from pathlib import Path
 from spmm_roofline import contracts
 from spmm_roofline.kernels import heads
-from spmm_roofline.measure.run import _common, _sizes, job_of
+from spmm_roofline.measure.run import identity, sizes, job_of
 job = job_of(snakemake.params.job, snakemake.input, snakemake.config["measure"])
 head = heads()[job.kernel]
-common = _common(job, head, json.loads(Path(job.device_record).read_text()))
+common = identity(job, head, json.loads(Path(job.device_record).read_text()))
 rows = []
 for _, path in job.matrices:
     known = json.loads(Path(path).read_text())
     for n in job.n:
-        rows.append(common | _sizes(head, known, n) | dict(
+        rows.append(common | sizes(head, known, n) | dict(
             matrix=known["matrix"], status="ok", time_ms=0.01, time_p10_ms=0.01, time_p90_ms=0.01, samples=40,
             useful_gflops=1.0, padded_gflops=1.0, rel_error=0.0, max_row_error=0.0, noisy=False,
             measured_at="2026-01-01T00:00:00Z"))

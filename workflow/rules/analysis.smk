@@ -8,15 +8,15 @@ rule analysis:
         device_records=PLAN.device_records(),
     output:
         expand("results/analysis/{table}.csv", table=PLAN.analysis_tables()),
+    log:
+        "results/analysis/log/analysis.log",
+    conda:
+        "../../envs/cpu.yaml"
     params:
         recorded=PLAN.recorded(),
         fingerprints=PLAN.fingerprints(),
         heads=PLAN.head_dicts(),
         devices="config/devices",
         bootstrap=config["analysis"].get("bootstrap", 2000),
-    log:
-        "results/analysis/log/analysis.log",
-    conda:
-        "../../envs/cpu.yaml"
     script:
         "../scripts/analysis.py"

@@ -10,14 +10,14 @@ rule pack_format:
     output:
         npz="results/formats/{format}/{matrix}.npz",
         json="results/formats/{format}/{matrix}.json",
-    params:
-        keep=config["formats"].get("keep", True),
-        fingerprint=PLAN.format_fingerprint,
     log:
         "results/formats/log/{format}/{matrix}.log",
     conda:
         "../../envs/cpu.yaml"
     resources:
         mem_mb=8000,
+    params:
+        keep=config["formats"].get("keep", True),
+        fingerprint=PLAN.format_fingerprint,
     script:
         "../scripts/pack_format.py"

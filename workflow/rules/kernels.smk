@@ -10,13 +10,13 @@ rule compile_kernel:
     output:
         cubins=expand("results/kernels/{arch}/{{kernel}}.cubin", arch=PLAN.archs),
         rows=expand("results/kernels/{arch}/{{kernel}}.json", arch=PLAN.archs),
-    params:
-        archs=PLAN.archs,
-        lineinfo=config["kernels"].get("lineinfo", False),
-        fingerprint=PLAN.kernel_fingerprint,
     log:
         "results/kernels/log/{kernel}.log",
     conda:
         "../../envs/compile.yaml"
+    params:
+        archs=PLAN.archs,
+        lineinfo=config["kernels"].get("lineinfo", False),
+        fingerprint=PLAN.kernel_fingerprint,
     script:
         "../scripts/compile_kernel.py"

@@ -9,14 +9,14 @@ rule import_matrix:
     output:
         npz="results/matrices/{matrix}.npz",
         json="results/matrices/{matrix}.json",
-    params:
-        spec=PLAN.matrix_spec,
-        fingerprint=PLAN.matrix_fingerprint,
     log:
         "results/matrices/log/{matrix}.log",
     conda:
         "../../envs/cpu.yaml"
     resources:
         mem_mb=4000,
+    params:
+        spec=PLAN.matrix_spec,
+        fingerprint=PLAN.matrix_fingerprint,
     script:
         "../scripts/import_matrix.py"

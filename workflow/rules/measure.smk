@@ -8,14 +8,14 @@ rule describe_device:
         unpack(PLAN.clock_cubins),
     output:
         "results/measure/{device}/device.json",
-    params:
-        arch=PLAN.device[1] if PLAN.device else "none",
     log:
         "results/measure/{device}/log/device.log",
     conda:
         "../../envs/gpu.yaml"
     resources:
         gpu=1,
+    params:
+        arch=PLAN.device[1] if PLAN.device else "none",
     script:
         "../scripts/describe_device.py"
 
@@ -26,9 +26,6 @@ rule measure_kernel:
         unpack(PLAN.measure_inputs),
     output:
         csv="results/measure/{device}/{suite}/{kernel}{shard}.csv",
-    params:
-        job=PLAN.measure_params,
-        journal="results/measure/{device}/{suite}/.{kernel}{shard}.journal",
     log:
         "results/measure/{device}/{suite}/log/{kernel}{shard}.log",
     conda:
@@ -36,6 +33,9 @@ rule measure_kernel:
     resources:
         gpu=1,
         mem_mb=16000,
+    params:
+        job=PLAN.measure_params,
+        journal="results/measure/{device}/{suite}/.{kernel}{shard}.journal",
     script:
         "../scripts/measure_kernel.py"
 
@@ -49,11 +49,11 @@ rule record:
         kernels=PLAN.kernel_rows(),
     output:
         touch(f"results/measure/{PLAN.device_name}/recorded"),
-    params:
-        folder=f"resources/recorded/{PLAN.device_name}",
     log:
         f"results/measure/{PLAN.device_name}/log/record.log",
     conda:
         "../../envs/cpu.yaml"
+    params:
+        folder=f"resources/recorded/{PLAN.device_name}",
     script:
         "../scripts/record.py"

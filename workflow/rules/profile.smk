@@ -1,3 +1,25 @@
 rule profile:
     input:
         PLAN.profiled(),
+
+
+rule profile_kernel:
+    input:
+        unpack(PLAN.measure_inputs),
+        metrics="config/metrics.yaml",
+    output:
+        csv="results/profile/{device}/{suite}/{kernel}{shard}.csv",
+        report="results/profile/{device}/{suite}/{kernel}{shard}.ncu-rep",
+    log:
+        "results/profile/{device}/{suite}/log/{kernel}{shard}.log",
+    conda:
+        "../../envs/gpu.yaml"
+    resources:
+        gpu=1,
+        mem_mb=16000,
+    params:
+        job=PLAN.measure_params,
+        most=config["profile"].get("matrices", 6),
+        ncu=config["profile"].get("ncu"),
+    script:
+        "../scripts/profile_kernel.py"

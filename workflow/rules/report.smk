@@ -6,12 +6,12 @@ rule report:
     output:
         html="results/report/report.html",
         figures=directory("results/report/figures"),
-    params:
-        heads=PLAN.head_dicts(),
-        provenance=PLAN.provenance(),
     log:
         "results/report/log/report.log",
     conda:
         "../../envs/cpu.yaml"
+    params:
+        heads=PLAN.head_dicts(),
+        provenance=PLAN.provenance(),
     script:
         "../scripts/report.py"

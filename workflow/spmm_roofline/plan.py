@@ -8,7 +8,6 @@ from __future__ import annotations
 import fnmatch
 import importlib.metadata
 import math
-import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -350,14 +349,6 @@ class Plan:
     def fingerprints(self) -> dict[str, str]:
         """Kernel → fingerprint of its source as it stands, for telling stale rows."""
         return {name: head.sha256() for name, head in self.heads.items()}
-
-
-def share_package() -> None:
-    """Let scripts and the processes that they start find this package where it is not installed."""
-    root = str(Path(__file__).resolve().parents[1])
-    given = os.environ.get("PYTHONPATH", "")
-    if root not in given.split(os.pathsep):
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, given]))
 
 
 def shards(names: list[str], most: int) -> tuple[Shard, ...]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import contracts
+from .. import contracts, share_package
 from ..formats.base import itemsize
 from ..kernels.head import Head, supports
 from ..kernels.registry import heads
@@ -87,7 +87,7 @@ def run(job: Job, csv: str | Path, journal: str | Path, log: str | Path | None =
     head = heads(job.kernels)[job.kernel]
     record = contracts.document(job.device_record, "measured_device")
     features = {row["matrix"]: (npz, row) for npz, row in ((npz, _json(path)) for npz, path in job.matrices)}
-    common = _common(job, head, record)
+    common = identity(job, head, record)
     journal = Path(journal)
     rows = _resume(journal, common, {name: row for name, (_, row) in features.items()}, job.n)
     if rows:
@@ -95,7 +95,7 @@ def run(job: Job, csv: str | Path, journal: str | Path, log: str | Path | None =
 
     def keep(row: dict[str, Any]) -> None:
         _, known = features[row["matrix"]]
-        row = common | _sizes(head, known, row["n"]) | row
+        row = common | sizes(head, known, row["n"]) | row
         row["measured_at"] = gpu_device.timestamp()
         rows[row["matrix"], row["n"]] = row
         with journal.open("a") as file:
@@ -201,6 +201,7 @@ class _Worker:
     """A worker process and what it says."""
 
     def __init__(self, request: dict[str, Any]) -> None:
+        share_package()
         self.timed_out = False
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
         self._process = subprocess.Popen(
@@ -258,7 +259,8 @@ class _Progress:
                 file.write(sentence + "\n")
 
 
-def _common(job: Job, head: Head, record: dict[str, Any]) -> dict[str, Any]:
+def identity(job: Job, head: Head, record: dict[str, Any]) -> dict[str, Any]:
+    """Columns that all rows of a job share: the device, the kernel and how it was measured."""
     return {
         "device": job.device,
         "arch": job.arch,
@@ -279,7 +281,8 @@ def _common(job: Job, head: Head, record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _sizes(head: Head, features: dict[str, Any], n: int) -> dict[str, Any]:
+def sizes(head: Head, features: dict[str, Any], n: int) -> dict[str, Any]:
+    """Columns that a matrix (a row of table ``matrices``) and a width give."""
     a, b, c = (itemsize(head.dtype[operand]) for operand in "abc")
     return {
         "matrix_sha256": features["matrix_sha256"],

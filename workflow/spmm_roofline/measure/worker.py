@@ -21,8 +21,8 @@ from ..formats import FORMATS, FormatError
 from ..formats.base import rounded, widened
 from ..formats.csr import Csr
 from ..kernels.head import Head
-from ..kernels.launch import Unsupported, check_case, library_version, prepare
-from ..kernels.operands import allocate
+from ..kernels.launch import Call, Unsupported, check_case, library_version, prepare
+from ..kernels.operands import Dense, allocate
 from ..kernels.registry import heads
 from . import device
 from .timing import CANARY_NOISY, Clock
@@ -80,7 +80,7 @@ class Worker:
             try:
                 if operand is None:
                     with self.phase("pack"):
-                        operand = self._operand(matrix)
+                        operand = self.operand(matrix)
                 row = self._case(operand, n, canary)
             except (Unsupported, FormatError) as error:
                 row = {"status": "unsupported", "message": str(error)}
@@ -99,7 +99,7 @@ class Worker:
         if not canary and self._canary_is_off():
             tell(noisy=matrix["matrix"])
 
-    def _operand(self, matrix: dict[str, Any]) -> Operand:
+    def operand(self, matrix: dict[str, Any]) -> Operand:
         """Pack the matrix's structure around fresh random values ±[0.5, 1.5).
 
         Random values make every stored entry weigh alike in the check; the collection's own would hide a lost entry
@@ -129,15 +129,20 @@ class Worker:
             build_ms = (time.perf_counter() - start) * 1e3
         return Operand(packed, structure, build_ms)
 
-    def _case(self, operand: Operand, n: int, noisy: bool) -> dict[str, Any]:
+    def prepare(self, operand: Operand, n: int) -> tuple[Call, Dense, Dense]:
+        """A call that is ready to go, with B (k×n) random and C (m×n) poisoned."""
         m, k = operand.exact.shape
         check_case(self.head, m, n, k)
+        b, c = allocate(self.head, "b", k, n), allocate(self.head, "c", m, n)
+        b.fill(self.random.random((k, n)) * 2 - 1)
+        call = prepare(self.head, self.cubin, operand.packed, b, c)
+        c.poison()
+        self.cupy.cuda.Device().synchronize()
+        return call, b, c
+
+    def _case(self, operand: Operand, n: int, noisy: bool) -> dict[str, Any]:
         with self.phase("verify"):
-            b, c = allocate(self.head, "b", k, n), allocate(self.head, "c", m, n)
-            b.fill(self.random.random((k, n)) * 2 - 1)
-            call = prepare(self.head, self.cubin, operand.packed, b, c)
-            c.poison()
-            self.cupy.cuda.Device().synchronize()
+            call, b, c = self.prepare(operand, n)
             call(self.clock.stream)
             self.clock.stream.synchronize()
             verdict = verify(operand.exact, b, c, self.head.dtype["accumulator"])

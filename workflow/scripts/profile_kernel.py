@@ -1,0 +1,13 @@
+"""Count what one kernel does on some matrices of one suite."""
+
+from spmm_roofline.measure.run import job_of
+from spmm_roofline.profile.ncu import profile
+
+profile(
+    job_of(snakemake.params.job, snakemake.input, snakemake.config["measure"]),
+    metrics=snakemake.input.metrics,
+    most=snakemake.params.most,
+    path=snakemake.params.ncu,
+    table=snakemake.output.csv,
+    report=snakemake.output.report,
+)

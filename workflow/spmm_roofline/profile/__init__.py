@@ -1,0 +1,1 @@
+"""Profile: Nsight Compute counters of the launches that the measure stage times, one call a case."""

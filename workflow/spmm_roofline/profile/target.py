@@ -1,0 +1,39 @@
+"""The process that Nsight Compute watches: each case is prepared as the measure stage prepares it, and called twice.
+
+The first call warms up; the second lies in the NVTX range ``case<index>``, the only launches that are profiled. One
+JSON object a line on standard output says how each case went.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import nvtx
+
+from ..measure.worker import Worker, one_line
+
+
+def main() -> None:
+    job = json.loads(Path(sys.argv[1]).read_text())
+    worker = Worker(job)
+    for matrix in job["matrices"]:
+        operand = None
+        for case in matrix["cases"]:
+            said = {"index": case["index"], "message": ""}
+            try:
+                operand = operand or worker.operand(matrix)
+                call, *_ = worker.prepare(operand, case["n"])
+                call(worker.clock.stream)
+                worker.clock.stream.synchronize()
+                with nvtx.annotate(f"case{case['index']}"):
+                    call(worker.clock.stream)
+                    worker.clock.stream.synchronize()
+            except Exception as error:
+                said["message"] = f"{type(error).__name__}: {one_line(error)}"
+            print(json.dumps(said), flush=True)
+
+
+if __name__ == "__main__":
+    main()
