@@ -71,7 +71,7 @@ def multiply(head, cubin, a, n, drop=None):
     cupy.cuda.Device().synchronize()
     call(stream)
     stream.synchronize()
-    return verify(exact, b, c, head.dtype["accumulator"])
+    return verify(exact, b, c, head.dtype_of_sums)
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -29,7 +29,7 @@ def test_the_interval_covers_the_true_median_as_often_as_it_says():
 
 
 def test_every_kernel_has_a_tolerance():
-    wanted = {(head.dtype["accumulator"], head.dtype["c"]) for head in heads().values() if head.format != "none"}
+    wanted = {(head.dtype_of_sums, head.dtype["c"]) for head in heads().values() if head.format != "none"}
     assert wanted <= TOLERANCES.keys()
     assert all(frobenius <= row < 0.1 for frobenius, row in TOLERANCES.values())
 

@@ -14,11 +14,11 @@ from spmm_roofline.measure import device, run
 from spmm_roofline.profile import ncu
 
 PAGE = """==PROF== Connected
-"ID","Process ID","Kernel Name","Context","gpu__time_duration.sum","lts__t_bytes.sum","lts__t_sector_hit_rate.pct"
+"ID","Process ID","Kernel Name","device__cc","gpu__time_duration.sum","lts__t_bytes.sum","lts__t_sector_hit_rate.pct"
 "","","","","nsecond","byte","%"
-"0","7","case0","1","1,000","4,096","50"
-"1","7","case1","1","3000","10","20"
-"2","7","case1","1","1000","30","60"
+"0","7","case0/mma_bt","1","1,000","4,096","50"
+"1","7","case1/first","1","3000","10","20"
+"2","7","case1/second","1","1000","30","60"
 """
 
 #: Answers as ncu does: the first call runs the target, the second prints the page.

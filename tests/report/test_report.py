@@ -14,7 +14,7 @@ PROVENANCE = {
     "version": "0.1.0",
     "protocol": 1,
     "timing": {"least_samples": 20, "interval_goal_fraction": 0.01},
-    "tolerances": [{"accumulator": "float32", "c": "float16", "rel_error": 2e-3, "max_row_error": 1e-2}],
+    "tolerances": [{"sums": "float32", "c": "float16", "rel_error": 2e-3, "max_row_error": 1e-2}],
     "suites": {"quick": "One matrix of each generator"},
     "compiler": "NVRTC 13.0.88",
 }

@@ -338,8 +338,8 @@ class Plan:
                 **{name: self.config["measure"].get(name, default) for name, default in DEFAULT_OPTIONS.items()},
             },
             "tolerances": [
-                {"accumulator": accumulator, "c": c, "rel_error": frobenius, "max_row_error": row}
-                for (accumulator, c), (frobenius, row) in TOLERANCES.items()
+                {"sums": sums, "c": c, "rel_error": frobenius, "max_row_error": row}
+                for (sums, c), (frobenius, row) in TOLERANCES.items()
             ],
             "suites": {name: suite.title for name, suite in self.suites.items()},
             "device": self.device_name,

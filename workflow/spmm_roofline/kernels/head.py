@@ -85,6 +85,11 @@ class Head:
     constants: dict[str, Any] = field(default_factory=dict)
     launches: tuple[Launch, ...] = ()
 
+    @property
+    def dtype_of_sums(self) -> str:
+        """The coarsest dtype in which values of C are added up; it decides the tolerance."""
+        return self.dtype.get("parts", self.dtype["accumulator"])
+
     def defines(self) -> dict[str, str]:
         """``-D`` constants of the compiler: ``tile.m`` becomes ``TILE_M``, ``constants.stages`` ``STAGES``."""
         tile = {f"TILE_{key.upper()}": str(value) for key, value in self.tile.items()}

@@ -145,7 +145,7 @@ class Worker:
             call, b, c = self.prepare(operand, n)
             call(self.clock.stream)
             self.clock.stream.synchronize()
-            verdict = verify(operand.exact, b, c, self.head.dtype["accumulator"])
+            verdict = verify(operand.exact, b, c, self.head.dtype_of_sums)
         common = {"format_bytes": operand.packed.nbytes, "preprocess_ms": operand.preprocess_ms + call.preprocess_ms}
         if verdict.wrong:
             return {**common, "status": "wrong", "message": verdict.wrong}

@@ -25,6 +25,9 @@ TIME = "gpu__time_duration.sum"
 #: Where installers put the profiler when it is not on the PATH.
 PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 
+#: The page that is read: plain numbers in base units, each launch named after its range.
+PAGE = ("--csv", "--page", "raw", "--print-units", "base", "--print-nvtx-rename", "kernel")
+
 ADVICE_ABSENT = "Nsight Compute (ncu) was not found; install it, or give its path as profile.ncu in the config"
 ADVICE_PERMISSION = (
     "the driver lets only administrators read the counters (ERR_NVGPUCTRPERM); as root, set "
@@ -105,7 +108,7 @@ def command(ncu: str, metrics: list[str], ranges: list[str], report: Path, targe
     ]
 
 
-def read(text: str) -> dict[str, list[Counter]]:
+def read(text: str, metrics: list[str]) -> dict[str, list[Counter]]:
     """Range → counters, from Nsight's raw page as CSV with kernels renamed to their ranges.
 
     Counters of a range with several launches are added where they are sums and otherwise averaged, each launch weighted
@@ -115,11 +118,12 @@ def read(text: str) -> dict[str, list[Counter]]:
     if len(table) < 2 or "Kernel Name" not in table[0]:
         raise ProfileError("failed", f"Nsight Compute wrote no table of counters: {text.strip()[-300:]!r}")
     header, units, *launches = table
-    columns = {name: i for i, name in enumerate(header) if "__" in name or name.startswith("memory_")}
+    columns = {name: i for i, name in enumerate(header) if name in metrics}
     by_range: dict[str, list[list[str]]] = {}
     for launch in launches:
         if len(launch) == len(header):
-            by_range.setdefault(launch[header.index("Kernel Name")], []).append(launch)
+            # Nsight writes a renamed kernel as range/kernel.
+            by_range.setdefault(launch[header.index("Kernel Name")].split("/")[0], []).append(launch)
     found = {}
     for name, rows in by_range.items():
         weights = [_number(row[columns[TIME]]) or 1.0 for row in rows] if TIME in columns else [1.0] * len(rows)
@@ -169,9 +173,8 @@ def _count(
         ranges = [f"case{index}" for index in range(len(cases))]
         target = [sys.executable, "-m", "spmm_roofline.profile.target", str(request)]
         ran = _run(command(ncu, metrics, ranges, report, target), job.options["case_timeout_s"] * len(cases))
-        # ncu adds its own ending to a name that has none.
-        page = _run([ncu, "--import", str(report), "--csv", "--page", "raw", "--print-nvtx-rename", "kernel"], 120)
-    counters = read(page)
+        page = _run([ncu, "--import", str(report), *PAGE], 120)
+    counters = read(page, metrics)
     said = {}
     for line in ran.splitlines():
         if line.startswith('{"index"'):
