@@ -427,3 +427,9 @@ def test_a_document_in_another_encoding_is_refused(tmp_path):
 def test_no_rows_are_an_empty_table():
     assert contracts.read_rows([], "matrices").empty
     assert list(contracts.read_rows([], "matrices").columns) == contracts.table("matrices").names
+
+
+def test_numbers_that_came_as_text_become_numbers():
+    given = {"measure": {"device": "auto", "shard": "8", "time_cap_ms": "1.5"}, "formats": {"keep": "false"}}
+    found = contracts.with_numbers(given, "config")
+    assert found == {"measure": {"device": "auto", "shard": 8, "time_cap_ms": 1.5}, "formats": {"keep": False}}

@@ -17,6 +17,6 @@ rule analysis:
         fingerprints=PLAN.fingerprints(),
         heads=PLAN.head_dicts(),
         devices="config/devices",
-        bootstrap=config["analysis"].get("bootstrap", 2000),
+        bootstrap=PLAN.config["analysis"].get("bootstrap", 2000),
     script:
         "../scripts/analysis.py"

@@ -17,7 +17,7 @@ rule pack_format:
     resources:
         mem_mb=8000,
     params:
-        keep=config["formats"].get("keep", True),
+        keep=PLAN.config["formats"].get("keep", True),
         fingerprint=PLAN.format_fingerprint,
     script:
         "../scripts/pack_format.py"

@@ -16,7 +16,7 @@ rule compile_kernel:
         "../../envs/compile.yaml"
     params:
         archs=PLAN.archs,
-        lineinfo=config["kernels"].get("lineinfo", False),
+        lineinfo=PLAN.config["kernels"].get("lineinfo", False),
         fingerprint=PLAN.kernel_fingerprint,
     script:
         "../scripts/compile_kernel.py"

@@ -19,7 +19,7 @@ rule profile_kernel:
         mem_mb=16000,
     params:
         job=PLAN.measure_params,
-        most=config["profile"].get("matrices", 6),
-        ncu=config["profile"].get("ncu"),
+        most=PLAN.config["profile"].get("matrices", 6),
+        ncu=PLAN.config["profile"].get("ncu"),
     script:
         "../scripts/profile_kernel.py"

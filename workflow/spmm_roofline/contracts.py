@@ -356,6 +356,23 @@ def validate(content: Any, name: str, where: str | Path = "document") -> Any:
     return content
 
 
+def with_numbers(content: Any, name: str) -> Any:
+    """``content`` with texts turned into the numbers and booleans that document ``name`` wants in their place.
+
+    Snakemake hands over what stands inside braces after ``--config`` as text.
+    """
+    return _with_numbers(content, _validator(name).schema)
+
+
+def _with_numbers(value: Any, schema: Mapping[str, Any]) -> Any:
+    if isinstance(value, Mapping):
+        inner = schema.get("properties", {})
+        return {key: _with_numbers(item, inner.get(key, {})) for key, item in value.items()}
+    if isinstance(value, str) and schema.get("type") in ("integer", "number", "boolean"):
+        return yaml.safe_load(value)
+    return value
+
+
 def parse_yaml(text: str) -> Any:
     """Plain values of a YAML text; raises ``yaml.YAMLError``, also for a key that stands twice."""
     return yaml.load(text, _UniqueKeyLoader)

@@ -62,7 +62,7 @@ class Plan:
     root: Path = field(default_factory=Path)
 
     def __post_init__(self) -> None:
-        contracts.validate(self.config, "config", "config")
+        self.config = contracts.validate(contracts.with_numbers(self.config, "config"), "config", "config")
         self.heads: dict[str, Head] = heads(str(self.root / "kernels"))
 
     # --- suites -----------------------------------------------------------------------------------------------------

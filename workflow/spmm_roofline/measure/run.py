@@ -31,7 +31,7 @@ Case = tuple[str, int]
 WORKER_COMMAND = [sys.executable, "-m", "spmm_roofline.measure.worker"]
 
 #: Caps of the config's ``measure`` section: they bound the cost of a job and do not change what a time means.
-DEFAULT_OPTIONS = {"repeat_cap": 200, "time_cap_ms": 1000.0, "case_timeout_s": 120.0}
+DEFAULT_OPTIONS = {"repeat_cap": 200.0, "time_cap_ms": 1000.0, "case_timeout_s": 120.0}
 
 
 class WrongResult(RuntimeError):
@@ -73,7 +73,7 @@ def job_of(planned: dict[str, Any], inputs: Any, options: dict[str, Any]) -> Job
         read_cubin=inputs.read_cubin,
         copy_cubin=inputs.copy_cubin,
         device_record=inputs.device_record,
-        options={name: options.get(name, default) for name, default in DEFAULT_OPTIONS.items()},
+        options={name: float(options.get(name, default)) for name, default in DEFAULT_OPTIONS.items()},
     )
 
 
@@ -84,6 +84,7 @@ def run(job: Job, csv: str | Path, journal: str | Path, log: str | Path | None =
     are measured again by the next run. ``log`` is a file that gets the progress, beside standard error.
     """
     say = _Progress(log)
+    worker = _Worker()  # loads CuPy while the cases are planned here
     head = heads(job.kernels)[job.kernel]
     record = contracts.document(job.device_record, "measured_device")
     features = {row["matrix"]: (npz, row) for npz, row in ((npz, _json(path)) for npz, path in job.matrices)}
@@ -115,7 +116,9 @@ def run(job: Job, csv: str | Path, journal: str | Path, log: str | Path | None =
                 waiting.setdefault(name, []).append(n)
     if waiting:
         with gpu_device.lease(log=say) as gpu:
-            _measure(job, gpu, record, {name: features[name][0] for name in features}, waiting, keep, rows, say)
+            _measure(job, gpu, record, {name: features[name][0] for name in features}, waiting, keep, rows, worker, say)
+    else:
+        worker.ask(None)
 
     wrong = [row for row in rows.values() if row["status"] == "wrong"]
     if wrong:
@@ -140,6 +143,7 @@ def _measure(
     waiting: dict[str, list[int]],
     keep: Any,
     rows: dict[Case, dict[str, Any]],
+    worker: _Worker,
     say: Any,
 ) -> None:
     total = sum(map(len, waiting.values()))
@@ -161,7 +165,7 @@ def _measure(
         }
         under_way: Case | None = None
         before = done
-        worker = _Worker(request)
+        worker.ask(request)
         # Writing the table needs pandas, which takes its time to load: now, while the worker starts.
         importlib.import_module("pandas")
         for event in worker.events(job.options["case_timeout_s"]):
@@ -187,6 +191,7 @@ def _measure(
             barren = barren + 1 if done == before else 0
             if barren >= 2:
                 raise RuntimeError(f"{job.kernel} on {job.suite}: the worker does not start: {worker.complaint()}")
+            worker = _Worker()
             continue
         name, n = under_way
         status = "timeout" if worker.timed_out else "launch_failed"
@@ -195,12 +200,14 @@ def _measure(
         _strike(waiting, name, n)
         done += 1
         say(f"[{done}/{total}] {job.kernel} {name} n={n}: {status}: {message}")
+        if waiting:
+            worker = _Worker()
 
 
 class _Worker:
-    """A worker process and what it says."""
+    """A worker process and what it says; it loads its libraries at once and then waits for the request."""
 
-    def __init__(self, request: dict[str, Any]) -> None:
+    def __init__(self) -> None:
         share_package()
         self.timed_out = False
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
@@ -210,8 +217,17 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=self._errors,
         )
-        self._process.stdin.write(json.dumps(request).encode())
-        self._process.stdin.close()
+
+    def ask(self, request: dict[str, Any] | None) -> None:
+        """Hand over the request; None sends the worker home."""
+        try:
+            if request is not None:
+                self._process.stdin.write(json.dumps(request).encode())
+            self._process.stdin.close()
+        except BrokenPipeError:
+            pass  # it died while loading; what it said of that is read when its events end
+        if request is None:
+            self._process.wait()
 
     def events(self, timeout_s: float) -> Iterator[dict[str, Any]]:
         """Events until the worker ends; it is killed if it says nothing for ``timeout_s``."""

@@ -7,7 +7,9 @@ found the machine changed. :mod:`spmm_roofline.measure.run` listens, and starts 
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -30,11 +32,19 @@ from .verify import verify
 
 
 def main() -> None:
-    job = json.load(sys.stdin)
+    importlib.import_module("cupy")  # takes its time, and the request is not there yet
+    request = sys.stdin.read()
+    if not request:
+        return
+    job = json.loads(request)
+    # The GPU that the job has leased; CUDA looks at this when it is first used.
+    os.environ["CUDA_VISIBLE_DEVICES"] = job["uuid"]
     worker = Worker(job)
     for matrix in job["matrices"]:
         worker.measure(matrix)
     tell(spent={phase: round(seconds, 3) for phase, seconds in worker.spent.items()})
+    # All is said: the driver frees a context faster than Python its objects one by one.
+    os._exit(0)
 
 
 @dataclass
