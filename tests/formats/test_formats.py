@@ -1,6 +1,8 @@
 """Every format gives back the matrix that it packed; later formats join these tests by being registered."""
 
 import json
+import math
+from types import SimpleNamespace
 
 import ml_dtypes
 import numpy as np
@@ -11,7 +13,7 @@ from scipy.sparse import csr_array
 
 from spmm_roofline import contracts, matrices
 from spmm_roofline.formats import FORMATS, FormatError, bcsr_16x16, pack
-from spmm_roofline.formats.base import FormatTooLarge, rounded, row_of_entry, widened
+from spmm_roofline.formats.base import FormatTooLarge, numpy_dtype, rounded, row_of_entry, widened
 
 DTYPES = ["float16", "bfloat16", "tf32", "float32", "float64"]
 
@@ -105,7 +107,7 @@ def test_block_map_on_request(a):
         position = packed.block_map[i, j]
         assert (position >= 0) == bool(tile.any())
         if position >= 0:
-            assert np.array_equal(packed.data[position], tile.astype(np.float16))
+            assert np.array_equal(packed.data[position], rounded(tile, "float16"))
 
 
 def test_a_block_map_beyond_the_limit_is_refused_with_its_size(monkeypatch):
@@ -121,6 +123,34 @@ def test_a_large_matrix_takes_memory_of_its_non_zeros_alone():
     m = 1_600_000
     a = csr_array((np.ones(m), np.arange(m, dtype=np.int32), np.arange(m + 1, dtype=np.int32)), shape=(m, m))
     assert FORMATS["bcsr_16x16"].from_csr(a).blocks == m // 16
+    with pytest.raises(FormatTooLarge, match="would take 40,000,000,000 bytes, above the limit of 2,147,483,648"):
+        FORMATS["bcsr_16x16"].from_csr(a, block_map=True)
+
+
+def test_more_non_zeros_than_pointers_count_are_refused():
+    with pytest.raises(FormatError, match="too short for 2,147,483,648 non-zeros"):
+        FORMATS["csr"].from_csr(SimpleNamespace(shape=(1, 1), nnz=2**31))
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 5), (5, 0), (1, 1), (16, 16), (17, 15)])
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_matrix_of_nothing(name, shape):
+    packed = FORMATS[name].from_csr(csr_array(shape))
+    assert same(packed.to_csr(), csr_array(shape))
+    assert packed.stored_slots == 0 and packed.stats()["fill_fraction"] == 1.0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", FORMATS)
+def test_arrays_are_what_a_kernel_may_read(name, dtype):
+    rng = np.random.default_rng(0)
+    packed = FORMATS[name].from_csr(canonical((rng.random((70, 45)) < 0.1) * 1.0), dtype=dtype)
+    for field, array in packed.arrays().items():
+        assert array.flags.c_contiguous, f"{name}.{field} has gaps"
+        promised = numpy_dtype(dtype) if field == "data" else array.dtype
+        assert array.dtype == promised and (field == "data" or array.dtype.kind in "iu"), (field, array.dtype)
+    assert packed.indptr.dtype == packed.indices.dtype == np.int32
+    assert packed.nbytes == sum(array.nbytes for array in packed.arrays().values())
 
 
 def test_no_format_of_that_name():
@@ -145,6 +175,33 @@ def test_tf32_keeps_ten_fraction_bits_and_rounds_halves_away():
     assert rounded(np.array([-one - 2**-11]), "tf32")[0] == -one - 2**-10
     values = rounded(np.random.default_rng(2).normal(size=1000), "tf32")
     assert values.dtype == np.float32 and not (values.view(np.uint32) & 0x1FFF).any()
+
+
+def nearest_tf32(x):
+    """TF32 by arithmetic alone: the nearest multiple of 2⁻¹⁰ of the leading bit's value, halves away from zero."""
+    quantum = 2.0 ** (max(math.frexp(x)[1], -125) - 11)
+    result = math.copysign(math.floor(abs(x) / quantum + 0.5) * quantum, x)
+    return result if abs(result) < 2.0**128 else math.copysign(math.inf, x)
+
+
+@settings(max_examples=500)
+@given(x=st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_tf32_against_arithmetic(x):
+    assert float(rounded(np.array([x]), "tf32")[0]) == nearest_tf32(x)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "tf32", "float32"])
+def test_what_is_no_number_stays_so(dtype):
+    # The second is the NaN of a GPU: every bit set but the sign.
+    odd = np.array([0x7FC00000, 0x7FFFFFFF, 0xFFFFFFFF, 0x7F800000, 0xFF800000], np.uint32).view(np.float32)
+    wide = widened(rounded(odd, dtype), dtype)
+    assert np.isnan(wide[:3]).all() and wide[3:].tolist() == [math.inf, -math.inf]
+
+
+def test_sixteen_bits_are_rounded_from_float32_as_on_a_device():
+    # Just above the middle of two float16, by less than float32 can say: the tie goes to even.
+    assert rounded(np.array([1 + 2**-11 + 2**-40]), "float16")[0] == 1.0
+    assert float(rounded(np.array([1 + 2**-8 + 2**-40]), "bfloat16")[0]) == 1.0
 
 
 def test_rows_of_entries_skip_empty_rows():

@@ -55,6 +55,13 @@ def test_what_the_compiler_refuses_is_a_row_with_its_words(edit, tmp_path):
     assert cubins["sm_80"] == b""
 
 
+def test_neither_a_comment_nor_the_folder_changes_a_byte(edit, tmp_path):
+    here, there = heads()["mma_bt"], edit("    tile::SUMS sums;", "    tile::SUMS sums;  // of one tile")
+    _, cubins = compiled(here, tmp_path / "here", ["sm_90a"])
+    _, others = compiled(there, tmp_path / "there", ["sm_90a"])
+    assert cubins == others, "the cubin knows where it was compiled, or what was said beside the code"
+
+
 def test_a_wrong_tile_is_refused_by_a_sentence(edit, tmp_path):
     rows, _ = compiled(edit("tile: {m: 16, n: 8, k: 16}", "tile: {m: 16, n: 16, k: 16}"), tmp_path, ["sm_80"])
     assert "the SMaT tile is one m16n8k16 product" in rows.message["sm_80"]

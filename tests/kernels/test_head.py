@@ -10,6 +10,7 @@ from spmm_roofline.kernels import HeadError, heads
 from spmm_roofline.kernels.expressions import ExpressionError
 from spmm_roofline.kernels.head import read, supports
 from spmm_roofline.kernels.includes import IncludeError, closure
+from spmm_roofline.kernels.registry import LIBRARIES
 from spmm_roofline.kernels.registry import heads as registry
 
 KERNELS = Path("kernels")
@@ -66,6 +67,15 @@ LIES = [
     ("study: smat", "study: smat\nstudy: smat", "stands twice"),
     ("study: smat", "study: smat\nspeed: great", "'speed' was unexpected"),
     ('extern "C" __global__ void __launch_bounds__(32) mma_bt(', 'extern "C" __global__ void mma_bd(', "no extern"),
+    ("const int* __restrict__ indptr", "const long long* __restrict__ indptr", "'a.indptr' is int32, but mma_bt takes"),
+    ("const half* __restrict__ b,", "const int* __restrict__ b,", "'b' is float16, but mma_bt takes"),
+    ("int ldb", "size_t ldb", "takes 'b.ld' as 'size_t'; numbers are passed as one of int, "),
+    ("grid: ceil_div(n, tile.n), a.block_rows", "grid: n, m, k, nnz", "grid is .*, and must be one to 3 numbers"),
+    ("grid: ceil_div(n, tile.n), a.block_rows", "grid: ''", "grid is '', and must be"),
+    ("block: 32", "block: 32\n  smem: 4, 8", "smem is '4, 8', and must be one number"),
+    ("dtype: {accumulator: float32}", "dtype: {b: float32}", "says that 'b' is float32"),
+    ("/*---\n", "/*---\n- a\n---*/\n/*", "is not of type 'object'"),
+    ("min_arch: sm_80\n", "", "not valid under any of the given schemas|'min_arch' is a required property"),
 ]
 
 
@@ -83,13 +93,29 @@ def test_a_lie_is_found(tree, old, new, sentence):
         ("grid: ceil_div(n, tile.n)", "grid: ceil_div(n, tile.o)", "unknown name 'tile.o'"),
         ("grid: ceil_div(n, tile.n)", "grid: ceil_dif(n, tile.n)", "unknown function 'ceil_dif'"),
         ("a.block_rows", "a.blockrows", "unknown name 'a.blockrows'"),
-        ("block: 32", "block: 32 +", "is not an expression"),
+        ("block: 32", "block: 32 +", "'32 [+]' is not an expression"),
+        ("args: a.indptr,", "args: a.indptr +,", "is not an expression"),
+        ("format: bcsr_16x16", "format: bsr", "no format is called 'bsr'"),
+        ("format: bcsr_16x16", "format: bcsr_16x16\nformat_options: {colour: red}", "'colour'"),
+        ("grid: ceil_div(n, tile.n), a.block_rows", "grid: b", "'b' is an array, and 'b' must be made of numbers"),
+        ("a.block_rows", "a.indptr", "'a.indptr' is an array"),
+        ("b.ld, c.ld", "b + 1, c.ld", "'b' is an array"),
+        ("b.ld, c.ld", "'8', c.ld", "'8' in .* is no number"),
+        ("ceil_div(n, tile.n)", "n / tile.n", "divide by ceil_div or //"),
+        ("b.ld, c.ld", "b.ld / 2, c.ld", "divide by ceil_div or //"),
         ("block: 32", "block: __import__('os').getpid()", "unknown"),
     ],
 )
 def test_an_unknown_name_fails_at_planning(tree, old, new, sentence):
-    with pytest.raises(ExpressionError, match=sentence):
-        read(edited(tree, old, new, count=1))
+    path = edited(tree, old, new, count=1)
+    with pytest.raises(ExpressionError, match=sentence) as caught:
+        read(path)
+    assert str(path) in str(caught.value)
+
+
+def test_an_array_that_the_format_makes_on_request_must_be_requested(tree):
+    with pytest.raises(ExpressionError, match=r"unknown name 'a\.block_map'"):
+        read(edited(tree, "format_options: {block_map: true}\n", "", "smat/mma_t.cu"))
 
 
 def test_a_ladder_without_its_rung_or_with_a_cycle_is_refused(tree):
@@ -152,6 +178,38 @@ def test_an_include_outside_the_grammar_or_of_nothing_is_refused(tree):
         closure(path)
 
 
+@pytest.mark.parametrize("written", ["<tile/smat_tile.cuh>", "SMAT_TILE", '"tile/smat_tile.cuh" junk'])
+def test_an_include_that_hides_a_header_from_the_closure_is_refused(tree, written):
+    # The compiler would find the first two; an edit of the header would then compile nothing.
+    path = edited(tree, '#include "tile/smat_tile.cuh"', f"#include {written}")
+    with pytest.raises(IncludeError, match="outside the grammar"):
+        closure(path)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        '  #  include  "tile/smat_tile.cuh"  // the tile',
+        '/* the tile */ #include "tile/smat_tile.cuh"',
+        '#include \\\n"tile/smat_tile.cuh"',
+        '#if 1\n#include "tile/smat_tile.cuh"\n#endif',
+    ],
+)
+def test_an_include_is_found_however_it_is_written(tree, written):
+    path = edited(tree, '#include "tile/smat_tile.cuh"', written)
+    assert tree / "include/tile/smat_tile.cuh" in closure(path)
+
+
+def test_an_include_within_a_comment_is_none(tree):
+    path = edited(tree, '#include "tile/smat_tile.cuh"', '#include "tile/smat_tile.cuh"\n/*\n#include "old.h"\n*/')
+    assert closure(path) == [path, *closure(tree / "smat/mma_bt.cu")[1:]]
+
+
+def test_a_source_outside_of_kernels_is_refused(tmp_path):
+    with pytest.raises(IncludeError, match="does not lie below a folder called kernels"):
+        closure(tmp_path / "mma_bt.cu")
+
+
 # --- fingerprints ---------------------------------------------------------------------------------------------------
 
 
@@ -179,3 +237,44 @@ def test_a_library_is_its_adapter_and_what_adapters_share():
     head = heads()["cusparse_csr_alg2"]
     assert [path.name for path in head.closure()] == ["cusparse_csr_alg2.py", "_cusparse.py"]
     assert len({heads()[f"cusparse_csr_{a}"].sha256() for a in ("default", "alg1", "alg2", "alg3")}) == 4
+
+
+@pytest.fixture
+def adapters(tmp_path):
+    """A copy of the library adapters to lie in."""
+    shutil.copytree(LIBRARIES, tmp_path / "libraries")
+    return tmp_path / "libraries"
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "changes"),
+    [
+        ("cusparse_csr_alg2.py", "idea: CSR algorithm 2", "idea: the second CSR algorithm", False),
+        ("cusparse_csr_alg2.py", "#: CUSPARSE_SPMM_CSR_ALG2", "#: the second", False),
+        ("cusparse_csr_alg2.py", "algorithm=6", "algorithm=7", True),
+        ("cusparse_csr_alg2.py", "layout: {b: row_major", "layout: {b: column_major", True),
+        ("_cusparse.py", "scalar(1.0)", "scalar(2.0)", True),
+        ("_cusparse.py", '"""cuSPARSE descriptors of A, B and C', '"""Descriptors', False),
+    ],
+)
+def test_the_fingerprint_of_an_adapter_tells_code_from_prose(adapters, file, old, new, changes):
+    adapter = adapters / "cusparse_csr_alg2.py"
+    before = read(adapter)[0].sha256()
+    edited(adapters, old, new, file, count=1)
+    assert (read(adapter)[0].sha256() != before) is changes
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("\n---\nname", "\nname", "must hold the head"),
+        ("name: cusparse_csr_alg2", "name: cusparse_csr", "a kernel is called as its file"),
+        ("format: csr", "format: sell", "no format is called 'sell'"),
+        ("vendor: cusparse", "min_arch: sm_80", "is not valid under any"),
+    ],
+)
+def test_a_lie_of_an_adapter_is_found(adapters, old, new, sentence):
+    path = edited(adapters, old, new, "cusparse_csr_alg2.py", count=1)
+    with pytest.raises(ValueError, match=sentence) as caught:
+        read(path)
+    assert str(path) in str(caught.value)

@@ -81,6 +81,17 @@ def test_a_third_lease_waits_and_says_so(two_gpus):
     assert said == ["waiting for one of 2 GPUs, all leased by other jobs"]
 
 
+def test_other_users_may_lease_whatever_the_umask(two_gpus, tmp_path):
+    before = os.umask(0o077)
+    try:
+        with lease():
+            locks = tmp_path / "spmm-roofline-gpus"
+            assert locks.stat().st_mode & 0o777 == 0o777
+            assert (locks / "GPU-0.lock").stat().st_mode & 0o666 == 0o666
+    finally:
+        os.umask(before)
+
+
 def test_a_lease_binds_other_processes(two_gpus, tmp_path, monkeypatch):
     monkeypatch.setattr(device, "visible", lambda: two_gpus[:1])
     script = textwrap.dedent(

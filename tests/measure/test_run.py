@@ -25,7 +25,7 @@ def tell(**event):
     print(json.dumps(event), flush=True)
 with open({calls!r}, "a") as file:
     file.write("started\\n")
-if acts.get("start") == "die":
+if acts.get("start") == "die" or acts.get("start") == "die once" and open({calls!r}).read().count("started") == 1:
     sys.exit("no device for you")
 for matrix in job["matrices"]:
     for n in matrix["n"]:
@@ -39,6 +39,10 @@ for matrix in job["matrices"]:
             os._exit(1)
         if act == "hang":
             time.sleep(60)
+        if act == "sticky":
+            # as after an error that ends the context
+            tell(row=dict(case, status="launch_failed", message="misaligned address"))
+            os._exit(1)
         if act == "ok":
             tell(row=dict(case, status="ok", time_ms=0.5, time_p10_ms=0.4, time_p90_ms=0.6, samples=40,
                           useful_gflops=1.0, padded_gflops=2.0, rel_error=1e-4, max_row_error=1e-3, noisy=False,
@@ -140,11 +144,35 @@ def test_a_broken_context_costs_one_case(job, play, tmp_path):
     assert play.calls().count("started") == 2 and play.calls().count("band 8") == 1
 
 
+def test_a_worker_may_end_between_cases(job, play, tmp_path):
+    play(band_8="sticky", mesh_32="sticky")
+    rows = measured(job, tmp_path)
+    assert rows.status.value_counts().to_dict() == {"ok": 4, "launch_failed": 2}
+    assert play.calls().count("started") == 3
+
+
 def test_a_hanging_kernel_costs_one_case(job, play, tmp_path):
     play(band_32="hang")
     rows = measured(replace(job, options={**job.options, "case_timeout_s": 1}), tmp_path)
     assert rows.status["band", 32] == "timeout" and rows.message["band", 32] == "no answer within 1 s"
     assert (rows.status.drop(("band", 32)) == "ok").all()
+
+
+def test_least_bytes_by_hand():
+    # 3×4 with two non-zeros in two columns, n = 8: 2 (2 + 4) + 4·4 of A, 2·8·2 of B, 3·8·4 of C
+    assert run.compulsory_bytes(m=3, touched=2, nnz=2, n=8, a=2, b=2, c=4) == 12 + 16 + 32 + 96
+
+
+def test_a_matrix_of_no_non_zeros_is_measured(job, play, tmp_path):
+    (tmp_path / "none.mtx").write_text("%%MatrixMarket matrix coordinate real general\n50 30 0\n")
+    suite = {"name": "s", "matrices": {"file": [{"path": str(tmp_path / "none.mtx")}]}}
+    (spec,) = matrices.expand(suite, {})
+    files = str(tmp_path / "none.npz"), str(tmp_path / "none.json")
+    matrices.build(spec, {}, *files)
+    pack("bcsr_16x16", *files, tmp_path / "packed.npz", tmp_path / "packed-none.json")
+    play()
+    rows = measured(replace(job, matrices=[files], formats=[str(tmp_path / "packed-none.json")]), tmp_path)
+    assert (rows.nnz == 0).all() and rows.compulsory_bytes["none", 8] == 51 * 4 + 50 * 8 * 2
 
 
 def test_refusals_are_rows(job, play, tmp_path):
@@ -157,6 +185,12 @@ def test_a_worker_that_never_starts_is_an_error(job, play, tmp_path):
     play(start="die")
     with pytest.raises(RuntimeError, match="the worker does not start: no device for you"):
         measured(job, tmp_path)
+    assert play.calls() == ["started"] * 2
+
+
+def test_a_worker_that_does_not_start_gets_a_second_try(job, play, tmp_path):
+    play(start="die once")
+    assert (measured(job, tmp_path).status == "ok").all()
 
 
 def test_a_wrong_result_fails_the_job_and_costs_nothing_else(job, play, tmp_path):
@@ -176,9 +210,14 @@ def test_a_cancelled_job_goes_on_where_it_was(job, play, tmp_path):
     journal = tmp_path / ".journal"
     lines = journal.read_text().splitlines()
     journal.write_text("\n".join(lines[:3]) + "\n" + lines[3][:40])
+    play(tall_32="wrong")
+    with pytest.raises(run.WrongResult):
+        measured(job, tmp_path)
+    assert play.calls() == ["started", "mesh 32", "tall 8", "tall 32"]
+    # The first row after the half line was not lost in it.
     play()
     measured(job, tmp_path)
-    assert play.calls() == ["started", "mesh 32", "tall 8", "tall 32"]
+    assert play.calls() == ["started", "tall 32"]
 
 
 @pytest.mark.parametrize(

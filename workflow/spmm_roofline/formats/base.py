@@ -147,21 +147,25 @@ def itemsize(dtype: str) -> int:
 def rounded(values: Any, dtype: str) -> Any:
     """``values`` rounded to ``dtype`` (nearest even); TF32 keeps 10 fraction bits, ties away, as ``cvt.rna`` does.
 
-    Works on NumPy and CuPy arrays; bfloat16 is returned as its bits (uint16) on a device, where NumPy's extension
-    type does not exist.
+    Works on NumPy and CuPy arrays with the same result: 16-bit values are rounded from float32, as devices do it.
+    bfloat16 is returned as its bits (uint16) on a device, where NumPy's extension type does not exist. NaN stays NaN.
     """
     xp = array_module(values)
     if dtype == "tf32":
-        bits = values.astype(xp.float32).view(xp.uint32)
-        return ((bits + xp.uint32(0x1000)) & xp.uint32(0xFFFFE000)).view(xp.float32)
+        single = values.astype(xp.float32)
+        bits = (single.view(xp.uint32) + xp.uint32(0x1000)) & xp.uint32(0xFFFFE000)
+        # A NaN with all its bits set, which is what devices make, would carry over into the sign.
+        return xp.where(xp.isnan(single), single, bits.view(xp.float32))
     if dtype == "bfloat16":
         if xp is np:
             return values.astype(numpy_dtype(dtype))
-        bits = values.astype(xp.float32).view(xp.uint32)
-        return ((bits + xp.uint32(0x7FFF) + ((bits >> 16) & xp.uint32(1))) >> 16).astype(xp.uint16)
+        single = values.astype(xp.float32)
+        bits = single.view(xp.uint32)
+        nearest = ((bits + xp.uint32(0x7FFF) + ((bits >> 16) & xp.uint32(1))) >> 16).astype(xp.uint16)
+        return xp.where(xp.isnan(single), xp.uint16(0x7FC0), nearest)
     # A value beyond the range of float16 becomes infinite, as the rounding mode says; no reason to warn.
     with np.errstate(over="ignore"):
-        return values.astype(dtype)
+        return (values.astype(xp.float32) if dtype == "float16" else values).astype(dtype)
 
 
 def widened(values: Any, dtype: str) -> Any:

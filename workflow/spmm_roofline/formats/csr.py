@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from .base import Format, array_module, csr_type, rounded, widened
+from .base import Format, FormatError, array_module, csr_type, rounded, widened
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,12 @@ class Csr(Format):
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "float32") -> Self:
-        """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`."""
+        """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
+
+        Raises :class:`FormatError` from 2³¹ non-zeros on, which 32-bit row pointers do not count.
+        """
+        if a.nnz >= 2**31:
+            raise FormatError(f"{cls.name} has 32-bit row pointers, too short for {a.nnz:,} non-zeros")
         return cls(
             shape=(int(a.shape[0]), int(a.shape[1])),
             nnz=int(a.nnz),

@@ -8,7 +8,7 @@ Evaluated by simpleeval, never by Python.
 from __future__ import annotations
 
 import ast
-import dataclasses
+import json
 from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ def split(text: str) -> list[str]:
     """The comma-separated expressions of ``text`` (commas inside parentheses do not separate)."""
     if not text.strip():
         return []
-    parsed = _parse(f"({text},)")
+    parsed = _parse(f"({text},)", text)
     return [ast.unparse(element) for element in parsed.body.elts]
 
 
@@ -39,34 +39,38 @@ def normal(text: str) -> str:
 
 def is_array(text: str, head: Head) -> bool:
     """Whether an argument is a pointer: ``b``, ``c`` or an array of the format."""
-    return text in ("b", "c") or (text.startswith("a.") and text[2:] in _format_names(head)[0])
+    return text in ("b", "c") or (text.startswith("a.") and text[2:] in format_names(head)[0])
 
 
-def check_names(text: str, head: Head) -> None:
-    """Raise :class:`ExpressionError` if ``text`` uses a name that a launch will not know."""
-    arrays, counts = _format_names(head)
-    known = {f"a.{name}" for name in arrays | counts} | {f"tile.{name}" for name in head.tile}
-    known |= {*SIZES, "b", "c", "b.ld", "c.ld", "b.nbytes", "device.multiprocessors"}
+def check_numbers(text: str, head: Head, whole: bool = True) -> None:
+    """Raise :class:`ExpressionError` unless ``text`` is made of numbers that a launch will know.
+
+    ``whole`` numbers (sizes, grids) are never divided by ``/``, which would cut off what is left over.
+    """
+    arrays, counts = format_names(head)
+    known = {f"a.{name}" for name in counts} | {f"tile.{name}" for name in head.tile}
+    known |= {*SIZES, "b.ld", "c.ld", "b.nbytes", "device.multiprocessors"}
+    pointers = {f"a.{name}" for name in arrays} | {"b", "c"}
     for part in split(text):
-        tree = _parse(part)
-        called = {
-            node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        }
+        nodes = list(ast.walk(_parse(part, text)))
+        called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
         for unknown in sorted(called - FUNCTIONS.keys()):
-            raise ExpressionError(
-                f"{head.path}: unknown function {unknown!r} in {text!r}; known: {', '.join(FUNCTIONS)}"
-            )
-        attributes = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+            raise ExpressionError(f"unknown function {unknown!r} in {text!r}; known: {', '.join(FUNCTIONS)}")
+        attributes = {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)}
         owners = {
-            node.value.id
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+            node.value.id for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
         }
-        plain = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - owners - called
-        for unknown in sorted((attributes | plain) - known):
-            raise ExpressionError(
-                f"{head.path}: unknown name {unknown!r} in {text!r}; known: {', '.join(sorted(known))}"
-            )
+        plain = {node.id for node in nodes if isinstance(node, ast.Name)} - owners - called
+        used = attributes | plain
+        for pointer in sorted(used & pointers):
+            raise ExpressionError(f"{pointer!r} is an array, and {text!r} must be made of numbers")
+        for unknown in sorted(used - known):
+            raise ExpressionError(f"unknown name {unknown!r} in {text!r}; known: {', '.join(sorted(known))}")
+        for node in nodes:
+            if isinstance(node, ast.Constant) and type(node.value) not in (int, float):
+                raise ExpressionError(f"{node.value!r} in {text!r} is no number")
+            if whole and isinstance(node, ast.Div):
+                raise ExpressionError(f"{text!r} must be a whole number: divide by ceil_div or //, not by /")
 
 
 def evaluate(text: str, names: dict[str, Any]) -> list[Any]:
@@ -86,26 +90,33 @@ def namespace(**values: Any) -> SimpleNamespace:
     return SimpleNamespace(**values)
 
 
-def _parse(text: str) -> ast.Expression:
+def _parse(text: str, whole: str) -> ast.Expression:
+    """The syntax tree of ``text``, a part of the entry ``whole``."""
     try:
         return ast.parse(text.strip(), mode="eval")
     except SyntaxError as error:
-        raise ExpressionError(f"{text!r} is not an expression: {error.msg}") from error
+        raise ExpressionError(f"{whole!r} is not an expression: {error.msg}") from error
 
 
-def _format_names(head: Head) -> tuple[set[str], set[str]]:
-    return _names_of(head.format)
+def format_names(head: Head) -> tuple[dict[str, str], set[str]]:
+    """Arrays (name → dtype) and counts that the head's format has for ``a``, packed with the head's options.
+
+    Raises :class:`ExpressionError` if there is no such format or it does not take these options.
+    """
+    return _names_of(head.format, head.dtype["a"], json.dumps(head.format_options, sort_keys=True))
 
 
 @cache
-def _names_of(name: str) -> tuple[set[str], set[str]]:
-    """Array fields and counts of a format; a tiny matrix is packed to learn the counts."""
+def _names_of(name: str, dtype: str, options: str) -> tuple[dict[str, str], set[str]]:
+    """What :func:`format_names` gives; a tiny matrix is packed to learn it."""
     from scipy.sparse import csr_array
 
     from ..formats import FORMATS
 
     if name == "none":
-        return set(), set()
-    packed = FORMATS[name].from_csr(csr_array((1, 1)))
-    fields = {f.name for f in dataclasses.fields(packed)} - {"shape", "nnz", "dtype"}
-    return fields, set(packed.counts())
+        return {}, set()
+    try:
+        packed = FORMATS[name].from_csr(csr_array((1, 1)), dtype=dtype, **json.loads(options))
+    except (ValueError, TypeError) as error:
+        raise ExpressionError(f"format {name!r} of {dtype} with the options {options}: {error}") from error
+    return {field: array.dtype.name for field, array in packed.arrays().items()}, set(packed.counts())

@@ -23,13 +23,25 @@ _ENTRY = re.compile(
     r'extern\s+"C"\s+__global__\s+(?:void\s+)?(?:__launch_bounds__\s*\([^{;]*?\)\s*)?(?:void\s+)?(\w+)\s*\(([^)]*)\)\s*\{'
 )
 
-#: C++ type of an array argument's elements, by dtype of ours.
+#: C++ types of an array's elements, by dtype. Vectors and unsigned types (uint4, half2) reinterpret: they pass.
 ELEMENT_TYPES = {
     "float16": {"half", "__half"},
     "bfloat16": {"__nv_bfloat16"},
     "tf32": {"float"},
     "float32": {"float"},
     "float64": {"double"},
+    "int32": {"int"},
+    "int64": {"long long"},
+}
+
+#: NumPy dtype of a number argument, by its C++ type.
+NUMBER_TYPES = {
+    "int": "int32",
+    "unsigned": "uint32",
+    "unsigned int": "uint32",
+    "long long": "int64",
+    "unsigned long long": "uint64",
+    "float": "float32",
 }
 
 #: Instruction families that need more than sm_80.
@@ -150,7 +162,11 @@ class Head:
 
 
 def read(path: Path) -> list[Head]:
-    """All kernels of one file: the one its head names, then its variants. Raises :class:`HeadError`."""
+    """All kernels of one file: the one its head names, then its variants.
+
+    Raises :class:`HeadError`, :class:`~.expressions.ExpressionError` or :class:`~.includes.IncludeError` with the
+    file's path where the head is malformed or says of the code what is not so.
+    """
     text = path.read_text()
     if path.suffix == ".py":
         raw = _library_head(path, text)
@@ -167,6 +183,13 @@ def read(path: Path) -> list[Head]:
             f"{path}: the head names the study {raw['study']!r} but lies in the folder {path.parent.name!r}"
         )
     code_types = {} if raw.get("vendor") else _parameter_types(text)
+    try:
+        return _heads(path, raw, code_types)
+    except expressions.ExpressionError as error:
+        raise expressions.ExpressionError(f"{path}: {error}") from error
+
+
+def _heads(path: Path, raw: dict[str, Any], code_types: dict[str, list[str]]) -> list[Head]:
     heads = [_head(path, raw, None, code_types)]
     for suffix, changes in raw.get("variants", {}).items():
         merged = copy.deepcopy(raw)
@@ -175,6 +198,7 @@ def read(path: Path) -> list[Head]:
         merged["name"] = f"{raw['name']}_{suffix}"
         heads.append(_head(path, merged, suffix, code_types))
     for head in heads:
+        expressions.format_names(head)
         if not head.vendor:
             _check_against_code(head, code_types)
     return heads
@@ -244,8 +268,11 @@ def _check_against_code(head: Head, entries: dict[str, list[str]]) -> None:
             )
         for argument, parameter in zip(launch.args, launch.types, strict=True):
             _check_argument(head, launch.entry, argument, parameter)
-        for text_of in (launch.grid, launch.block, launch.smem, *launch.args):
-            expressions.check_names(text_of, head)
+        for what, text, most in (("grid", launch.grid, 3), ("block", launch.block, 3), ("smem", launch.smem, 1)):
+            expressions.check_numbers(text, head)
+            if not 1 <= len(expressions.split(text)) <= most:
+                wanted = "one number" if most == 1 else f"one to {most} numbers"
+                raise HeadError(f"{head.path}: {what} is {text!r}, and must be {wanted}")
     used = {path.stem for path in includes.closure(head.path) if path.parent.name == "ptx"}
     if used != set(head.features):
         raise HeadError(
@@ -265,18 +292,23 @@ def supports(arch: str, needed: str) -> bool:
 
 
 def _check_argument(head: Head, entry: str, argument: str, parameter: str) -> None:
-    is_pointer = "*" in parameter
-    if expressions.is_array(argument, head) != is_pointer:
-        kind = "an array" if expressions.is_array(argument, head) else "a number"
+    declared = re.sub(r"\bconst\b|\b__restrict__\b|\*.*", "", parameter).strip()
+    is_array, is_pointer = expressions.is_array(argument, head), "*" in parameter
+    if not is_array:
+        expressions.check_numbers(argument, head, whole=declared != "float")
+    if is_array != is_pointer:
         raise HeadError(
-            f"{head.path}: the head passes {kind}, {argument!r}, for the parameter {parameter!r} of {entry}"
+            f"{head.path}: the head passes {'an array' if is_array else 'a number'}, {argument!r}, for the parameter "
+            f"{parameter!r} of {entry}"
         )
-    operand = {"b": "b", "c": "c", "a.data": "a"}.get(argument)
-    if is_pointer and operand:
-        element = re.sub(r"\bconst\b|\b__restrict__\b|\*.*", "", parameter).strip()
-        known = set().union(*ELEMENT_TYPES.values())
-        if element in known and element not in ELEMENT_TYPES[head.dtype[operand]]:
+    if not is_pointer:
+        if declared not in NUMBER_TYPES:
             raise HeadError(
-                f"{head.path}: the head says that {argument!r} is {head.dtype[operand]}, but {entry} takes "
-                f"{parameter!r}"
+                f"{head.path}: {entry} takes {argument!r} as {parameter!r}; numbers are passed as one of "
+                f"{', '.join(NUMBER_TYPES)}"
             )
+        return
+    dtype = head.dtype[argument] if argument in ("b", "c") else expressions.format_names(head)[0][argument[2:]]
+    known = set().union(*ELEMENT_TYPES.values())
+    if declared in known and declared not in ELEMENT_TYPES.get(dtype, known):
+        raise HeadError(f"{head.path}: the head says that {argument!r} is {dtype}, but {entry} takes {parameter!r}")

@@ -1,7 +1,7 @@
 """Which project headers a kernel includes. The grammar of includes is small so that this stays small.
 
 A kernel or header includes ``"ptx/…"``, ``"tile/…"`` or ``"schedule/…"`` from ``kernels/include`` and toolkit headers
-in angle brackets, nothing else and never under a condition.
+in angle brackets, nothing else. An include under a condition counts as one that is made.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-_INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
-_GRAMMAR = re.compile(r"(ptx|tile|schedule)/[a-z0-9_]+\.cuh")
+from .. import fingerprint
+
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[ \t]*(.*?)[ \t]*$", re.MULTILINE)
+_PROJECT = re.compile(r'"((?:ptx|tile|schedule)/[a-z0-9_]+\.cuh)"')
+_TOOLKIT = re.compile(r"<(?!ptx/|tile/|schedule/)[^<>]+>")
 
 
 class IncludeError(ValueError):
@@ -19,11 +22,14 @@ class IncludeError(ValueError):
 
 def names(path: Path) -> list[str]:
     """Project headers that a file includes itself, as written. Raises :class:`IncludeError`."""
-    found = [quoted for quoted, _ in _INCLUDE.findall(path.read_text()) if quoted]
-    for name in found:
-        if not _GRAMMAR.fullmatch(name):
+    found = []
+    for written in _INCLUDE.findall(fingerprint.without_c_comments(path.read_text()).replace("\\\n", "")):
+        project = _PROJECT.fullmatch(written)
+        if project:
+            found.append(project.group(1))
+        elif not _TOOLKIT.fullmatch(written):
             raise IncludeError(
-                f'{path}: #include "{name}" is outside the grammar; include "ptx/…", "tile/…", "schedule/…" or a '
+                f'{path}: #include {written} is outside the grammar; include "ptx/…", "tile/…", "schedule/…" or a '
                 "toolkit header in angle brackets"
             )
     return found

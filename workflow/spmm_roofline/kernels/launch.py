@@ -11,13 +11,11 @@ from typing import Any
 
 from ..formats.base import Format
 from . import expressions
-from .head import Head
+from .head import NUMBER_TYPES, Head
 from .operands import Dense
 
 #: Largest grid in y and z.
 GRID_LIMIT = 65535
-
-_NUMBERS = {"int": "int32", "unsigned": "uint32", "unsigned int": "uint32", "long long": "int64", "float": "float32"}
 
 
 class Unsupported(ValueError):
@@ -110,7 +108,7 @@ class _Launch:
                 continue
             (value,) = expressions.evaluate(text, names)
             if "*" not in declared:
-                number = np.dtype(_NUMBERS[re.sub(r"\bconst\b", "", declared).strip()])
+                number = np.dtype(NUMBER_TYPES[re.sub(r"\bconst\b", "", declared).strip()])
                 if number.kind in "iu" and not np.iinfo(number).min <= value <= np.iinfo(number).max:
                     raise Unsupported(f"{head.name} takes {text} as {declared}, and {value} does not fit")
                 value = number.type(value)

@@ -7,7 +7,7 @@ import re
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,7 +92,9 @@ def lease(poll_s: float = 0.2, log=print) -> Iterator[Gpu]:
     if not gpus:
         raise NoDevice("no NVIDIA GPU is visible to this process; check nvidia-smi and CUDA_VISIBLE_DEVICES")
     folder = Path(tempfile.gettempdir()) / "spmm-roofline-gpus"
-    folder.mkdir(mode=0o777, exist_ok=True)
+    folder.mkdir(exist_ok=True)
+    with suppress(PermissionError):
+        folder.chmod(0o777)  # the locks bind all users of the machine, whatever the umask of the first one
     said = False
     while True:
         for gpu in gpus:

@@ -338,7 +338,11 @@ def _resume(
     if not journal.exists():
         return rows
     same = ("device", "driver", "kernel_sha256", "l2", "protocol")
-    for line in journal.read_text().splitlines():
+    text = journal.read_text()
+    if text and not text.endswith("\n"):
+        with journal.open("a") as file:
+            file.write("\n")  # so that the next row does not join what a killed job left unfinished
+    for line in text.splitlines():
         try:
             row = json.loads(line)
         except json.JSONDecodeError:

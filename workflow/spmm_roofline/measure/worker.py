@@ -7,9 +7,11 @@ found the machine changed. :mod:`spmm_roofline.measure.run` listens, and starts 
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -32,6 +34,8 @@ from .verify import verify
 
 
 def main() -> None:
+    end_with_parent()
+    keep_events_apart()
     importlib.import_module("cupy")  # takes its time, and the request is not there yet
     request = sys.stdin.read()
     if not request:
@@ -94,7 +98,7 @@ class Worker:
                 row = self._case(operand, n, canary)
             except (Unsupported, FormatError) as error:
                 row = {"status": "unsupported", "message": str(error)}
-            except self.cupy.cuda.memory.OutOfMemoryError as error:
+            except MemoryError as error:  # of the host, and CuPy's own of the device
                 row = {"status": "out_of_memory", "message": one_line(error)}
                 self.cupy.get_default_memory_pool().free_all_blocks()
             except AssertionError:
@@ -183,6 +187,18 @@ class Worker:
     def _canary_is_off(self) -> bool:
         with self.phase("canary"):
             return abs(self.clock.copy_gb_per_s() / self.job["copy_gb_per_s"] - 1) > CANARY_NOISY
+
+
+def end_with_parent() -> None:
+    """Have the kernel of the system kill this process when its parent ends: a hanging launch must not keep the GPU."""
+    PR_SET_PDEATHSIG = 1
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def keep_events_apart() -> None:
+    """Standard output is for events alone; what kernels and libraries print goes to standard error."""
+    sys.stdout = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
 
 
 def tell(**event: Any) -> None:

@@ -133,7 +133,7 @@ def read(text: str, metrics: list[str]) -> dict[str, list[Counter]]:
             if any(value is None for value in values):
                 continue
             total = sum(values)
-            if not metric.endswith(".sum"):
+            if not metric.endswith(".sum") and not metric.startswith("memory_"):
                 total = sum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights)
             found[name].append(Counter(metric, units[i], total))
     return found
