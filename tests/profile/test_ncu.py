@@ -3,8 +3,10 @@
 import json
 import stat
 import sys
+import time
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -21,23 +23,37 @@ PAGE = """==PROF== Connected
 "2","7","case1/second","1","1000","30","60"
 """
 
-#: Answers as ncu does: the first call runs the target, the second prints the page.
+#: Behaves as ncu does: the first call runs the target and exports a report, the second prints its page.
 FAKE = """#!{python}
-import json, pathlib, sys
+import json, pathlib, subprocess, sys
 mode = {mode!r}
+pages = dict(truncated={page!r}[:-4], unreadable="==ERROR== Failed to open the report")
+if "--import" in sys.argv:
+    sys.stdout.write(pages.get(mode, {page!r}))
+    sys.exit(mode == "unreadable")
+request, answers = map(pathlib.Path, sys.argv[-2:])
 if mode == "no permission":
     print("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters")
     sys.exit(1)
 if mode == "unknown metric":
     print("==ERROR== Failed to find metric x")
     sys.exit(1)
-if "--import" in sys.argv:
-    print({page!r} if mode != "nothing" else "==WARNING== No kernels were profiled")
+if mode == "hangs":
+    child = subprocess.Popen(["sleep", "60"])
+    pathlib.Path({pid!r}).write_text(str(child.pid))
+    child.wait()
+for matrix in json.loads(request.read_text())["matrices"]:
+    for case in matrix["cases"]:
+        told = "Unsupported: n is odd" if mode == "unsupported" or case["index"] == 2 and mode == "well" else ""
+        with answers.open("a") as file:
+            print(json.dumps(dict(index=case["index"], message=told)), file=file)
+if mode in ("nothing", "unsupported"):
+    print("==WARNING== No kernels were profiled.")
 else:
-    job = json.loads(pathlib.Path(sys.argv[-1]).read_text())
-    for matrix in job["matrices"]:
-        for case in matrix["cases"]:
-            print(json.dumps(dict(index=case["index"], message="" if case["index"] < 2 else "Unsupported: n is odd")))
+    pathlib.Path(sys.argv[sys.argv.index("--export") + 1]).write_text("counters")
+if mode == "crash":
+    print("==ERROR== The application returned an error code (11).")
+    sys.exit(11)
 """
 
 
@@ -64,11 +80,12 @@ def job(tmp_path, monkeypatch):
     )  # fmt: skip
 
 
-def profiled(job, tmp_path, mode, most=3):
+def profiled(job, tmp_path, mode, most=3, page=PAGE, path=None):
     fake = tmp_path / "ncu"
-    fake.write_text(FAKE.format(python=sys.executable, mode=mode, page=PAGE))
+    fake.write_text(FAKE.format(python=sys.executable, mode=mode, page=page, pid=str(tmp_path / "pid")))
     fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
-    ncu.profile(job, "config/metrics.yaml", most, str(fake), tmp_path / "out.csv", tmp_path / "out.ncu-rep")
+    outputs = (tmp_path / name for name in ("out.csv", "out.ncu-rep", "out.log"))
+    ncu.profile(job, "config/metrics.yaml", most, path or str(fake), *outputs)
     return contracts.read(tmp_path / "out.csv", "profile").set_index(["matrix", "metric"])
 
 
@@ -96,8 +113,11 @@ def test_a_case_that_was_not_profiled_says_why(job, tmp_path):
     ("mode", "status", "sentence"),
     [
         ("no permission", "no_permission", "NVreg_RestrictProfilingToAdminUsers=0"),
-        ("unknown metric", "failed", "Failed to find metric x"),
-        ("nothing", "failed", "wrote no table of counters"),
+        ("unknown metric", "failed", "Failed to find metric x; `ncu --query-metrics` lists"),
+        ("nothing", "failed", "ended well and profiled nothing of this case"),
+        ("unsupported", "failed", "Unsupported: n is odd"),
+        ("truncated", "failed", "table of counters is cut short"),
+        ("unreadable", "failed", "Failed to open the report"),
     ],
 )
 def test_what_hinders_a_profile_is_a_status(job, tmp_path, mode, status, sentence):
@@ -107,16 +127,75 @@ def test_what_hinders_a_profile_is_a_status(job, tmp_path, mode, status, sentenc
     assert (tmp_path / "out.ncu-rep").exists()
 
 
+def test_a_crash_costs_the_cases_that_were_not_counted(job, tmp_path):
+    rows = profiled(job, tmp_path, "crash")
+    assert rows.status["x", ncu.TIME] == "ok" and rows.value["y", ncu.TIME] == 4000
+    assert rows.status["z", "none"] == "failed" and "returned an error code (11)" in rows.message["z", "none"]
+
+
+def test_what_nsight_said_is_in_the_log(job, tmp_path):
+    profiled(job, tmp_path, "nothing")
+    assert (tmp_path / "out.log").read_text() == "==WARNING== No kernels were profiled.\n"
+
+
+def test_counters_of_an_earlier_report_are_not_taken_for_new_ones(job, tmp_path):
+    profiled(job, tmp_path, "well")
+    assert (profiled(job, tmp_path, "nothing").status == "failed").all()
+
+
+def test_a_target_that_hangs_is_ended_with_its_profiler(job, tmp_path):
+    rows = profiled(replace(job, options=job.options | {"case_timeout_s": 1.0}), tmp_path, "hangs")
+    assert rows.message.str.contains("did not end within 3 s", regex=False).all()
+    state = Path(f"/proc/{(tmp_path / 'pid').read_text()}/stat")
+    deadline = time.monotonic() + 5
+    while state.exists() and state.read_text().rsplit(")")[-1].split()[0] != "Z":
+        assert time.monotonic() < deadline, "the process that the profiler started is still there"
+        time.sleep(0.05)
+
+
+def test_a_counter_without_a_number_says_so_and_leaves_the_others(job, tmp_path):
+    rows = profiled(job, tmp_path, "well", most=2, page=PAGE.replace('"50"', '"nan"').replace('"30"', '"n/a"'))
+    for case in (("x", "lts__t_sector_hit_rate.pct"), ("y", "lts__t_bytes.sum")):
+        assert rows.status[case] == "failed" and "no number for this counter" in rows.message[case]
+    assert rows.value["x", "lts__t_bytes.sum"] == 4096 and rows.value["y", ncu.TIME] == 4000
+
+
+def test_a_page_that_ends_within_a_line_is_refused():
+    for end in range(PAGE.index('"","",'), len(PAGE)):
+        if PAGE[end - 1] != "\n":
+            with pytest.raises(ncu.ProfileError, match=r"cut short|no table of counters"):
+                ncu.read(PAGE[:end], [ncu.TIME, "lts__t_bytes.sum"])
+
+
 def test_no_profiler_is_a_status_with_advice(job, tmp_path):
-    ncu.profile(job, "config/metrics.yaml", 1, "/nowhere/ncu", tmp_path / "out.csv", tmp_path / "out.ncu-rep")
-    rows = contracts.read(tmp_path / "out.csv", "profile")
-    assert rows.status.tolist() == ["unavailable"] and "profile.ncu" in rows.message[0]
+    rows = profiled(job, tmp_path, "well", most=1, path="/nowhere/ncu")
+    assert rows.status.tolist() == ["unavailable"]
+    assert "not found as /nowhere/ncu" in rows.message.iloc[0] and "profile.ncu" in rows.message.iloc[0]
 
 
-def test_the_command_leaves_the_clocks_alone(tmp_path):
-    line = ncu.command("ncu", ["a.sum", "b.pct"], ["case0", "case1"], tmp_path / "r", ["python", "x"])
+def test_the_profiler_is_looked_for_on_the_path_and_where_installers_put_it(tmp_path, monkeypatch):
+    def install(folder):
+        program = tmp_path / folder / "ncu"
+        program.parent.mkdir(parents=True)
+        program.touch(0o755)
+        return str(program)
+
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(ncu, "PLACES", (f"{tmp_path}/cuda/ncu", f"{tmp_path}/nsight-compute/*/ncu"))
+    with pytest.raises(ncu.ProfileError, match="not found as ncu"):
+        ncu.find(None)
+    for better in ("nsight-compute/2024.3", "nsight-compute/2025.3", "cuda", "bin"):
+        program = install(better)
+        assert ncu.find(None) == program
+    given = f"{tmp_path}/nsight-compute/2024.3/ncu"
+    assert ncu.find(given) == given
+
+
+@pytest.mark.parametrize(("l2", "caches"), [("cold", "all"), ("warm", "none")])
+def test_the_command_leaves_the_clocks_alone_and_the_caches_to_the_suite(tmp_path, l2, caches):
+    line = ncu.command("ncu", ["a.sum", "b.pct"], ["case0", "case1"], l2, tmp_path / "r", ["python", "x"])
     assert line[:6] == ["ncu", "--nvtx", "--nvtx-include", "case0/", "--nvtx-include", "case1/"]
-    assert " ".join(line).count("--clock-control none --metrics a.sum,b.pct") == 1
+    assert f"--clock-control none --cache-control {caches} --metrics a.sum,b.pct" in " ".join(line)
     assert line[-2:] == ["python", "x"]
 
 
@@ -137,12 +216,14 @@ def test_a_real_profile(job, tmp_path):
     cubins = {role: f"{tmp_path}/{name}.cubin" for role, name in
               (("cubin", "mma_bt"), ("read_cubin", "dram_read"), ("copy_cubin", "dram_copy"))}  # fmt: skip
     real = replace(job, arch=arch, **cubins)
-    ncu.profile(real, "config/metrics.yaml", 2, None, tmp_path / "out.csv", tmp_path / "out.ncu-rep")
+    ncu.profile(real, "config/metrics.yaml", 2, None, *(tmp_path / f"out.{end}" for end in ("csv", "ncu-rep", "log")))
     rows = contracts.read(tmp_path / "out.csv", "profile").set_index(["matrix", "metric"])
     if (rows.status == "no_permission").all():
         pytest.skip(rows.message.iloc[0])
     assert (rows.status == "ok").all(), rows.message.unique()
     assert (rows.value[:, ncu.TIME] > 0).all() and (rows.value[:, "lts__t_bytes.sum"] > 0).all()
+    wanted = ncu.metric_names("config/metrics.yaml", arch)
+    assert set(rows.index.get_level_values("metric")) == set(wanted), "Nsight left out counters that were asked for"
 
 
 def _found():

@@ -10,4 +10,5 @@ profile(
     path=snakemake.params.ncu,
     table=snakemake.output.csv,
     report=snakemake.output.report,
+    log=snakemake.log[0],
 )

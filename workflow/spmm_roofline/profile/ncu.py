@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,16 +25,27 @@ from ..measure.run import Job, identity, sizes
 
 TIME = "gpu__time_duration.sum"
 
-#: Where installers put the profiler when it is not on the PATH.
+#: Where installers put the profiler when it is not on the PATH; of several versions the newest is taken.
 PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
+
+#: What Nsight does to the caches before each launch, so that it finds L2 as a timed call does. It flushes before every
+#: launch of a call, so that the later launches of a cold call start colder than when they are timed.
+CACHE_CONTROL = {"cold": "all", "warm": "none"}
 
 #: The page that is read: plain numbers in base units, each launch named after its range.
 PAGE = ("--csv", "--page", "raw", "--print-units", "base", "--print-nvtx-rename", "kernel")
 
-ADVICE_ABSENT = "Nsight Compute (ncu) was not found; install it, or give its path as profile.ncu in the config"
+#: What a message advises: Snakemake takes a table of failures for done, so that it must be told to profile again.
+AGAIN = "profile again with `snakemake --cores 4 profile --forcerun profile_kernel`"
+ADVICE_ABSENT = f"install it, or give its path as profile.ncu in the config, and {AGAIN}"
 ADVICE_PERMISSION = (
     "the driver lets only administrators read the counters (ERR_NVGPUCTRPERM); as root, set "
-    "`options nvidia NVreg_RestrictProfilingToAdminUsers=0` in /etc/modprobe.d and load the driver again"
+    f"`options nvidia NVreg_RestrictProfilingToAdminUsers=0` in /etc/modprobe.d, load the driver again, and {AGAIN}"
+)
+ADVICE_METRIC = "`ncu --query-metrics` lists what this device counts: mend config/metrics.yaml"
+NOTHING = (
+    "Nsight Compute ended well and profiled nothing of this case; see in the log whether the call launched a kernel, "
+    f"and {AGAIN}"
 )
 
 
@@ -49,46 +63,64 @@ class Counter:
 
     metric: str
     unit: str
-    value: float
+    value: float | None
+    """None where Nsight gives no number, as for a rate of nothing."""
+
+    def row(self) -> dict[str, Any]:
+        """Its columns of table ``profile``."""
+        if self.value is None:
+            return {"status": "failed", "message": "Nsight Compute gives no number for this counter here", **vars(self)}
+        return {"status": "ok", **vars(self)}
 
 
-def profile(job: Job, metrics: str | Path, most: int, path: str | None, table: str | Path, report: str | Path) -> None:
+def profile(
+    job: Job,
+    metrics: str | Path,
+    most: int,
+    path: str | None,
+    table: str | Path,
+    report: str | Path,
+    log: str | Path,
+) -> None:
     """Profile one call of each case of the first ``most`` matrices of ``job``.
 
-    Writes ``table`` (contract ``profile``) and ``report`` (Nsight's own file, empty where there is none). ``path`` is
-    that of ncu, or None to look for it. What hinders a profile is a status of its rows and never an error: the counters
-    explain times, they do not make them.
+    Writes ``table`` (contract ``profile``), ``report`` (Nsight's own file, empty where there is none) and ``log`` (what
+    Nsight and the target said). ``path`` is that of ncu, or None to look for it. What hinders a profile is a status of
+    its rows and never an error: the counters explain times, they do not make them.
     """
     head = heads(job.kernels)[job.kernel]
     record = contracts.document(job.device_record, "measured_device")
     files = [(npz, json.loads(Path(features).read_text())) for npz, features in job.matrices[:most]]
     cases = [(npz, known, n) for npz, known in files for n in job.n]
-    Path(report).parent.mkdir(parents=True, exist_ok=True)
-    Path(report).touch()
+    for empty in map(Path, (report, log)):
+        empty.parent.mkdir(parents=True, exist_ok=True)
+        empty.write_bytes(b"")
     try:
-        counted = _count(job, head, record, cases, metric_names(metrics, job.arch), find(path), Path(report))
+        counted = _count(job, head, record, cases, metric_names(metrics, job.arch), find(path), Path(report), Path(log))
     except ProfileError as error:
         counted = [error] * len(cases)
     keys = [column.name for column in contracts.table("profile").columns]
+    common = identity(job, head, record)
     rows = []
     for (_, known, n), found in zip(cases, counted, strict=True):
-        case = identity(job, head, record) | sizes(head, known, n) | {"matrix": known["matrix"]}
+        case = common | sizes(head, known, n) | {"matrix": known["matrix"]}
         case = {key: case[key] for key in keys if key in case}
         if isinstance(found, ProfileError):
             rows.append(case | {"status": found.status, "message": str(found), "metric": "none"})
         else:
-            rows += [case | {"status": "ok", **vars(counter)} for counter in found]
+            rows += [case | counter.row() for counter in found]
     contracts.write(contracts.frame(rows, "profile", str(table)), table, "profile")
 
 
 def find(path: str | None) -> str:
     """Path of ncu. Raises :class:`ProfileError` if there is none."""
-    found = shutil.which(path or "ncu")
-    if not found and not path:
-        candidates = [str(p) for place in PLACES for p in sorted(Path("/").glob(place.lstrip("/")))]
-        found = next((candidate for candidate in reversed(candidates) if shutil.which(candidate)), None)
+    if path:
+        candidates = [path]
+    else:
+        candidates = ["ncu", *(str(p) for place in PLACES for p in sorted(Path("/").glob(place[1:]), reverse=True))]
+    found = next(filter(None, map(shutil.which, candidates)), None)
     if not found:
-        raise ProfileError("unavailable", ADVICE_ABSENT)
+        raise ProfileError("unavailable", f"Nsight Compute was not found as {path or 'ncu'}; {ADVICE_ABSENT}")
     return found
 
 
@@ -98,13 +130,16 @@ def metric_names(path: str | Path, arch: str) -> list[str]:
     return [*document["common"], *document["archs"].get(arch.rstrip("a"), [])]
 
 
-def command(ncu: str, metrics: list[str], ranges: list[str], report: Path, target: list[str]) -> list[str]:
-    """Command that profiles what ``target`` launches inside the NVTX ``ranges``; the card's clocks are left alone."""
+def command(ncu: str, metrics: list[str], ranges: list[str], l2: str, report: Path, target: list[str]) -> list[str]:
+    """Command that profiles what ``target`` launches inside the NVTX ``ranges``; the card's clocks are left alone.
+
+    ``l2`` is the state in which the launches find the cache, ``cold`` or ``warm``.
+    """
     # A trailing slash tells a range that was pushed and popped from one that was started and ended.
     included = [part for name in ranges for part in ("--nvtx-include", f"{name}/")]
     return [
-        *(ncu, "--nvtx", *included, "--clock-control", "none", "--metrics", ",".join(metrics)),
-        *("--force-overwrite", "--export", str(report), *target),
+        *(ncu, "--nvtx", *included, "--clock-control", "none", "--cache-control", CACHE_CONTROL[l2]),
+        *("--metrics", ",".join(metrics), "--force-overwrite", "--export", str(report), *target),
     ]
 
 
@@ -112,94 +147,131 @@ def read(text: str, metrics: list[str]) -> dict[str, list[Counter]]:
     """Range → counters, from Nsight's raw page as CSV with kernels renamed to their ranges.
 
     Counters of a range with several launches are added where they are sums and otherwise averaged, each launch weighted
-    by its time. Raises :class:`ProfileError` if the text is no such page.
+    by its time. Raises :class:`ProfileError` if the text is no such page, or a part of one.
     """
-    table = list(csv.reader(line for line in io.StringIO(text) if not line.startswith("==")))
+    lines = [line for line in io.StringIO(text) if not line.startswith("==")]
+    table = [row for row in csv.reader(lines) if row]
     if len(table) < 2 or "Kernel Name" not in table[0]:
-        raise ProfileError("failed", f"Nsight Compute wrote no table of counters: {text.strip()[-300:]!r}")
+        raise ProfileError("failed", f"Nsight Compute wrote no table of counters: {text.strip()[-300:]!r}; {AGAIN}")
     header, units, *launches = table
+    if not lines[-1].endswith("\n") or any(len(row) != len(header) for row in table):
+        raise ProfileError("failed", f"Nsight Compute's table of counters is cut short at {table[-1]}; {AGAIN}")
     columns = {name: i for i, name in enumerate(header) if name in metrics}
     by_range: dict[str, list[list[str]]] = {}
     for launch in launches:
-        if len(launch) == len(header):
-            # Nsight writes a renamed kernel as range/kernel.
-            by_range.setdefault(launch[header.index("Kernel Name")].split("/")[0], []).append(launch)
+        # Nsight writes a renamed kernel as range/kernel.
+        by_range.setdefault(launch[header.index("Kernel Name")].split("/")[0], []).append(launch)
     found = {}
     for name, rows in by_range.items():
         weights = [_number(row[columns[TIME]]) or 1.0 for row in rows] if TIME in columns else [1.0] * len(rows)
-        found[name] = []
-        for metric, i in columns.items():
-            values = [_number(row[i]) for row in rows]
-            if any(value is None for value in values):
-                continue
-            total = sum(values)
-            if not metric.endswith(".sum") and not metric.startswith("memory_"):
-                total = sum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights)
-            found[name].append(Counter(metric, units[i], total))
+        found[name] = [
+            Counter(metric, units[i], _of_call(metric, [_number(row[i]) for row in rows], weights))
+            for metric, i in columns.items()
+        ]
     return found
+
+
+def _of_call(metric: str, values: list[float | None], weights: list[float]) -> float | None:
+    if None in values:
+        return None
+    if metric.endswith(".sum") or metric.startswith("memory_"):
+        return sum(values)
+    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
 
 
 def _number(text: str) -> float | None:
     try:
-        return float(text.replace(",", ""))
+        number = float(text.replace(",", ""))
     except ValueError:
         return None
+    return number if math.isfinite(number) else None
 
 
 def _count(
-    job: Job, head: Head, record: dict[str, Any], cases: list[Any], metrics: list[str], ncu: str, report: Path
+    job: Job,
+    head: Head,
+    record: dict[str, Any],
+    cases: list[Any],
+    metrics: list[str],
+    ncu: str,
+    report: Path,
+    log: Path,
 ) -> list[list[Counter] | ProfileError]:
     matrices: dict[str, dict[str, Any]] = {}
     for index, (npz, known, n) in enumerate(cases):
         entry = matrices.setdefault(known["matrix"], {"matrix": known["matrix"], "npz": npz, "cases": []})
         entry["cases"].append({"index": index, "n": n})
-    with tempfile.TemporaryDirectory() as folder, gpu_device.lease() as gpu:
-        request = Path(folder) / "job.json"
-        wanted = {
-            "kernel": head.name,
-            "kernels": job.kernels,
-            "cubin": job.cubin,
-            "read_cubin": job.read_cubin,
-            "copy_cubin": job.copy_cubin,
-            "l2": job.l2,
-            "options": job.options,
-            "uuid": gpu.uuid,
-            "copy_gb_per_s": record["copy_gb_per_s"],
-            "started": time.monotonic(),
-            "matrices": list(matrices.values()),
-        }
-        request.write_text(json.dumps(wanted))
-        share_package()
-        ranges = [f"case{index}" for index in range(len(cases))]
-        target = [sys.executable, "-m", "spmm_roofline.profile.target", str(request)]
-        ran = _run(command(ncu, metrics, ranges, report, target), job.options["case_timeout_s"] * len(cases))
-        page = _run([ncu, "--import", str(report), *PAGE], 120)
-    counters = read(page, metrics)
-    said = {}
-    for line in ran.splitlines():
-        if line.startswith('{"index"'):
-            answer = json.loads(line)
-            said[answer["index"]] = answer["message"]
-    result: list[list[Counter] | ProfileError] = []
-    for index, name in enumerate(ranges):
-        if name in counters:
-            result.append(counters[name])
-        else:
-            why = said.get(index) or "Nsight Compute ended well and profiled nothing of this case"
-            result.append(ProfileError("failed", why))
-    return result
+    ranges = [f"case{index}" for index in range(len(cases))]
+    hindrance = None
+    with tempfile.TemporaryDirectory() as folder:
+        request, answers = Path(folder) / "job.json", Path(folder) / "answers"
+        answers.touch()
+        with gpu_device.lease() as gpu:
+            wanted = {
+                "kernel": head.name,
+                "kernels": job.kernels,
+                "cubin": job.cubin,
+                "read_cubin": job.read_cubin,
+                "copy_cubin": job.copy_cubin,
+                "l2": job.l2,
+                "options": job.options,
+                "uuid": gpu.uuid,
+                "copy_gb_per_s": record["copy_gb_per_s"],
+                "started": time.monotonic(),
+                "matrices": list(matrices.values()),
+            }
+            request.write_text(json.dumps(wanted))
+            share_package()
+            target = [sys.executable, "-m", "spmm_roofline.profile.target", str(request), str(answers)]
+            line = command(ncu, metrics, ranges, job.l2, report, target)
+            try:
+                _run(line, job.options["case_timeout_s"] * len(cases), log)
+            except ProfileError as error:
+                if error.status == "no_permission":
+                    raise
+                hindrance = error  # the cases before it may have been counted
+        said = {answer["index"]: answer["message"] for answer in map(json.loads, answers.read_text().splitlines())}
+    counters: dict[str, list[Counter]] = {}
+    if report.stat().st_size:
+        try:
+            counters = read(_run([ncu, "--import", str(report), *PAGE], 120, log), metrics)
+        except ProfileError as error:
+            hindrance = hindrance or error
+    otherwise = hindrance or ProfileError("failed", NOTHING)
+    return [
+        ProfileError("failed", said[index]) if said.get(index) else counters.get(name, otherwise)
+        for index, name in enumerate(ranges)
+    ]
 
 
-def _run(arguments: list[str], timeout_s: float) -> str:
+def _run(arguments: list[str], timeout_s: float, log: Path) -> str:
+    process = subprocess.Popen(
+        arguments,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
     try:
-        done = subprocess.run(arguments, capture_output=True, text=True, timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        raise ProfileError("failed", f"Nsight Compute did not end within {timeout_s:.0f} s") from None
-    output = done.stdout + done.stderr
+        stdout, stderr = process.communicate(timeout=timeout_s)
+    except BaseException as error:
+        # The target that Nsight started goes with it: it must not keep a GPU that is no longer leased.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if isinstance(error, subprocess.TimeoutExpired):
+            message = f"Nsight Compute did not end within {timeout_s:.0f} s; raise measure.case_timeout_s, and {AGAIN}"
+            raise ProfileError("failed", message) from None
+        raise
+    output = stdout + stderr
+    with log.open("a") as file:
+        file.write(output)
     if "ERR_NVGPUCTRPERM" in output:
         raise ProfileError("no_permission", ADVICE_PERMISSION)
-    if done.returncode != 0:
+    if process.returncode != 0:
         lines = [line for line in output.splitlines() if line.strip()]
         complaint = next((line for line in lines if line.startswith("==ERROR==")), lines[-1] if lines else "nothing")
-        raise ProfileError("failed", f"Nsight Compute ended with code {done.returncode}: {complaint[:300]}")
-    return done.stdout
+        advice = ADVICE_METRIC if "Failed to find metric" in complaint else f"see the log, and {AGAIN}"
+        message = f"Nsight Compute ended with code {process.returncode}: {complaint[:300]}; {advice}"
+        raise ProfileError("failed", message)
+    return stdout

@@ -1,7 +1,7 @@
 """The process that Nsight Compute watches: each case is prepared as the measure stage prepares it, and called twice.
 
-The first call warms up; the second lies in the NVTX range ``case<index>``, the only launches that are profiled. One
-JSON object a line on standard output says how each case went.
+The first call warms up; the second lies in the NVTX range ``case<index>``, the only launches that are profiled. The
+arguments are a request and a file that gets one JSON object a line on how each case went.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from ..measure.worker import Worker, one_line
 
 
 def main() -> None:
-    job = json.loads(Path(sys.argv[1]).read_text())
+    request, answers = map(Path, sys.argv[1:])
+    job = json.loads(request.read_text())
     worker = Worker(job)
     for matrix in job["matrices"]:
         operand = None
         for case in matrix["cases"]:
-            said = {"index": case["index"], "message": ""}
+            answer = {"index": case["index"], "message": ""}
             try:
                 operand = operand or worker.operand(matrix)
                 call, *_ = worker.prepare(operand, case["n"])
@@ -31,8 +32,9 @@ def main() -> None:
                     call(worker.clock.stream)
                     worker.clock.stream.synchronize()
             except Exception as error:
-                said["message"] = f"{type(error).__name__}: {one_line(error)}"
-            print(json.dumps(said), flush=True)
+                answer["message"] = f"{type(error).__name__}: {one_line(error)}"
+            with answers.open("a") as file:
+                file.write(json.dumps(answer) + "\n")
 
 
 if __name__ == "__main__":
