@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import importlib.metadata
+import importlib.util
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -135,7 +136,10 @@ class Plan:
             if suite.missing_kernels
         ]
         if self.device is None:
-            said.append("no GPU is used: the report shows recorded results beside what is built here")
+            why = "no GPU is used"
+            if self.config["measure"]["device"] == "auto" and gpu_device.visible():
+                why = "the GPU is not used, because CuPy is not installed (extra cuda12 or cuda13)"
+            said.append(f"{why}: the report shows recorded results beside what is built here")
         return said
 
     # --- device -----------------------------------------------------------------------------------------------------
@@ -155,7 +159,8 @@ class Plan:
                 )
             return wanted, contracts.document(path, "device")["arch"]
         gpus = gpu_device.visible()
-        if not gpus:
+        # An environment made for compiling alone leaves the GPU alone.
+        if not gpus or importlib.util.find_spec("cupy") is None:
             return None
         return gpu_device.short_name(gpus[0].product, devices), gpus[0].arch
 

@@ -1,0 +1,72 @@
+"""The plan of a run: which device, which kernels, which shards; no file is read but the config's own."""
+
+import importlib.util
+
+import pytest
+import yaml
+
+from spmm_roofline.measure import device
+from spmm_roofline.plan import Plan, PlanError, Shard, shards
+
+
+@pytest.fixture
+def config():
+    with open("config/config.yaml") as file:
+        return yaml.safe_load(file)
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """``gpu(capability, product)``: a machine with such a GPU, and CuPy."""
+
+    def present(capability=(9, 0), product="NVIDIA H200", cupy=True):
+        monkeypatch.setattr(device, "visible", lambda: [device.Gpu("GPU-0", product, capability, "580")])
+        found = importlib.util.find_spec
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: cupy or None if name == "cupy" else found(name))
+
+    return present
+
+
+def test_the_gpu_that_is_here_measures(config, gpu):
+    gpu()
+    plan = Plan(config)
+    assert plan.device == ("h200", "sm_90a")
+    assert "results/measure/h200/quick/mma_bt.csv" in plan.measured()
+    assert plan.archs == ["sm_80", "sm_89", "sm_90a"]
+
+
+def test_a_gpu_without_a_datasheet_is_measured_and_compiled_for(config, gpu):
+    gpu((8, 6), "NVIDIA GeForce RTX 3090")
+    plan = Plan(config)
+    assert plan.device == ("rtx3090", "sm_86") and "sm_86" in plan.archs
+
+
+def test_a_gpu_without_cupy_is_left_alone_and_that_is_said(config, gpu):
+    gpu(cupy=False)
+    plan = Plan(config)
+    assert plan.device is None and plan.measured() == []
+    assert any("CuPy is not installed" in sentence for sentence in plan.notices())
+
+
+def test_patterns_name_kernels_and_what_they_miss(config):
+    kernels, missing = Plan(config).resolve(["smat/*", "cusparse_csr_alg2", "sptc/*"])
+    assert kernels == ["cusparse_csr_alg2", "mma_t", "mma_bt", "mma_bt_f32", "mma_cbt"]
+    assert missing == ["sptc/*"]
+
+
+def test_microbenchmarks_of_the_machine_are_no_spmm(config):
+    assert Plan(config).resolve(["*"])[0].count("dram_copy") == 0
+
+
+def test_large_suites_are_cut():
+    names = [str(i) for i in range(20)]
+    assert shards(names, 32) == (Shard("", tuple(names)),)
+    cut = shards(names, 8)
+    assert [shard.suffix for shard in cut] == [".000", ".001", ".002"]
+    assert [name for shard in cut for name in shard.matrices] == names
+
+
+def test_a_recorded_device_that_is_not_there_is_named(config):
+    config["analysis"]["recorded"] = ["h300"]
+    with pytest.raises(PlanError, match="names 'h300', but resources/recorded has"):
+        Plan(config).recorded()
