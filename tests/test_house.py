@@ -387,7 +387,7 @@ def test_each_suite_names_what_exists_or_what_a_study_will_bring(path):
     sources = {**suite["matrices"], "suitesparse": named} if entries else suite["matrices"]
     specs = matrices.expand({**suite, "matrices": sources}, config)
     assert specs or len(named) < len(entries), f"{relative(path)} names no matrix"
-    _, missing = Plan(config, ROOT).resolve(suite["kernels"])
+    _, missing = Plan(config).resolve(suite["kernels"])
     for pattern in missing:
         assert pattern.split("/")[0] in studies(), f"{relative(path)}: {pattern!r} matches no kernel and names no study"
     # `tcgnn/*` of a study to come is fine; `smat/mma_bd` of one that is there is a slip.

@@ -34,6 +34,12 @@ def test_compiles_without_spills_and_to_the_same_bytes(name, tmp_path):
     assert again == cubins
 
 
+@pytest.mark.parametrize("name", ["dram_read", "dram_copy"])
+def test_what_every_measurement_needs_runs_on_older_devices_too(name, tmp_path):
+    rows, _ = compiled(heads()[name], tmp_path, ["sm_75"])
+    assert rows.status["sm_75"] == "ok", rows.message["sm_75"]
+
+
 @pytest.fixture
 def edit(tmp_path):
     """``edit(old, new)``: the head of mma_bt in a tree where that was changed."""

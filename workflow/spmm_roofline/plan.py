@@ -9,7 +9,7 @@ import fnmatch
 import importlib.metadata
 import importlib.util
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -60,11 +60,10 @@ class Plan:
     """A validated config, and everything that follows from it."""
 
     config: dict[str, Any]
-    root: Path = field(default_factory=Path)
 
     def __post_init__(self) -> None:
         self.config = contracts.validate(contracts.with_numbers(self.config, "config"), "config", "config")
-        self.heads: dict[str, Head] = heads(str(self.root / "kernels"))
+        self.heads: dict[str, Head] = heads()
 
     # --- suites -----------------------------------------------------------------------------------------------------
 
@@ -79,7 +78,7 @@ class Plan:
         return {name: self._suite(self._read_suite(name)) for name in chosen}
 
     def _read_suite(self, name: str) -> dict[str, Any]:
-        path = self.root / "config" / "suites" / f"{name}.yaml"
+        path = Path("config/suites") / f"{name}.yaml"
         if not path.exists():
             known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
             raise PlanError(f"there is no suite called {name!r} in {path.parent}; the suites are {known}")
@@ -130,8 +129,8 @@ class Plan:
     def notices(self) -> list[str]:
         """Sentences that a user should read before the run."""
         said = [
-            f"suite {suite.name}: no kernel matches {', '.join(suite.missing_kernels)} yet; running the other "
-            f"{len(suite.kernels)}"
+            f"suite {suite.name}: no kernel matches {', '.join(suite.missing_kernels)} yet; "
+            + (f"running the other {len(suite.kernels)}" if suite.kernels else "nothing of it can be measured")
             for suite in self.suites.values()
             if suite.missing_kernels
         ]
@@ -150,7 +149,7 @@ class Plan:
         wanted = self.config["measure"]["device"]
         if wanted == "none":
             return None
-        devices = self.root / "config" / "devices"
+        devices = Path("config/devices")
         if wanted != "auto":
             path = devices / f"{wanted}.yaml"
             if not path.exists():
@@ -237,7 +236,7 @@ class Plan:
     def recorded(self) -> list[str]:
         """Folders of recorded devices that the report shows."""
         wanted = self.config["analysis"]["recorded"]
-        present = sorted(p.parent.name for p in (self.root / "resources" / "recorded").glob("*/device.json"))
+        present = sorted(p.parent.name for p in Path("resources/recorded").glob("*/device.json"))
         if wanted == "all":
             wanted = present
         unknown = sorted(set(wanted) - set(present))
@@ -246,7 +245,7 @@ class Plan:
         return [f"resources/recorded/{name}" for name in wanted]
 
     def recorded_files(self) -> list[str]:
-        return sorted(str(path) for folder in self.recorded() for path in Path(self.root, folder).rglob("*.*"))
+        return sorted(str(path) for folder in self.recorded() for path in Path(folder).rglob("*.*"))
 
     def analysis_tables(self) -> list[str]:
         """Tables that the analysis writes: its own, and what the report needs of the stages before it."""

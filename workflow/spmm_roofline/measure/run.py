@@ -135,6 +135,26 @@ def run(job: Job, csv: str | Path, journal: str | Path, log: str | Path | None =
     journal.unlink(missing_ok=True)
 
 
+def request(job: Job, gpu: gpu_device.Gpu, record: dict[str, Any], matrices: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a :class:`spmm_roofline.measure.worker.Worker` is told: the job on a leased GPU, and its matrices.
+
+    ``record`` is the document ``measured_device``; each of ``matrices`` has at least ``matrix`` (name) and ``npz``.
+    """
+    return {
+        "kernel": job.kernel,
+        "kernels": job.kernels,
+        "cubin": job.cubin,
+        "read_cubin": job.read_cubin,
+        "copy_cubin": job.copy_cubin,
+        "l2": job.l2,
+        "started": time.monotonic(),
+        "options": job.options,
+        "uuid": gpu.uuid,
+        "copy_gb_per_s": record["copy_gb_per_s"],
+        "matrices": matrices,
+    }
+
+
 def _measure(
     job: Job,
     gpu: gpu_device.Gpu,
@@ -150,22 +170,10 @@ def _measure(
     done = 0
     barren = 0
     while waiting:
-        request = {
-            "kernel": job.kernel,
-            "kernels": job.kernels,
-            "cubin": job.cubin,
-            "read_cubin": job.read_cubin,
-            "copy_cubin": job.copy_cubin,
-            "l2": job.l2,
-            "started": time.monotonic(),
-            "options": job.options,
-            "uuid": gpu.uuid,
-            "copy_gb_per_s": record["copy_gb_per_s"],
-            "matrices": [{"matrix": name, "npz": npz[name], "n": ns} for name, ns in waiting.items()],
-        }
+        cases = [{"matrix": name, "npz": npz[name], "n": ns} for name, ns in waiting.items()]
         under_way: Case | None = None
         before = done
-        worker.ask(request)
+        worker.ask(request(job, gpu, record, cases))
         # Writing the table needs pandas, which takes its time to load: now, while the worker starts.
         importlib.import_module("pandas")
         for event in worker.events(job.options["case_timeout_s"]):

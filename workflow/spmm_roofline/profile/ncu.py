@@ -12,16 +12,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .. import contracts, share_package
-from ..kernels.head import Head
 from ..kernels.registry import heads
 from ..measure import device as gpu_device
-from ..measure.run import Job, identity, sizes
+from ..measure.run import Job, identity, request, sizes
 
 TIME = "gpu__time_duration.sum"
 
@@ -96,7 +94,7 @@ def profile(
         empty.parent.mkdir(parents=True, exist_ok=True)
         empty.write_bytes(b"")
     try:
-        counted = _count(job, head, record, cases, metric_names(metrics, job.arch), find(path), Path(report), Path(log))
+        counted = _count(job, record, cases, metric_names(metrics, job.arch), find(path), Path(report), Path(log))
     except ProfileError as error:
         counted = [error] * len(cases)
     keys = [column.name for column in contracts.table("profile").columns]
@@ -189,7 +187,6 @@ def _number(text: str) -> float | None:
 
 def _count(
     job: Job,
-    head: Head,
     record: dict[str, Any],
     cases: list[Any],
     metrics: list[str],
@@ -204,25 +201,12 @@ def _count(
     ranges = [f"case{index}" for index in range(len(cases))]
     hindrance = None
     with tempfile.TemporaryDirectory() as folder:
-        request, answers = Path(folder) / "job.json", Path(folder) / "answers"
+        asked, answers = Path(folder) / "job.json", Path(folder) / "answers"
         answers.touch()
         with gpu_device.lease() as gpu:
-            wanted = {
-                "kernel": head.name,
-                "kernels": job.kernels,
-                "cubin": job.cubin,
-                "read_cubin": job.read_cubin,
-                "copy_cubin": job.copy_cubin,
-                "l2": job.l2,
-                "options": job.options,
-                "uuid": gpu.uuid,
-                "copy_gb_per_s": record["copy_gb_per_s"],
-                "started": time.monotonic(),
-                "matrices": list(matrices.values()),
-            }
-            request.write_text(json.dumps(wanted))
+            asked.write_text(json.dumps(request(job, gpu, record, list(matrices.values()))))
             share_package()
-            target = [sys.executable, "-m", "spmm_roofline.profile.target", str(request), str(answers)]
+            target = [sys.executable, "-m", "spmm_roofline.profile.target", str(asked), str(answers)]
             line = command(ncu, metrics, ranges, job.l2, report, target)
             try:
                 _run(line, job.options["case_timeout_s"] * len(cases), log)
