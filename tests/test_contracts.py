@@ -214,7 +214,9 @@ def test_a_value_outside_its_range_is_refused(changes, message):
 
 def test_a_fraction_above_one_is_refused():
     row = {"format": "csr", "matrix": "a", "matrix_sha256": "0", "dtype": "float16", "status": "ok", "round_trip": True}
-    row |= dict.fromkeys(["format_bytes", "stored_slots", "blocks", "bytes_per_nnz", "expansion_over_csr"], 1)
+    row |= dict.fromkeys(
+        ["format_bytes", "stored_slots", "covered_slots", "blocks", "bytes_per_nnz", "expansion_over_csr"], 1
+    )
     row |= {"build_ms": 1, "fill_fraction": 1.25}
     assert "column 'fill_fraction' is above 1 (value 1.25)" in refusal([row], "formats")
 

@@ -133,6 +133,7 @@ def format_rows() -> list[dict]:
                     "status": "ok",
                     "format_bytes": nbytes,
                     "stored_slots": slots,
+                    "covered_slots": slots,
                     "blocks": blocks,
                     "fill_fraction": min(1.0, nnz / slots),
                     "bytes_per_nnz": nbytes / nnz,

@@ -16,11 +16,15 @@ from .base import Format, FormatError
 __all__ = ["FORMATS", "Format", "FormatError", "module_path"]
 
 
+#: Modules of this folder that are not a format: the contract, what several formats share, the stage.
+NO_FORMATS = ("base", "blocks", "two_four", "pack")
+
+
 class _Registry(Mapping[str, type[Format]]):
     """Format name → class; a format's module is imported when the format is first asked for."""
 
     def __init__(self) -> None:
-        self._names = sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name not in ("base", "pack"))
+        self._names = sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name not in NO_FORMATS)
 
     def __getitem__(self, name: str) -> type[Format]:
         if name not in self._names:

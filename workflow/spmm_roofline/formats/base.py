@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import mmap
+import struct
 import sys
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -54,6 +57,11 @@ class Format:
         raise NotImplementedError
 
     @property
+    def covered_slots(self) -> int:
+        """Slots of A that the stored tiles cover, for padded flops: a 2:4 tile stores half of what it covers."""
+        return self.stored_slots
+
+    @property
     def blocks(self) -> int:
         """Blocks, tiles or panels stored; rows where the format has no blocks."""
         raise NotImplementedError
@@ -73,11 +81,15 @@ class Format:
         return sum(int(array.nbytes) for array in self.arrays().values())
 
     def stats(self) -> dict[str, float | int]:
-        """What the studies report of a packed matrix (columns of the table ``formats``)."""
+        """What the studies report of a packed matrix (columns of the table ``formats``).
+
+        Formats of tiles add the shares of their kinds, ``hrpb`` its brick densities.
+        """
         csr_bytes = self.nnz * (itemsize(self.dtype) + 4) + (self.shape[0] + 1) * 4
         return {
             "format_bytes": self.nbytes,
             "stored_slots": self.stored_slots,
+            "covered_slots": self.covered_slots,
             "blocks": self.blocks,
             "fill_fraction": self.nnz / self.stored_slots if self.stored_slots else 1.0,
             "bytes_per_nnz": self.nbytes / self.nnz if self.nnz else 0.0,
@@ -97,9 +109,11 @@ class Format:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what :meth:`save` wrote."""
-        with np.load(path) as stored:
-            values = {name: stored[name] for name in stored.files}
+        """Map what :meth:`save` wrote: pages are read when they are touched, nothing is copied.
+
+        Raises :class:`FormatError` if the file is no packed matrix, or was cut short.
+        """
+        values = _mapped(path)
         dtype = str(values["dtype"])
         for field in dataclasses.fields(cls):
             value = values.get(field.name)
@@ -109,7 +123,7 @@ class Format:
                 values["shape"] = (int(value[0]), int(value[1]))
             elif value.ndim == 0:
                 values[field.name] = value.item()
-            elif dtype == "bfloat16" and value.dtype == np.uint16 and field.name == "data":
+            elif dtype == "bfloat16" and value.dtype == np.uint16 and field.name.startswith("data"):
                 values[field.name] = value.view(numpy_dtype(dtype))
         return cls(**values)
 
@@ -185,9 +199,62 @@ def row_of_entry(indptr: Any, nnz: int) -> Any:
     return xp.cumsum(rows)
 
 
+def distinct(keys: Any) -> tuple[Any, Any]:
+    """Sorted distinct values of ``keys`` (integers), and the position of every key among them, int64.
+
+    Runs of equal keys, which entries of one block in one row make, are folded before the sort.
+    """
+    xp = array_module(keys)
+    starts = xp.ones(len(keys), dtype=bool)
+    starts[1:] = keys[1:] != keys[:-1]
+    values, position = xp.unique(keys[starts], return_inverse=True)
+    return values, position[xp.cumsum(starts) - 1] if len(keys) else position
+
+
+def nonzero_slots(data: Any) -> Any:
+    """Flat positions of the values that are not zero (of either sign), int64, ascending."""
+    xp = array_module(data)
+    bits = data.view(f"uint{8 * data.dtype.itemsize}").ravel()
+    return xp.flatnonzero(bits << 1)
+
+
+def csr_of_entries(rows: Any, columns: Any, values: Any, shape: tuple[int, int]) -> Any:
+    """Canonical CSR of distinct entries in any order: int64 ``rows`` and ``columns``, float64 ``values``."""
+    xp = array_module(values)
+    order = xp.argsort(rows * shape[1] + columns)
+    indptr = xp.zeros(shape[0] + 1, dtype=xp.int64)
+    indptr[1:] = xp.cumsum(xp.bincount(rows, minlength=shape[0]))
+    index = xp.int32 if len(values) < 2**31 else xp.int64
+    return csr_type(xp)((values[order], columns[order].astype(index), indptr.astype(index)), shape=shape)
+
+
 def ceil_div(a: int, b: int) -> int:
     """Smallest integer not below a / b."""
     return -(-a // b)
+
+
+def _mapped(path: str | Path) -> dict[str, np.ndarray]:
+    """Every array of an uncompressed ``.npz``, as a view of the mapped file."""
+    try:
+        with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
+            buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            arrays = {}
+            for member in archive.infolist():
+                # The member's data follows its local header: 30 bytes, its name and an extra field.
+                name, extra = struct.unpack_from("<HH", buffer, member.header_offset + 26)
+                file.seek(member.header_offset + 30 + name + extra)
+                version = np.lib.format.read_magic(file)
+                read_header = {
+                    (1, 0): np.lib.format.read_array_header_1_0,
+                    (2, 0): np.lib.format.read_array_header_2_0,
+                }[version]
+                shape, _, dtype = read_header(file)
+                arrays[member.filename.removesuffix(".npy")] = np.ndarray(shape, dtype, buffer, file.tell())
+            return arrays
+    except (zipfile.BadZipFile, struct.error, KeyError, ValueError, TypeError) as error:
+        raise FormatError(
+            f"{path} is no packed matrix ({error}): delete it, and the next run packs it again"
+        ) from error
 
 
 def _bits(array: Any) -> np.ndarray:

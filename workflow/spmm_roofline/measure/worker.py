@@ -176,7 +176,7 @@ class Worker:
             "time_p90_ms": timing.p90_ms,
             "samples": timing.samples,
             "useful_gflops": operand.exact.nnz * rate,
-            "padded_gflops": operand.packed.stored_slots * rate,
+            "padded_gflops": operand.packed.covered_slots * rate,
             "rel_error": verdict.rel_error,
             "max_row_error": verdict.max_row_error,
             "noisy": noisy or timing.noisy,

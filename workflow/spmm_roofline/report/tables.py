@@ -225,12 +225,24 @@ def matrices(rows: pd.DataFrame) -> Table:
 def formats(rows: pd.DataFrame) -> Table:
     table = Table(
         "Size of each matrix in each format",
-        ("matrix", "format", "values", "size", "per non-zero", "over CSR", "filled slots", "build time on the host"),
+        (
+            "matrix",
+            "format",
+            "values",
+            "size",
+            "per non-zero",
+            "over CSR",
+            "filled slots",
+            "2:4 tiles",
+            "brick density α",
+            "bricks a column β",
+            "build time on the host",
+        ),
     )
     for row in rows.sort_values(["matrix", "format"]).itertuples():
         if row.status != "ok":
             why = Cell(f"{row.status}: {row.message}")
-            table.rows.append([_code(row.matrix), _code(row.format), Cell(row.dtype), why, *[Cell("–")] * 4])
+            table.rows.append([_code(row.matrix), _code(row.format), Cell(row.dtype), why, *[Cell("–")] * 7])
             continue
         table.rows.append(
             [
@@ -241,6 +253,9 @@ def formats(rows: pd.DataFrame) -> Table:
                 _number(size, row.bytes_per_nnz),
                 _number(times, row.expansion_over_csr),
                 _number(percent, row.fill_fraction),
+                _number(percent, row.sparse24_tile_fraction),
+                _number(percent, row.alpha),
+                _number(times, row.beta),
                 _number(duration, row.build_ms),
             ]
         )

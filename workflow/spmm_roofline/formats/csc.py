@@ -1,0 +1,61 @@
+"""Compressed sparse columns: W of the attention study, where C = X·W walks the columns of W (Lagos 2025, section 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from .base import Format, FormatError, array_module, csr_of_entries, nonzero_slots, rounded, row_of_entry, widened
+
+
+@dataclass(frozen=True)
+class Csc(Format):
+    """Column pointers ``indptr`` int32[k+1], row indices ``indices`` int32[nnz], sorted, ``data`` dtype[nnz]."""
+
+    name: ClassVar[str] = "csc"
+
+    indptr: Any
+    indices: Any
+    data: Any
+
+    @classmethod
+    def from_csr(cls, a: Any, dtype: str = "float32") -> Self:
+        """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
+
+        Raises :class:`FormatError` from 2³¹ non-zeros on, which 32-bit column pointers do not count.
+        """
+        if a.nnz >= 2**31:
+            raise FormatError(f"{cls.name} has 32-bit column pointers, too short for {a.nnz:,} non-zeros")
+        xp = array_module(a.data)
+        m, k = int(a.shape[0]), int(a.shape[1])
+        rows = row_of_entry(a.indptr, int(a.nnz))
+        order = xp.argsort(a.indices.astype(xp.int64) * m + rows)
+        indptr = xp.zeros(k + 1, dtype=xp.int32)
+        indptr[1:] = xp.cumsum(xp.bincount(a.indices, minlength=k))
+        return cls(
+            shape=(m, k),
+            nnz=int(a.nnz),
+            dtype=dtype,
+            indptr=indptr,
+            indices=rows[order].astype(xp.int32),
+            data=rounded(a.data[order], dtype),
+        )
+
+    def to_csr(self) -> Any:
+        """The matrix as float64 CSR."""
+        columns = row_of_entry(self.indptr, len(self.indices))
+        kept = nonzero_slots(self.data)
+        rows = self.indices[kept].astype(columns.dtype)
+        return csr_of_entries(rows, columns[kept], widened(self.data[kept], self.dtype), self.shape)
+
+    @property
+    def stored_slots(self) -> int:
+        return self.nnz
+
+    @property
+    def blocks(self) -> int:
+        """Columns: the format has no blocks."""
+        return self.shape[1]
+
+
+FORMAT = Csc

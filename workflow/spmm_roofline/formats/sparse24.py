@@ -1,0 +1,125 @@
+"""A whole matrix in 2:4: what a sparse tensor-core GEMM reads (the 2:4 bf16 GEMM study; PTX ISA, sparse mma)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from .base import (
+    Format,
+    FormatError,
+    FormatTooLarge,
+    array_module,
+    ceil_div,
+    csr_of_entries,
+    itemsize,
+    nonzero_slots,
+    rounded,
+    row_of_entry,
+    widened,
+)
+from .two_four import NIBBLES, row_words
+
+#: Largest packed matrix, in bytes: the format stores every group of four, also of a matrix of few non-zeros.
+LIMIT_BYTES = 4 << 30
+
+
+@dataclass(frozen=True)
+class Sparse24(Format):
+    """At most two non-zeros in every aligned group of four columns; half of all slots are stored.
+
+    m is padded to m_p, a multiple of 16, and k to k_p, a multiple of 64.
+
+    - ``data`` dtype[m_p, k_p / 2]: the two values of every group, in column order;
+    - ``metadata`` uint16[m_p, k_p / 16]: the two columns of four groups a word, see :func:`two_four.row_words`;
+    - ``metadata_swizzled`` uint16[k_p / 64, m_p / 16, 8, 8]: the same words in the order of ``ldmatrix``. The 8×8
+      matrix of 16 rows i… and 64 columns holds, in row r at position 2t + h, the word of row i + 8h + r and of
+      columns 16t…16t + 15. ``ldmatrix`` hands positions 2t and 2t + 1 of row r to lane 4r + t in one register, which
+      is what m16n8k32 wants from lanes t = 0, 1 with selector 0 and, for the next 32 columns, from lanes t = 2, 3
+      with selector 1. One ``ldmatrix.x4`` brings the metadata of 64×64 elements of A.
+    """
+
+    name: ClassVar[str] = "sparse24"
+
+    data: Any
+    metadata: Any
+    metadata_swizzled: Any
+
+    @classmethod
+    def from_csr(cls, a: Any, dtype: str = "bfloat16") -> Self:
+        """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
+
+        Raises :class:`FormatError` if a group holds more than two non-zeros, and :class:`FormatTooLarge` if the
+        packed matrix would take more than 4 GiB.
+        """
+        xp = array_module(a.data)
+        m, k = int(a.shape[0]), int(a.shape[1])
+        m_padded, k_padded = 16 * ceil_div(m, 16), 64 * ceil_div(k, 64)
+        packed_bytes = m_padded * (k_padded // 2 * itemsize(dtype) + k_padded // 4)
+        if packed_bytes > LIMIT_BYTES:
+            raise FormatTooLarge(
+                f"{cls.name} stores half of all slots: a {m}×{k} matrix would take {packed_bytes:,} bytes, above the "
+                f"limit of {LIMIT_BYTES:,}; use a format of blocks instead"
+            )
+        columns = a.indices.astype(xp.int64)
+        group = row_of_entry(a.indptr, int(a.nnz)) * (k_padded // 4) + columns // 4
+        third = xp.flatnonzero(group[2:] == group[:-2])
+        if len(third):
+            row, first = divmod(int(group[third[0]]), k_padded // 4)
+            raise FormatError(
+                f"the matrix is not 2:4: row {row} has more than two non-zeros in columns {4 * first} to "
+                f"{4 * first + 3}, the first of {len(third):,} such places; use bcsr_classed or bcsr_separated"
+            )
+        # Of two entries of a group the second follows the first. A single one is the pair's second, but for column 0.
+        follows = xp.zeros(len(group), dtype=bool)
+        follows[1:] = group[1:] == group[:-1]
+        leads = xp.zeros(len(group), dtype=bool)
+        leads[:-1] = follows[1:]
+        second = follows | (~leads & (columns % 4 > 0))
+        data = xp.zeros((m_padded, k_padded // 2), dtype=rounded(a.data[:0], dtype).dtype)
+        data.reshape(-1)[2 * group + second] = rounded(a.data, dtype)
+        occupancy = xp.zeros((m_padded, k_padded // 4), dtype=xp.uint8)
+        bit = xp.uint8(1) << (columns % 4).astype(xp.uint8)
+        occupancy.reshape(-1)[group[~follows]] = bit[~follows]
+        occupancy.reshape(-1)[group[follows]] |= bit[follows]
+        metadata = row_words(xp.asarray(NIBBLES)[occupancy])
+        # Axes: strip of 16 rows, its half h, row r; step of 64 columns, its word t.
+        words = metadata.reshape(m_padded // 16, 2, 8, k_padded // 64, 4)
+        swizzled = words.transpose(3, 0, 2, 4, 1).reshape(k_padded // 64, m_padded // 16, 8, 8)
+        return cls(
+            shape=(m, k),
+            nnz=int(a.nnz),
+            dtype=dtype,
+            data=data,
+            metadata=metadata,
+            metadata_swizzled=xp.ascontiguousarray(swizzled),
+        )
+
+    def to_csr(self) -> Any:
+        """The matrix as float64 CSR, from the non-zero slots and the metadata."""
+        slot = nonzero_slots(self.data)
+        half_k = max(int(self.data.shape[1]), 1)
+        rows, place = slot // half_k, slot % half_k
+        within_group = self.metadata[rows, place // 8] >> (2 * (place % 8)).astype(self.metadata.dtype) & 3
+        columns = place // 2 * 4 + within_group
+        return csr_of_entries(rows, columns, widened(self.data.reshape(-1)[slot], self.dtype), self.shape)
+
+    @property
+    def stored_slots(self) -> int:
+        return int(self.data.size)
+
+    @property
+    def covered_slots(self) -> int:
+        return 2 * self.stored_slots
+
+    @property
+    def blocks(self) -> int:
+        """Strips of 16 rows."""
+        return len(self.data) // 16
+
+    def counts(self) -> dict[str, int]:
+        """``m_padded`` and ``k_padded``, beside the counts of every format."""
+        return {**super().counts(), "m_padded": len(self.data), "k_padded": 2 * int(self.data.shape[1])}
+
+
+FORMAT = Sparse24
