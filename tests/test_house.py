@@ -47,6 +47,7 @@ FOR_EVERYBODY = {"contracts", "fingerprint", "__version__", "share_package"}
 UNITS_ELSEWHERE = {("formats", "bytes_per_nnz"): "bytes for each non-zero"}
 #: Names of units that the code mentions, with their reason; all others are found by looking into their folder.
 MENTIONED = {
+    "sparse24": "it is the word for the 2:4 pattern too: in ceilings, and where the benchmark makes a matrix of it",
     "csr": "the reference of every verification is computed from CSR",
     "dram_copy": "the canary copies, and the copy is the bandwidth of the roofline",
     "dram_read": "reads flush L2 before a cold call",
@@ -56,7 +57,7 @@ MENTIONED = {
 #: What belongs to the project at the root; anything else there is somebody's own.
 TREE = (
     *(".ci", ".gitignore", ".gitattributes", "CHANGELOG.md", "CITATION.cff", "LICENSE", "Makefile", "README.md"),
-    *("Snakefile", "pyproject.toml", "config", "docs", "envs", "kernels", "profiles", "report", "resources"),
+    *("Snakefile", "pyproject.toml", "benchmarks", "config", "docs", "envs", "kernels", "profiles", "report", "resources"),
     *("tests", "workflow"),
 )
 TEXT = {

@@ -1,4 +1,4 @@
-"""Blocked CSR with a run of 2:4 tiles and a run of dense tiles in each row (Mistry 2025, section 2.6)."""
+"""Blocked CSR with a run of 2:4 tiles and a run of dense tiles in each row (Mistry 2025, section 2.3)."""
 
 from __future__ import annotations
 

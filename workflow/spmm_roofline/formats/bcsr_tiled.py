@@ -1,4 +1,4 @@
-"""Blocked CSR with super-tiles of BLOCK×BLOCK tensor-core tiles (Mistry 2025, section 2.3, figure 2.3)."""
+"""Blocked CSR with super-tiles of BLOCK×BLOCK tensor-core tiles (Mistry 2025, section 2.4, figures 2.3 and 2.4)."""
 
 from __future__ import annotations
 
