@@ -207,8 +207,16 @@ def distinct(keys: Any) -> tuple[Any, Any]:
     xp = array_module(keys)
     starts = xp.ones(len(keys), dtype=bool)
     starts[1:] = keys[1:] != keys[:-1]
-    values, position = xp.unique(keys[starts], return_inverse=True)
-    return values, position[xp.cumsum(starts) - 1] if len(keys) else position
+    runs = keys[starts]
+    order = xp.argsort(runs)
+    runs = runs[order]
+    first = xp.ones(len(runs), dtype=bool)
+    first[1:] = runs[1:] != runs[:-1]
+    values = runs[first]
+    del runs
+    position = xp.empty(len(order), dtype=xp.int64)
+    position[order] = xp.cumsum(first) - 1
+    return values, position if len(position) == len(keys) else position[xp.cumsum(starts) - 1]
 
 
 def nonzero_slots(data: Any) -> Any:

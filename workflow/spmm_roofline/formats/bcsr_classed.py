@@ -7,10 +7,7 @@ from typing import Any, ClassVar, Self
 
 from .base import array_module, csr_of_entries, row_of_entry
 from .blocks import Blocks, entries
-from .two_four import TwoFourBlocks, checked_block_k, entries_24, split
-
-#: What a tile is, in ``classes`` and ``class_map``.
-ZERO, SPARSE24, DENSE = 0, 1, 2
+from .two_four import TwoFourBlocks, checked_block_k, codes_of, entries_24, split
 
 
 @dataclass(frozen=True)
@@ -18,21 +15,17 @@ class BcsrClassed(TwoFourBlocks):
     """Tiles in rows of tiles, sorted by column, of whatever class.
 
     - ``indptr`` int32[block_rows + 1], ``indices`` int32[blocks]: pointers and columns in units of tiles;
-    - ``classes`` uint8[blocks]: 1 if the tile is 2:4, 2 if it is dense;
-    - ``positions`` int32[blocks]: where it lies among those of its class.
+    - ``codes`` int32[blocks]: 2p if the tile is the 2:4 tile p, 2p + 1 if it is the dense tile p.
 
-    On request (kernels of the T family test every tile of a row) two dense maps [block_rows, block_columns]:
-    ``class_map`` uint8, 0 where the tile is zero, and ``block_map`` int32, the position in its class, -1 where the
-    tile is zero. They take memory of order m·k / (16·block_k).
+    On request (kernels of the T family test every tile of a row) ``block_map`` int32[block_rows, block_columns]: the
+    code of every tile, -1 where it is zero. It takes memory of order m·k / (16·block_k).
     """
 
     name: ClassVar[str] = "bcsr_classed"
 
     indptr: Any
     indices: Any
-    classes: Any
-    positions: Any
-    class_map: Any = None
+    codes: Any
     block_map: Any = None
 
     @classmethod
@@ -41,21 +34,17 @@ class BcsrClassed(TwoFourBlocks):
 
         Raises :class:`FormatTooLarge` if a ``block_map`` is asked for that would take more than 2 GiB.
         """
-        xp = array_module(a.data)
         blocks = Blocks.of(a, 16, checked_block_k(block_k, cls.name))
         is_24, arrays = split(blocks, a.data, dtype)
-        classes = xp.where(is_24, xp.uint8(SPARSE24), xp.uint8(DENSE))
-        positions = (xp.where(is_24, xp.cumsum(is_24), xp.cumsum(~is_24)) - 1).astype(xp.int32)
+        codes = codes_of(is_24)
         return cls(
             shape=(int(a.shape[0]), int(a.shape[1])),
             nnz=int(a.nnz),
             dtype=dtype,
             indptr=blocks.indptr,
             indices=blocks.indices,
-            classes=classes,
-            positions=positions,
-            class_map=blocks.map_of(classes, ZERO, "class map") if block_map else None,
-            block_map=blocks.map_of(positions, -1, "block map") if block_map else None,
+            codes=codes,
+            block_map=blocks.map_of(codes, -1, "block map") if block_map else None,
             **arrays,
         )
 
@@ -63,7 +52,7 @@ class BcsrClassed(TwoFourBlocks):
         """The matrix as float64 CSR, from the non-zero slots of the tiles and the metadata."""
         xp = array_module(self.indptr)
         rows, columns = row_of_entry(self.indptr, self.blocks), self.indices.astype(xp.int64)
-        is_24 = self.classes == SPARSE24
+        is_24 = self.codes % 2 == 0
         dense = entries(self.data, rows[~is_24], columns[~is_24], self.dtype)
         sparse = entries_24(self.data24, self.metadata, rows[is_24], columns[is_24], self.dtype)
         return csr_of_entries(*map(xp.concatenate, zip(dense, sparse, strict=True)), self.shape)

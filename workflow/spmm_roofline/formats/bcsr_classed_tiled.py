@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from .base import FormatError, array_module, ceil_div, csr_of_entries, distinct, row_of_entry
 from .blocks import Blocks, entries
-from .two_four import TwoFourBlocks, entries_24, split
+from .two_four import TwoFourBlocks, codes_of, entries_24, split
 
 #: Columns of a tile: the reduction of one m16n8k32 product.
 BLOCK_K = 32
@@ -45,8 +45,7 @@ class BcsrClassedTiled(TwoFourBlocks):
         rows, columns = row_of_entry(blocks.indptr, len(is_24)), blocks.indices.astype(xp.int64)
         keys, where = distinct(rows // block * super_columns + columns // wide)
         inner = xp.full((len(keys), block, wide), -1, dtype=xp.int32)
-        codes = xp.where(is_24, 2 * xp.cumsum(is_24) - 2, 2 * xp.cumsum(~is_24) - 1).astype(xp.int32)
-        inner[where, rows % block, columns % wide] = codes
+        inner[where, rows % block, columns % wide] = codes_of(is_24)
         starts = xp.arange(super_rows + 1, dtype=xp.int64) * super_columns
         return cls(
             shape=(m, k),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -37,8 +38,8 @@ class Csr(Format):
 
     def to_csr(self) -> Any:
         """The matrix as float64 CSR."""
-        values = widened(self.data, self.dtype)
-        csr = csr_type(array_module(self.indptr))((values, self.indices, self.indptr), shape=self.shape)
+        values = widened(self.data[: self.nnz], self.dtype)
+        csr = csr_type(array_module(self.indptr))((values, self.indices[: self.nnz], self.indptr), shape=self.shape)
         if int((values == 0).sum()):
             csr.eliminate_zeros()
         return csr
@@ -50,6 +51,14 @@ class Csr(Format):
     @property
     def blocks(self) -> int:
         return self.shape[0]
+
+
+def padded_to_fours(a: Csr) -> Csr:
+    """``a`` with zeros behind the last entry, up to a multiple of four entries."""
+    xp = array_module(a.indptr)
+    more = -a.nnz % 4
+    indices, data = (xp.concatenate([x, xp.zeros(more, dtype=x.dtype)]) for x in (a.indices, a.data))
+    return dataclasses.replace(a, indices=indices, data=data)
 
 
 FORMAT = Csr

@@ -130,6 +130,12 @@ def split(blocks: Blocks, values: Any, dtype: str) -> tuple[Any, dict[str, Any]]
     return is_24, {"data": tiles[~is_24], "data24": data24, "metadata": metadata_words(nibbles)}
 
 
+def codes_of(is_24: Any) -> Any:
+    """int32[blocks]: 2p for the block that is the 2:4 one p, 2p + 1 for the dense one p."""
+    xp = array_module(is_24)
+    return xp.where(is_24, 2 * xp.cumsum(is_24) - 2, 2 * xp.cumsum(~is_24) - 1).astype(xp.int32)
+
+
 def entries_24(data24: Any, metadata: Any, block_rows: Any, block_columns: Any, dtype: str) -> tuple[Any, Any, Any]:
     """Rows int64, columns int64 and float64 values of the non-zeros of 2:4 tiles, their columns from the metadata.
 

@@ -1,0 +1,35 @@
+"""CSR with an order of rows in which the longest come first (row swizzle; Gale et al. 2020, section 5.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from .base import array_module
+from .csr import Csr, padded_to_fours
+
+
+@dataclass(frozen=True)
+class CsrSwizzled(Csr):
+    """As :class:`Csr`, and ``order`` int32[m]: rows by descending length, rows of one length as they are in A.
+
+    ``indices`` and ``data`` are padded with zeros to a multiple of four entries, so that a kernel may read them in
+    aligned fours to the end.
+    """
+
+    name: ClassVar[str] = "csr_swizzled"
+
+    order: Any
+
+    @classmethod
+    def from_csr(cls, a: Any, dtype: str = "float32") -> Self:
+        """Pack a canonical CSR (m×k); see :meth:`Csr.from_csr`."""
+        xp = array_module(a.data)
+        packed = padded_to_fours(Csr.from_csr(a, dtype))
+        rows = xp.arange(packed.shape[0], dtype=xp.int64)
+        lengths = xp.diff(packed.indptr).astype(xp.int64)
+        order = xp.argsort(rows - lengths * max(packed.shape[0], 1)).astype(xp.int32)
+        return cls(packed.shape, packed.nnz, packed.dtype, packed.indptr, packed.indices, packed.data, order)
+
+
+FORMAT = CsrSwizzled

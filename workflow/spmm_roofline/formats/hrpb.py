@@ -1,0 +1,297 @@
+"""Hierarchical row-panel blocking: A as cuTeSpMM reads it (Xiang et al. 2024, sections 3.2 and 5, figures 3 to 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from .base import (
+    Format,
+    FormatError,
+    array_module,
+    ceil_div,
+    csr_of_entries,
+    distinct,
+    itemsize,
+    rounded,
+    row_of_entry,
+    widened,
+)
+
+BRICK_M, BRICK_K = 16, 4
+#: Bytes of a unit: what one lane copies at a time, and the alignment of everything in a packed block.
+UNIT = 16
+
+
+@dataclass(frozen=True)
+class Hrpb(Format):
+    """Panels of ``tm`` rows; the columns with an entry in a panel, its active columns, moved together and cut into
+    blocks of ``tk``; blocks made of 16×4 bricks, of which those with an entry are stored as a bit mask and values.
+
+    - ``block_row_ptr`` int32[panels + 1]: first block of every panel (the paper's blockedRowPtr);
+    - ``size_ptr`` int32[blocks + 1]: where every packed block begins, in units of 16 bytes (sizePtr);
+    - ``packed`` uint32[units, 4]: the column ids of block 0, then block after block. A packed block is, each part
+      padded to 16 bytes,
+
+      1. a header of bytes: the first brick of each of the tk/4 brick columns and the number of bricks (colPtr), then
+         the brick row of every brick (rows);
+      2. ``patterns``, 64 bits a brick, in the order of brick columns, then brick rows. Bit 4r + c is set if row r,
+         column c of the brick holds an entry: lane l of a warp owns bits l and l + 32, which are its two elements of
+         the m16n8k4 fragment, and finds its value behind as many others as there are bits set below its own;
+      3. the values, brick after brick, row-major within a brick;
+      4. the tk column ids (activeCols) of the *next* block, int32, -1 where a panel's last block has no more: whoever
+         works on a block can fetch the next one's rows of B without a further lookup. A block's own ids lie in the
+         tk/4 units before it.
+
+    The work list cuts panels into virtual panels, see :func:`virtual_panels`:
+
+    - ``chunk_panel`` int32[chunks]: the panel, or ~panel (negative) if the panel has other chunks as well;
+    - ``chunk_start``, ``chunk_end`` int32[chunks]: its blocks;
+    - ``clear_panels`` int32[…]: panels whose rows of C have to be zero before: the cut ones and those of no block.
+    """
+
+    name: ClassVar[str] = "hrpb"
+
+    tm: int
+    tk: int
+    block_row_ptr: Any
+    size_ptr: Any
+    packed: Any
+    chunk_panel: Any
+    chunk_start: Any
+    chunk_end: Any
+    clear_panels: Any
+
+    @classmethod
+    def from_csr(
+        cls, a: Any, dtype: str = "tf32", tm: int = 16, tk: int = 16, sm_count: int = 0, resident_ctas: int = 1
+    ) -> Self:
+        """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
+
+        ``sm_count`` multiprocessors that hold ``resident_ctas`` CTAs each cut heavy panels; none of them leaves
+        every panel whole. Raises :class:`FormatError` unless ``tm`` is 16 or 32 and ``tk`` 8 or 16, and if the
+        packed blocks take more units than 32 bits count.
+        """
+        if tm not in (16, 32) or tk not in (8, 16):
+            raise FormatError(f"{cls.name} has panels of 16 or 32 rows and blocks of 8 or 16 columns, not {tm}×{tk}")
+        xp = array_module(a.data)
+        m, k, nnz = int(a.shape[0]), int(a.shape[1]), int(a.nnz)
+        panels, brick_columns, brick_rows = ceil_div(m, tm), tk // BRICK_K, tm // BRICK_M
+
+        # Active columns: the distinct (panel, column) pairs, in order; an entry's rank among those of its panel.
+        rows = row_of_entry(a.indptr, nnz)
+        keys, active = distinct(rows // tm * k + a.indices)
+        first_active = xp.searchsorted(keys, xp.arange(panels + 1, dtype=xp.int64) * k)
+        block_row_ptr = xp.zeros(panels + 1, dtype=xp.int64)
+        block_row_ptr[1:] = xp.cumsum(-(-xp.diff(first_active) // tk))
+        panel = keys // max(k, 1)
+        rank = xp.arange(len(keys), dtype=xp.int64) - first_active[panel]
+        active_block, active_slot = block_row_ptr[panel] + rank // tk, rank % tk
+
+        # Entries sorted by (block, brick column, brick row, bit): the order in which they are stored.
+        slot = active_slot[active]
+        key = (active_block[active] * brick_columns + slot // BRICK_K) * brick_rows + rows % tm // BRICK_M
+        key = key * (BRICK_M * BRICK_K) + rows % BRICK_M * BRICK_K + slot % BRICK_K
+        del rows, slot, active
+        order = xp.argsort(key)
+        key = key[order]
+        values = rounded(a.data, dtype)[order]
+        del order
+        bits = xp.uint64(1) << (key % (BRICK_M * BRICK_K)).astype(xp.uint64)
+        key //= BRICK_M * BRICK_K
+        starts = xp.ones(nnz, dtype=bool)
+        starts[1:] = key[1:] != key[:-1]
+        first_entry = xp.flatnonzero(starts)
+        bricks = key[first_entry]
+        del key, starts
+        # The bits of a brick are distinct, so that their sum, modulo 2^64, is their union.
+        patterns = _sums_of_runs(bits, first_entry)
+        del bits
+
+        # Layout of the packed blocks.
+        blocks = int(block_row_ptr[-1])
+        brick_block = bricks // (brick_columns * brick_rows)
+        first_brick = xp.searchsorted(brick_block, xp.arange(blocks + 1, dtype=xp.int64))
+        entries_before = xp.append(first_entry, xp.asarray([nnz], dtype=first_entry.dtype))[first_brick]
+        value_bytes = itemsize(dtype)
+        value_unit = 1 + _units(xp.diff(first_brick) * 8)
+        sizes = value_unit + _units(xp.diff(entries_before) * value_bytes) + tk * 4 // UNIT
+        size_ptr = xp.full(blocks + 1, tk * 4 // UNIT, dtype=xp.int64)
+        size_ptr[1:] += xp.cumsum(sizes)
+        units = int(size_ptr[-1])
+        if units >= 2**31:
+            raise FormatError(f"{cls.name} counts units of {UNIT} bytes in 32 bits, too few for {units:,}")
+
+        packed = xp.zeros((units, UNIT // 4), dtype=xp.uint32)
+        ids = packed.view(xp.int32).reshape(-1)
+        ids[(size_ptr * 4 - tk)[:, None] + xp.arange(tk)] = -1
+        ids[size_ptr[active_block] * 4 - tk + active_slot] = (keys % max(k, 1)).astype(xp.int32)
+        in_block = xp.arange(len(bricks), dtype=xp.int64) - first_brick[brick_block]
+        header = packed.view(xp.uint8).reshape(-1)
+        columns = brick_block * brick_columns + bricks // brick_rows % brick_columns
+        in_columns = xp.bincount(columns, minlength=blocks * brick_columns).reshape(blocks, brick_columns)
+        after = (size_ptr[:-1] * UNIT)[:, None] + xp.arange(1, brick_columns + 1)
+        header[after] = xp.cumsum(in_columns, axis=1).astype(xp.uint8)
+        header[size_ptr[brick_block] * UNIT + brick_columns + 1 + in_block] = (bricks % brick_rows).astype(xp.uint8)
+        packed.view(xp.uint64).reshape(-1)[(size_ptr[brick_block] + 1) * (UNIT // 8) + in_block] = patterns
+        stored = packed.view(f"uint{8 * value_bytes}").reshape(-1)
+        place = ((size_ptr[:-1] + value_unit) * (UNIT // value_bytes) - entries_before[:-1])[
+            row_of_entry(entries_before, nnz)
+        ]
+        place += xp.arange(nnz, dtype=xp.int64)
+        stored[place] = values.view(stored.dtype)
+
+        chunk_panel, chunk_start, chunk_end, clear_panels = virtual_panels(block_row_ptr, sm_count, resident_ctas)
+        return cls(
+            shape=(m, k),
+            nnz=nnz,
+            dtype=dtype,
+            tm=tm,
+            tk=tk,
+            block_row_ptr=block_row_ptr.astype(xp.int32),
+            size_ptr=size_ptr.astype(xp.int32),
+            packed=packed,
+            chunk_panel=chunk_panel,
+            chunk_start=chunk_start,
+            chunk_end=chunk_end,
+            clear_panels=clear_panels,
+        )
+
+    def to_csr(self) -> Any:
+        """The matrix as float64 CSR, decoded from the packed blocks as a kernel decodes them."""
+        xp = array_module(self.packed)
+        col_ptr = self.column_pointers()
+        per_block = col_ptr[:, -1].astype(xp.int64)
+        first_brick = xp.zeros(self.blocks + 1, dtype=xp.int64)
+        first_brick[1:] = xp.cumsum(per_block)
+        bricks = int(first_brick[-1])
+        block = row_of_entry(first_brick, bricks)
+        in_block = xp.arange(bricks, dtype=xp.int64) - first_brick[block]
+        start = self.size_ptr[:-1].astype(xp.int64)
+        patterns = self.packed.view(xp.uint64).reshape(-1)[(start[block] + 1) * (UNIT // 8) + in_block]
+        brick_row = self.packed.view(xp.uint8).reshape(-1)[start[block] * UNIT + col_ptr.shape[1] + in_block]
+        brick_column = (col_ptr[block, 1:] <= in_block[:, None]).sum(axis=1)
+
+        bits = patterns[:, None] >> xp.arange(BRICK_M * BRICK_K, dtype=xp.uint64) & xp.uint64(1)
+        brick, bit = xp.nonzero(bits)
+        block_of_entry = block[brick]
+        # Behind how many values of its block an entry lies.
+        in_values = xp.arange(len(brick), dtype=xp.int64)
+        in_values -= xp.searchsorted(block_of_entry, block_of_entry)
+        value_bytes = itemsize(self.dtype)
+        base = (start + 1 + _units(per_block * 8)) * (UNIT // value_bytes)
+        stored = self.packed.view(f"uint{8 * value_bytes}").reshape(-1)[base[block_of_entry] + in_values]
+        values = _values(stored, self.dtype)
+        panel = row_of_entry(self.block_row_ptr, self.blocks)[block_of_entry]
+        rows = panel * self.tm + brick_row[brick].astype(xp.int64) * BRICK_M + bit // BRICK_K
+        slot = brick_column[brick].astype(xp.int64) * BRICK_K + bit % BRICK_K
+        columns = self.active_columns[block_of_entry, slot].astype(xp.int64)
+        kept = xp.flatnonzero(values != 0)
+        return csr_of_entries(rows[kept], columns[kept], values[kept], self.shape)
+
+    @property
+    def active_columns(self) -> Any:
+        """Column of A in every slot of every block, int32[blocks, tk], -1 where a slot is empty (activeCols)."""
+        xp = array_module(self.packed)
+        begin = self.size_ptr[:-1].astype(xp.int64) * 4 - self.tk
+        return self.packed.view(xp.int32).reshape(-1)[begin[:, None] + xp.arange(self.tk)]
+
+    def column_pointers(self) -> Any:
+        """First brick of every brick column of every block and, last, its bricks, uint8[blocks, tk/4 + 1] (colPtr)."""
+        xp = array_module(self.packed)
+        begin = self.size_ptr[:-1].astype(xp.int64) * UNIT
+        columns = xp.arange(self.tk // BRICK_K + 1)
+        return self.packed.view(xp.uint8).reshape(-1)[begin[:, None] + columns]
+
+    @property
+    def bricks(self) -> int:
+        """Bricks stored."""
+        return int(self.column_pointers()[:, -1].sum())
+
+    @property
+    def stored_slots(self) -> int:
+        """Slots of the bricks: what the tensor cores multiply. Zeros in a brick take a bit each, not a value."""
+        return BRICK_M * BRICK_K * self.bricks
+
+    @property
+    def blocks(self) -> int:
+        return len(self.size_ptr) - 1
+
+    def counts(self) -> dict[str, int]:
+        """``panels``, ``chunks`` and ``cleared`` (panels to clear), beside the counts of every format."""
+        cleared = len(self.clear_panels)
+        return {
+            **super().counts(),
+            "panels": len(self.block_row_ptr) - 1,
+            "chunks": len(self.chunk_panel),
+            "cleared": cleared,
+        }
+
+    def stats(self) -> dict[str, float | int]:
+        """Beside those of every format α and β (section 4): filled share of the bricks, bricks in a brick column."""
+        bricks = self.bricks
+        pointers = self.column_pointers()
+        columns = int((pointers[:, 1:] > pointers[:, :-1]).sum())
+        return {
+            **super().stats(),
+            "alpha": self.nnz / (BRICK_M * BRICK_K * bricks) if bricks else 0.0,
+            "beta": bricks / columns if columns else 0.0,
+        }
+
+
+def virtual_panels(block_row_ptr: Any, sm_count: int, resident_ctas: int = 1) -> tuple[Any, Any, Any, Any]:
+    """Cut heavy panels into chunks of their blocks, by waves of CTAs (Xiang et al. 2024, section 5, equations 6 and 7).
+
+    ``block_row_ptr`` [panels + 1] counts blocks. A panel's load is its blocks over the average of all panels
+    (equation 6); the number of waves is that of panels over the CTAs that ``sm_count`` multiprocessors of
+    ``resident_ctas`` each hold at once, and at least one; load over waves is the partition ratio (equation 7). The
+    paper leaves open how a ratio becomes a number of parts: it is rounded to the nearest here, since a cut costs
+    atomic additions and pays where the excess is most of a wave's share, and lies between one and the panel's blocks.
+    Chunks of a panel differ by one block at most, and none is empty; a panel of no block has no chunk.
+
+    Returns ``chunk_panel``, ``chunk_start``, ``chunk_end`` and ``clear_panels``, int32, as in :class:`Hrpb`.
+    ``sm_count`` 0 cuts nothing.
+    """
+    xp = array_module(block_row_ptr)
+    starts = block_row_ptr.astype(xp.int64)
+    blocks = xp.diff(starts)
+    panels, total, slots = len(blocks), int(starts[-1]), sm_count * resident_ctas
+    # Load over waves = (blocks · panels / total) / max(panels / slots, 1), rounded without fractions.
+    numerator, denominator = (blocks * min(slots, panels), max(total, 1)) if slots else (blocks * 0, 1)
+    parts = xp.minimum(xp.maximum((2 * numerator + denominator) // (2 * denominator), 1), blocks)
+    first = xp.zeros(panels + 1, dtype=xp.int64)
+    first[1:] = xp.cumsum(parts)
+    panel = row_of_entry(first, int(first[-1]))
+    part = xp.arange(len(panel), dtype=xp.int64) - first[panel]
+    chunk_start = starts[panel] + part * blocks[panel] // parts[panel]
+    chunk_end = starts[panel] + (part + 1) * blocks[panel] // parts[panel]
+    chunk_panel = xp.where(parts[panel] > 1, ~panel, panel)
+    chunks = (x.astype(xp.int32) for x in (chunk_panel, chunk_start, chunk_end))
+    return *chunks, xp.flatnonzero(parts != 1).astype(xp.int32)
+
+
+def _units(sizes: Any) -> Any:
+    """Units that hold so many bytes."""
+    return -(-sizes // UNIT)
+
+
+def _sums_of_runs(values: Any, first: Any) -> Any:
+    """Sums of the runs of ``values`` (unsigned) that begin at ``first``."""
+    xp = array_module(values)
+    if not len(first):
+        return values
+    last = xp.append(first[1:], xp.asarray([len(values)], dtype=first.dtype)) - 1
+    upto = xp.cumsum(values, dtype=values.dtype)[last]
+    sums = upto.copy()
+    sums[1:] -= upto[:-1]
+    return sums
+
+
+def _values(stored: Any, dtype: str) -> Any:
+    """float64 values of stored bits."""
+    if dtype == "bfloat16":
+        return widened(stored, dtype)
+    return widened(stored.view("float32" if dtype == "tf32" else dtype), dtype)
+
+
+FORMAT = Hrpb
