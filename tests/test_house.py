@@ -57,7 +57,18 @@ MENTIONED = {
 #: What belongs to the project at the root; anything else there is somebody's own.
 TREE = (
     *(".ci", ".gitignore", ".gitattributes", "CHANGELOG.md", "CITATION.cff", "LICENSE", "Makefile", "README.md"),
-    *("Snakefile", "pyproject.toml", "benchmarks", "config", "docs", "envs", "kernels", "profiles", "report", "resources"),
+    *(
+        "Snakefile",
+        "pyproject.toml",
+        "benchmarks",
+        "config",
+        "docs",
+        "envs",
+        "kernels",
+        "profiles",
+        "report",
+        "resources",
+    ),
     *("tests", "workflow"),
 )
 TEXT = {

@@ -26,6 +26,21 @@ def structure(m, k, density, rng):
     return a
 
 
+def tiles_of_every_class(m, k, rng):
+    """Zero, 2:4 and full 16×32 tiles in any order, the 2:4 ones with up to two entries in any places of a group."""
+    dense = np.zeros((-(-m // 16), 16, -(-k // 32), 32))
+    for i, j in np.ndindex(dense.shape[0], dense.shape[2]):
+        kind = rng.integers(4)
+        if kind == 1:
+            dense[i, :, j] = 1
+        if kind > 1:
+            order = rng.random((16, 8, 4)).argsort(axis=-1)
+            dense[i, :, j] = (order < rng.integers(kind, size=(16, 8, 1)) + (kind == 2)).reshape(16, 32)
+    a = csr_array(dense.reshape(dense.shape[0] * 16, -1)[:m, :k])
+    a.sort_indices()
+    return a
+
+
 @pytest.fixture(scope="module")
 def cubins(tmp_path_factory):
     """Cubins of all kernels for the device that is here."""
@@ -83,6 +98,17 @@ def test_right_on_every_shape(name, cubins):
             for n in (8, 40, 128):
                 verdict = multiply(head, cubins / f"{name}.cubin", structure(m, k, density, rng), n)
                 assert not verdict.wrong, f"{name} {m}×{k} density {density} n {n}: {verdict.wrong}"
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_right_on_tiles_of_every_class(name, cubins):
+    head = heads()[name]
+    rng = np.random.default_rng()
+    for m, k in [(16, 32), (64, 64), (130, 500), (1000, 90)]:
+        a = tiles_of_every_class(m, k, rng)
+        for n in (8, 72):
+            verdict = multiply(head, cubins / f"{name}.cubin", a, n)
+            assert not verdict.wrong, f"{name} {m}×{k} n {n}: {verdict.wrong}"
 
 
 @pytest.mark.parametrize("n", [1, 33])

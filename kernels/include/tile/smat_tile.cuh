@@ -3,10 +3,8 @@
 // 16×8 tiles of a column-major matrix. Lane l owns 16 bytes of each: half l % 2 of row l / 2 of a block of A, and,
 // for l < 16, half l % 2 of column l / 2 of a tile of B.
 
-#include <cuda_fp16.h>
-
 #include "ptx/ldmatrix.cuh"
-#include "ptx/mma.cuh"
+#include "tile/sums.cuh"
 
 namespace tile {
 
@@ -29,30 +27,6 @@ __device__ __forceinline__ const half* b_lane_source(const half* b, long long ld
     return b + (n0 + lane / 2) * ldb + k0 + (lane % 2) * 8;
 }
 
-// Sums of one 16×8 tile of C, in half precision as in the original.
-struct SumsF16 {
-    unsigned d[2] = {0u, 0u};
-
-    __device__ __forceinline__ void multiply(const unsigned (&a)[4], const unsigned (&b)[2]) {
-        ptx::mma_m16n8k16_f16_f16(d, a, b);
-    }
-    // Row g (upper half: g + 8) of the tile, columns 2t and 2t + 1.
-    __device__ __forceinline__ unsigned packed(int upper) const { return d[upper]; }
-};
-
-// The same sums in single precision.
-struct SumsF32 {
-    float d[4] = {0.f, 0.f, 0.f, 0.f};
-
-    __device__ __forceinline__ void multiply(const unsigned (&a)[4], const unsigned (&b)[2]) {
-        ptx::mma_m16n8k16_f32_f16(d, a, b);
-    }
-    __device__ __forceinline__ unsigned packed(int upper) const {
-        const __half2 pair = __floats2half2_rn(d[2 * upper], d[2 * upper + 1]);
-        return reinterpret_cast<const unsigned&>(pair);
-    }
-};
-
 // Multiply one stage: ldmatrix brings both operands into fragments, one mma adds their product.
 template <typename Sums>
 __device__ __forceinline__ void multiply(Sums& sums, const SmatOperands& stage, int lane) {
@@ -60,19 +34,6 @@ __device__ __forceinline__ void multiply(Sums& sums, const SmatOperands& stage, 
     ptx::ldmatrix_x4(a, stage.a + (lane % 16) * TILE_K + (lane / 16) * 8);
     ptx::ldmatrix_x2(b, stage.b + (lane % 8) * TILE_K + ((lane / 8) % 2) * 8);
     sums.multiply(a, b);
-}
-
-// Write a 16×8 tile of row-major C through shared memory, so that sixteen lanes write one 16-byte row each.
-template <typename Sums>
-__device__ __forceinline__ void store(const Sums& sums, half* staging, half* c, long long ldc, int m0, int n0, int lane) {
-    unsigned* words = reinterpret_cast<unsigned*>(staging);
-    const int g = lane / 4, t = lane % 4;
-    words[g * (TILE_N / 2) + t] = sums.packed(0);
-    words[(g + 8) * (TILE_N / 2) + t] = sums.packed(1);
-    __syncwarp();
-    if (lane < TILE_M) {
-        *reinterpret_cast<uint4*>(c + (m0 + lane) * ldc + n0) = *reinterpret_cast<const uint4*>(staging + lane * TILE_N);
-    }
 }
 
 }  // namespace tile

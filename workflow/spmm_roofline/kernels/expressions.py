@@ -1,7 +1,8 @@
 """The small language of ``grid``, ``block``, ``smem`` and ``args`` in a kernel's head.
 
 Names: ``m n k nnz``, ``a.<array or count of the format>``, ``b``, ``c`` with their leading dimensions ``b.ld`` and
-``c.ld``, ``b.nbytes``, ``tile.<name>``, ``device.multiprocessors``; functions ``ceil_div``, ``min``, ``max``.
+``c.ld``, ``b.nbytes``, ``tile.<name>``, ``device.multiprocessors``; functions ``ceil_div``, ``min``, ``max``,
+``power_of_two`` (the least that is not below its argument).
 Evaluated by simpleeval, never by Python.
 """
 
@@ -16,7 +17,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .head import Head
 
-FUNCTIONS = {"ceil_div": lambda a, b: -(-a // b), "min": min, "max": max}
+FUNCTIONS = {
+    "ceil_div": lambda a, b: -(-a // b),
+    "min": min,
+    "max": max,
+    "power_of_two": lambda a: 1 << max(a - 1, 0).bit_length(),
+}
 SIZES = ("m", "n", "k", "nnz")
 
 

@@ -1,0 +1,118 @@
+#pragma once
+// Sixteen bytes of a row of B, and their product with a value of A, summed in single precision.
+
+#include <cuda_fp16.h>
+
+namespace tile {
+
+template <typename T>
+struct Packet;
+
+template <>
+struct Packet<float> {
+    static constexpr int WIDTH = 4;
+    float4 raw;
+
+    __device__ __forceinline__ void load(const float* source) { raw = __ldg(reinterpret_cast<const float4*>(source)); }
+    __device__ __forceinline__ void add_to(float (&sums)[WIDTH], float value) const {
+        sums[0] += value * raw.x;
+        sums[1] += value * raw.y;
+        sums[2] += value * raw.z;
+        sums[3] += value * raw.w;
+    }
+    __device__ __forceinline__ static void store(float* target, const float (&sums)[WIDTH]) {
+        *reinterpret_cast<float4*>(target) = make_float4(sums[0], sums[1], sums[2], sums[3]);
+    }
+};
+
+template <>
+struct Packet<half> {
+    static constexpr int WIDTH = 8;
+    uint4 raw;
+
+    __device__ __forceinline__ void load(const half* source) { raw = __ldg(reinterpret_cast<const uint4*>(source)); }
+    __device__ __forceinline__ void add_to(float (&sums)[WIDTH], float value) const {
+        const __half2* pairs = reinterpret_cast<const __half2*>(&raw);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const float2 pair = __half22float2(pairs[i]);
+            sums[2 * i] += value * pair.x;
+            sums[2 * i + 1] += value * pair.y;
+        }
+    }
+    __device__ __forceinline__ static void store(half* target, const float (&sums)[WIDTH]) {
+        uint4 packed;
+        __half2* pairs = reinterpret_cast<__half2*>(&packed);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) pairs[i] = __floats2half2_rn(sums[2 * i], sums[2 * i + 1]);
+        *reinterpret_cast<uint4*>(target) = packed;
+    }
+};
+
+// Add a packet of sums to C, where other threads add to the same place.
+__device__ __forceinline__ void add_atomically(float* target, const float (&sums)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) atomicAdd(target + i, sums[i]);
+}
+
+// Four consecutive values of A in single precision; the address is a multiple of four values.
+__device__ __forceinline__ void load_four(float (&values)[4], const float* source) {
+    const float4 raw = __ldg(reinterpret_cast<const float4*>(source));
+    values[0] = raw.x, values[1] = raw.y, values[2] = raw.z, values[3] = raw.w;
+}
+__device__ __forceinline__ void load_four(float (&values)[4], const half* source) {
+    const uint2 raw = __ldg(reinterpret_cast<const uint2*>(source));
+    const float2 low = __half22float2(reinterpret_cast<const __half2&>(raw.x));
+    const float2 high = __half22float2(reinterpret_cast<const __half2&>(raw.y));
+    values[0] = low.x, values[1] = low.y, values[2] = high.x, values[3] = high.y;
+}
+
+// Four neighbouring entries of A, of which those outside start to end - 1 do not count.
+template <typename T>
+struct Four {
+    int columns[4];
+    float values[4];
+
+    __device__ __forceinline__ void load(
+        const int* __restrict__ indices, const T* __restrict__ data, int first, int start, int end) {
+        const int4 ids = __ldg(reinterpret_cast<const int4*>(indices + first));
+        columns[0] = ids.x, columns[1] = ids.y, columns[2] = ids.z, columns[3] = ids.w;
+        load_four(values, data + first);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            if (first + j < start || first + j >= end) columns[j] = -1;
+        }
+    }
+};
+
+// Sums of one packet of columns over the entries start to end - 1 of A. Entries are read in aligned fours, with the
+// first four of a row beginning before it if need be (Gale et al. 2020, section 5.2): one load brings four column ids,
+// another four values, and four packets of B are on their way at once, with the ids and values of the next four.
+// `b` points at the packet in row 0 of B.
+template <typename T>
+__device__ __forceinline__ void gather(
+    float (&sums)[Packet<T>::WIDTH], const int* __restrict__ indices, const T* __restrict__ data, int start, int end,
+    const T* __restrict__ b, long long ldb) {
+    if (start == end) return;
+    int first = start & ~3;
+    Four<T> four;
+    four.load(indices, data, first, start, end);
+    while (true) {
+        Packet<T> packets[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            if (four.columns[j] >= 0) packets[j].load(b + four.columns[j] * ldb);
+        }
+        first += 4;
+        Four<T> next;
+        if (first < end) next.load(indices, data, first, start, end);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            if (four.columns[j] >= 0) packets[j].add_to(sums, four.values[j]);
+        }
+        if (first >= end) return;
+        four = next;
+    }
+}
+
+}  // namespace tile
