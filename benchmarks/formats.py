@@ -82,10 +82,17 @@ def on_gpu(pack, a, repeats: int) -> tuple[float, int]:
         cupy.cuda.Device().synchronize()
         times.append(1e3 * (time.perf_counter() - start))
         del packed
-    pool = cupy.cuda.MemoryPool()
-    with cupy.cuda.using_allocator(pool.malloc):
+    pool, peak = cupy.cuda.MemoryPool(), 0
+
+    def allocate(size: int):
+        nonlocal peak
+        memory = pool.malloc(size)
+        peak = max(peak, pool.used_bytes())
+        return memory
+
+    with cupy.cuda.using_allocator(allocate):
         pack(held)
-    return statistics.median(times), pool.total_bytes()
+    return statistics.median(times), peak
 
 
 def gpu_name() -> str:

@@ -47,6 +47,7 @@ extern "C" __global__ void __launch_bounds__(32) mma_st(
     const int* row_map = block_map + static_cast<long long>(blockIdx.y) * block_columns;
 
     tile::SUMS sums;
+#pragma unroll 4
     for (int column = 0; column < block_columns; ++column) {
         const int code = row_map[column];
         if (code < 0) continue;
