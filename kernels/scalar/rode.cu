@@ -14,11 +14,11 @@ requires: {}
 features: []
 launches:
   - entry: clear
-    grid: max(1, a.split_rows_count)
+    grid: a.split_rows_count
     block: 128
-    args: a.split_rows, c, a.split_rows_count, n, c.ld
+    args: a.split_rows, c, n, c.ld
   - entry: rode
-    grid: max(1, ceil_div(a.pieces, 128 // min(32, power_of_two(ceil_div(n, 4))))), ceil_div(n, 128)
+    grid: ceil_div(a.pieces, 128 // min(32, power_of_two(ceil_div(n, 4)))), ceil_div(n, 128)
     block: min(32, power_of_two(ceil_div(n, 4))), 128 // min(32, power_of_two(ceil_div(n, 4)))
     args: a.piece_row, a.piece_start, a.piece_end, a.indices, a.data, b, c, a.pieces, n, b.ld, c.ld
 deviations:
@@ -29,8 +29,7 @@ deviations:
 #include "tile/packet.cuh"
 
 extern "C" __global__ void __launch_bounds__(128) clear(
-    const int* __restrict__ rows, float* __restrict__ c, int count, int n, int ldc) {
-    if (blockIdx.x >= count) return;
+    const int* __restrict__ rows, float* __restrict__ c, int n, int ldc) {
     for (int column = threadIdx.x; column < n; column += 128) c[static_cast<long long>(rows[blockIdx.x]) * ldc + column] = 0.f;
 }
 

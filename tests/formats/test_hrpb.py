@@ -38,7 +38,7 @@ def test_a_small_matrix_byte_by_byte():
     assert np.frombuffer(raw[:64], np.int32).tolist() == [1, 4] + [-1] * 14  # columns of block 0
     header = raw[64:80]
     assert list(header[:5]) == [0, 1, 1, 1, 1]  # first brick of the four brick columns, and the number of bricks
-    assert header[5] == 0 and not any(header[6:])  # brick row of the brick
+    assert header[5] == 0 and not any(header[6:])  # brick row of the brick; no next block
     # Row 0 holds slots 0 and 1, row 2 slot 1: bits 0, 1 and 4·2 + 1.
     assert int.from_bytes(raw[80:88], "little") == 1 << 0 | 1 << 1 | 1 << 9
     assert np.frombuffer(raw[96:112], np.float32).tolist() == [1, 2, 3, 0]
@@ -57,6 +57,7 @@ def test_two_brick_rows_and_the_ids_of_the_next_block():
     start = int(packed.size_ptr[0]) * 16
     assert packed.packed.tobytes()[start + 5 : start + 10] == bytes([0, 1, 0, 0, 0])
     end = int(packed.size_ptr[1]) * 16
+    assert packed.packed.tobytes()[start + 15] == packed.size_ptr[2] - packed.size_ptr[1]
     assert np.frombuffer(packed.packed.tobytes()[end - 64 : end], np.int32).tolist() == [32] + [-1] * 15
     assert packed.stats()["beta"] == 6 / 5
 
@@ -184,6 +185,11 @@ def test_the_schedule_is_part_of_the_format():
     dense[16:, 0] = 1
     packed = HRPB.from_csr(canonical(dense), sm_count=2, resident_ctas=2)
     assert packed.counts()["panels"] == 4
-    assert packed.chunk_panel.tolist() == [~0] * 4 + [1, 2, 3]
+    sizes = np.diff(packed.size_ptr)
+    assert packed.chunks[:, 0].tolist() == [~0] * 4 + [1, 2, 3]
+    assert packed.chunks[:, 1].sum() == packed.blocks
+    first = np.append(0, np.cumsum(packed.chunks[:, 1]))[:-1]
+    assert packed.chunks[:, 2].tolist() == packed.size_ptr[first].tolist()
+    assert packed.chunks[:, 3].tolist() == sizes[first].tolist()
     assert packed.clear_panels.tolist() == [0]
-    assert HRPB.from_csr(canonical(dense)).chunk_panel.tolist() == [0, 1, 2, 3]
+    assert HRPB.from_csr(canonical(dense)).chunks[:, 0].tolist() == [0, 1, 2, 3]

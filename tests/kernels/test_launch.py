@@ -62,6 +62,7 @@ def multiply(head, cubin, a, n, drop=None):
     from spmm_roofline.formats import FORMATS
     from spmm_roofline.formats.base import rounded, widened
     from spmm_roofline.formats.csr import Csr
+    from spmm_roofline.kernels.expressions import format_options
     from spmm_roofline.kernels.launch import check_case, prepare
     from spmm_roofline.kernels.operands import allocate
     from spmm_roofline.measure.verify import verify
@@ -73,7 +74,7 @@ def multiply(head, cubin, a, n, drop=None):
         a.shape, a.nnz, "float64", cupy.asarray(a.indptr, "int32"), cupy.asarray(a.indices, "int32"),
         widened(rounded(values, dtype), dtype),
     )  # fmt: skip
-    packed = FORMATS[head.format].from_csr(exact, dtype=dtype, **head.format_options)
+    packed = FORMATS[head.format].from_csr(exact, dtype=dtype, **format_options(head, 2))
     check_case(head, *a.shape[:1], n, a.shape[1])
     if drop is not None:
         flat = packed.data.ravel()

@@ -11,6 +11,14 @@ __device__ __forceinline__ void cp_async_16(void* shared, const void* global) {
                  : "memory");
 }
 
+// The same with a source size of 16 or, unless `wanted`, 0 bytes: then nothing is read and 16 zero bytes are written.
+__device__ __forceinline__ void cp_async_16_or_zero(void* shared, const void* global, bool wanted) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(shared))),
+                 "l"(global), "r"(wanted ? 16 : 0)
+                 : "memory");
+}
+
 // cp.async.commit_group: what this thread has issued since the last commit becomes one group
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 

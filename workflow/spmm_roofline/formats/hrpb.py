@@ -34,7 +34,7 @@ class Hrpb(Format):
       padded to 16 bytes,
 
       1. a header of bytes: the first brick of each of the tk/4 brick columns and the number of bricks (colPtr), then
-         the brick row of every brick (rows);
+         the brick row of every brick (rows); the last byte is the size of the next block in units;
       2. ``patterns``, 64 bits a brick, in the order of brick columns, then brick rows. Bit 4r + c is set if row r,
          column c of the brick holds an entry: lane l of a warp owns bits l and l + 32, which are its two elements of
          the m16n8k4 fragment, and finds its value behind as many others as there are bits set below its own;
@@ -45,8 +45,8 @@ class Hrpb(Format):
 
     The work list cuts panels into virtual panels, see :func:`virtual_panels`:
 
-    - ``chunk_panel`` int32[chunks]: the panel, or ~panel (negative) if the panel has other chunks as well;
-    - ``chunk_start``, ``chunk_end`` int32[chunks]: its blocks;
+    - ``chunks`` int32[chunks, 4]: the panel, or ~panel (negative) if the panel has other chunks as well; the number of
+      blocks; where the first of them begins and how large it is, in units. Nothing else need be looked up;
     - ``clear_panels`` int32[…]: panels whose rows of C have to be zero before: the cut ones and those of no block.
     """
 
@@ -57,9 +57,7 @@ class Hrpb(Format):
     block_row_ptr: Any
     size_ptr: Any
     packed: Any
-    chunk_panel: Any
-    chunk_start: Any
-    chunk_end: Any
+    chunks: Any
     clear_panels: Any
 
     @classmethod
@@ -132,6 +130,7 @@ class Hrpb(Format):
         in_columns = xp.bincount(columns, minlength=blocks * brick_columns).reshape(blocks, brick_columns)
         after = (size_ptr[:-1] * UNIT)[:, None] + xp.arange(1, brick_columns + 1)
         header[after] = xp.cumsum(in_columns, axis=1).astype(xp.uint8)
+        header[size_ptr[:-2] * UNIT + UNIT - 1] = sizes[1:].astype(xp.uint8)
         header[size_ptr[brick_block] * UNIT + brick_columns + 1 + in_block] = (bricks % brick_rows).astype(xp.uint8)
         packed.view(xp.uint64).reshape(-1)[(size_ptr[brick_block] + 1) * (UNIT // 8) + in_block] = patterns
         stored = packed.view(f"uint{8 * value_bytes}").reshape(-1)
@@ -141,7 +140,8 @@ class Hrpb(Format):
         place += xp.arange(nnz, dtype=xp.int64)
         stored[place] = values.view(stored.dtype)
 
-        chunk_panel, chunk_start, chunk_end, clear_panels = virtual_panels(block_row_ptr, sm_count, resident_ctas)
+        chunk_panel, start, end, clear_panels = virtual_panels(block_row_ptr, sm_count, resident_ctas)
+        chunks = xp.stack([chunk_panel, end - start, size_ptr[start], sizes[start]], axis=1).astype(xp.int32)
         return cls(
             shape=(m, k),
             nnz=nnz,
@@ -151,9 +151,7 @@ class Hrpb(Format):
             block_row_ptr=block_row_ptr.astype(xp.int32),
             size_ptr=size_ptr.astype(xp.int32),
             packed=packed,
-            chunk_panel=chunk_panel,
-            chunk_start=chunk_start,
-            chunk_end=chunk_end,
+            chunks=chunks,
             clear_panels=clear_panels,
         )
 
@@ -218,12 +216,12 @@ class Hrpb(Format):
         return len(self.size_ptr) - 1
 
     def counts(self) -> dict[str, int]:
-        """``panels``, ``chunks`` and ``cleared`` (panels to clear), beside the counts of every format."""
+        """``panels``, ``chunk_count`` and ``cleared`` (panels to clear), beside the counts of every format."""
         cleared = len(self.clear_panels)
         return {
             **super().counts(),
             "panels": len(self.block_row_ptr) - 1,
-            "chunks": len(self.chunk_panel),
+            "chunk_count": len(self.chunks),
             "cleared": cleared,
         }
 
@@ -249,7 +247,8 @@ def virtual_panels(block_row_ptr: Any, sm_count: int, resident_ctas: int = 1) ->
     atomic additions and pays where the excess is most of a wave's share, and lies between one and the panel's blocks.
     Chunks of a panel differ by one block at most, and none is empty; a panel of no block has no chunk.
 
-    Returns ``chunk_panel``, ``chunk_start``, ``chunk_end`` and ``clear_panels``, int32, as in :class:`Hrpb`.
+    Returns ``chunk_panel``, ``chunk_start``, ``chunk_end`` and ``clear_panels``, int32: panels as in :class:`Hrpb`,
+    first block and end of every chunk, and the panels to clear.
     ``sm_count`` 0 cuts nothing.
     """
     xp = array_module(block_row_ptr)

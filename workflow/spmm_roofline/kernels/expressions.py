@@ -104,12 +104,20 @@ def _parse(text: str, whole: str) -> ast.Expression:
         raise ExpressionError(f"{whole!r} is not an expression: {error.msg}") from error
 
 
+def format_options(head: Head, multiprocessors: int) -> dict[str, Any]:
+    """The head's options of the format, with ``device.multiprocessors`` replaced by the number."""
+    return {
+        name: multiprocessors if value == "device.multiprocessors" else value
+        for name, value in head.format_options.items()
+    }
+
+
 def format_names(head: Head) -> tuple[dict[str, str], set[str]]:
     """Arrays (name → dtype) and counts that the head's format has for ``a``, packed with the head's options.
 
     Raises :class:`ExpressionError` if there is no such format or it does not take these options.
     """
-    return _names_of(head.format, head.dtype["a"], json.dumps(head.format_options, sort_keys=True))
+    return _names_of(head.format, head.dtype["a"], json.dumps(format_options(head, 1), sort_keys=True))
 
 
 @cache

@@ -99,8 +99,11 @@ class Head:
 
     @property
     def dtype_of_sums(self) -> str:
-        """The coarsest dtype in which values of C are added up; it decides the tolerance."""
-        return self.dtype.get("parts", self.dtype["accumulator"])
+        """The coarsest dtype in which values of C are added up; it decides the tolerance.
+
+        Sums of TF32 products are of single precision, but tensor cores cut them off where others round.
+        """
+        return self.dtype.get("parts", "tf32" if self.dtype["a"] == "tf32" else self.dtype["accumulator"])
 
     def defines(self) -> dict[str, str]:
         """``-D`` constants of the compiler: ``tile.m`` becomes ``TILE_M``, ``constants.stages`` ``STAGES``."""

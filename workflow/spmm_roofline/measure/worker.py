@@ -24,6 +24,7 @@ from .. import matrices
 from ..formats import FORMATS, FormatError
 from ..formats.base import rounded, widened
 from ..formats.csr import Csr
+from ..kernels.expressions import format_options
 from ..kernels.head import Head
 from ..kernels.launch import Call, Unsupported, check_case, library_version, prepare
 from ..kernels.operands import Dense, allocate
@@ -133,12 +134,13 @@ class Worker:
             indices=cupy.asarray(host.indices.astype("int32")),
             data=values,
         )
+        options = format_options(self.head, cupy.cuda.Device().attributes["MultiProcessorCount"])
         build_ms = 0.0
         # The first build compiles CuPy's own kernels and grows its pool; the second is what packing costs.
         for _ in range(2):
             cupy.cuda.Device().synchronize()
             start = time.perf_counter()
-            packed = FORMATS[self.head.format].from_csr(structure, dtype=dtype, **self.head.format_options)
+            packed = FORMATS[self.head.format].from_csr(structure, dtype=dtype, **options)
             cupy.cuda.Device().synchronize()
             build_ms = (time.perf_counter() - start) * 1e3
         return Operand(packed, structure, build_ms)

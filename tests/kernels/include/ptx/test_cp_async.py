@@ -33,3 +33,27 @@ def test_groups_arrive_in_order(device_function):
     device_function(SOURCE)((1,), (32,), (cupy.asarray(source), out))
     assert np.array_equal(out.get()[:32], np.roll(source[:32], -1, axis=0))
     assert np.array_equal(out.get()[32:], np.roll(source[32:], -1, axis=0))
+
+
+ZERO_SOURCE = """
+#include "ptx/cp_async.cuh"
+extern "C" __global__ void probe(const uint4* source, uint4* out) {
+    __shared__ uint4 stage[32];
+    const int l = threadIdx.x;
+    stage[l] = make_uint4(7, 7, 7, 7);
+    ptx::cp_async_16_or_zero(&stage[l], source + l, l % 3 != 0);
+    ptx::cp_async_commit();
+    ptx::cp_async_wait<0>();
+    __syncwarp();
+    out[l] = stage[l];
+}
+"""
+
+
+def test_cp_async_16_or_zero_writes_zeros_where_nothing_is_wanted(device_function):
+    import cupy
+
+    source = np.random.default_rng().integers(1, 1 << 32, (32, 4), dtype=np.uint32)
+    out = cupy.zeros((32, 4), dtype=cupy.uint32)
+    device_function(ZERO_SOURCE)((1,), (32,), (cupy.asarray(source), out))
+    assert np.array_equal(out.get(), source * (np.arange(32) % 3 != 0)[:, None].astype(np.uint32))

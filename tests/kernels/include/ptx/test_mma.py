@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from spmm_roofline.formats.base import rounded
+
 pytestmark = pytest.mark.gpu
 
 SOURCE = """
@@ -53,3 +55,34 @@ def test_product_is_added_to_the_sums(device_function, function, dtype, register
         [expected[g, 2 * t], expected[g, 2 * t + 1], expected[g + 8, 2 * t], expected[g + 8, 2 * t + 1]], 1
     )
     assert np.linalg.norm(out.reshape(32, 4) - wanted) / np.linalg.norm(wanted) < tolerance
+
+
+TF32_SOURCE = """
+#include "ptx/mma.cuh"
+extern "C" __global__ void probe(const unsigned* a, const unsigned* b, float* d) {
+    const int l = threadIdx.x;
+    const unsigned fa[2] = {a[2 * l], a[2 * l + 1]}, fb[1] = {b[l]};
+    float fd[4];
+    for (int i = 0; i < 4; ++i) fd[i] = d[4 * l + i];
+    ptx::mma_m16n8k4_f32_tf32(fd, fa, fb);
+    for (int i = 0; i < 4; ++i) d[4 * l + i] = fd[i];
+}
+"""
+
+
+def test_mma_m16n8k4_f32_tf32_adds_the_product(device_function):
+    import cupy
+
+    rng = np.random.default_rng()
+    a, b, d = (rounded(rng.uniform(-1, 1, shape), "tf32") for shape in ((16, 4), (4, 8), (16, 8)))
+    lane = np.arange(32)
+    g, t = lane // 4, lane % 4
+    fragments = np.stack([a[g, t], a[g + 8, t]], 1).view(np.uint32).ravel(), b[t, g].view(np.uint32)
+
+    def by_lane(x):
+        return np.stack([x[g, 2 * t], x[g, 2 * t + 1], x[g + 8, 2 * t], x[g + 8, 2 * t + 1]], 1)
+
+    sums = cupy.asarray(by_lane(d).astype(np.float32))
+    device_function(TF32_SOURCE)((1,), (32,), (*map(cupy.asarray, fragments), sums))
+    wanted = by_lane(d.astype(float) + a.astype(float) @ b.astype(float))
+    assert np.linalg.norm(sums.get() - wanted) / np.linalg.norm(wanted) < 1e-6
