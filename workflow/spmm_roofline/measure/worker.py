@@ -168,6 +168,11 @@ class Worker:
         options = self.job["options"]
         with self.phase("time"):
             timing = self.clock.time(call, self.job["l2"] == "cold", options["repeat_cap"], options["time_cap_ms"])
+        # What adds to C must still be right after hundreds of calls.
+        with self.phase("verify"):
+            again = verify(operand.exact, b, c, self.head.dtype_of_sums)
+        if again.wrong:
+            return {**common, "status": "wrong", "message": f"after {timing.samples} calls: {again.wrong}"}
         rate = 2e-6 * n / timing.median_ms
         return {
             **common,
