@@ -115,13 +115,13 @@ def test_text_is_large_enough_to_read(found):
 
 def test_search_finds_rows_with_all_words(found):
     assert found["rows"] == len(synthetic.measure_rows()) + 3 * 6 * 3  # and cusparse_best in three precisions
-    assert found["filtered"] == [["mma_bt", "cfd1"]] * 3
-    assert found["count"] == f"3 of {found['rows']} rows"
+    assert found["filtered"] == [[kernel, "cfd1"] for kernel in ("mma_bt", "mma_bt_f32") for _ in range(3)]
+    assert found["count"] == f"6 of {found['rows']} rows"
 
 
 def test_a_heading_sorts_up_and_down_by_number(found):
     times = [float(value.replace(",", "")) for value in found["ascending"]]
-    assert times == sorted(times) and len(times) == 3
+    assert times == sorted(times) and len(times) == 6
     assert found["sort"] == "ascending"
     assert found["descending"] == found["ascending"][::-1]
 

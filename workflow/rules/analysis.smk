@@ -6,6 +6,7 @@ rule analysis:
         formats=PLAN.format_rows(),
         kernels=PLAN.kernel_rows(),
         device_records=PLAN.device_records(),
+        claims="config/claims.yaml",
     output:
         expand("results/analysis/{table}.csv", table=PLAN.analysis_tables()),
     log:

@@ -15,5 +15,6 @@ run(
     device_records=snakemake.input.device_records,
     heads=snakemake.params.heads,
     out=Path(snakemake.output[0]).parent,
+    claims=snakemake.input.claims,
     bootstrap=snakemake.params.bootstrap,
 )

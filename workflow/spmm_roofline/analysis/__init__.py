@@ -21,6 +21,7 @@ TABLES = {
     "fastest": "analysis_fastest",
     "kinds": "analysis_kinds",
     "ladder": "analysis_ladder",
+    "claims": "analysis_claims",
     "status": "analysis_status",
     "ceilings": "analysis_ceilings",
     "devices": "analysis_devices",
@@ -41,6 +42,7 @@ def run(
     device_records: Iterable[str | Path],
     heads: Mapping[str, Mapping[str, Any]],
     out: str | Path,
+    claims: str | Path | None = None,
     bootstrap: int = 2000,
 ) -> None:
     """Write every table of :data:`TABLES` as ``<out>/<name>.csv``.
@@ -48,11 +50,13 @@ def run(
     ``measured``: CSVs of table ``measure`` made here; ``recorded``: folders ``resources/recorded/<device>``;
     ``matrices``, ``formats``, ``kernels``: JSON rows made here; ``fingerprints``: kernel → hash of its present source;
     ``devices``: folder of datasheet documents; ``device_records``: documents ``measured_device`` made here; ``heads``:
-    kernel → head as plain values; ``bootstrap``: resamples of an interval. Each input may be empty: local rows alone,
-    recorded rows alone and neither are all fine. Raises :class:`contracts.ContractError` at the first bad file.
+    kernel → head as plain values; ``claims``: the document of that name, if any; ``bootstrap``: resamples of an
+    interval. Each input may be empty: local rows alone, recorded rows alone and neither are all fine. Raises
+    :class:`contracts.ContractError` at the first bad file, :class:`claims.ClaimError` at a claim that cannot be read.
     """
     from .cases import cases
     from .ceilings import ceilings
+    from .claims import claims as judge
     from .devices import devices as describe
     from .fastest import fastest
     from .kinds import kinds
@@ -84,6 +88,8 @@ def run(
     )
     table["speedup"] = speedup(table["cases"], bootstrap)
     table["ladder"] = ladder(table["cases"], heads, bootstrap)
+    wanted = contracts.document(claims, "claims")["claims"] if claims else []
+    table["claims"] = judge(table["cases"], table["matrices"], wanted, heads, bootstrap)
     table["fastest"] = fastest(table["cases"])
     table["kinds"] = kinds(table["cases"])
     table["status"] = status(table["cases"])

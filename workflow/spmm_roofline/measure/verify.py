@@ -18,9 +18,9 @@ SPOT_ROWS = 64
 #: Rounding of C alone costs at most u = 2⁻¹¹ (float16), 2⁻⁸ (bfloat16), 2⁻²⁴ (float32) a value; the reference uses the
 #: rounded operands, so that nothing else is lost before the sums. Sums in float16 lose about u √L/√6 on a row of L
 #: values; TF32 operands are rounded beforehand as the hardware does it, and their sums on tensor cores are cut off,
-#: not rounded, which biases a sum of L/4 additions by up to 2⁻²⁴ L/4 (seen: 2e-5 on rows of 8,000 values). cuSPARSE, but for its algorithm 3, adds the
-#: parts of long rows in the dtype of C (seen in its errors), and its heads say so. A single lost value of a row of L
-#: costs about 1/√L there.
+#: not rounded, which biases a sum of L/4 additions by up to 2⁻²⁴ L/4 (seen: 2e-5 on rows of 8,000 values). cuSPARSE,
+#: but for its algorithm 3, adds the parts of long rows in the dtype of C (seen in its errors), and its heads say so. A
+#: single lost value of a row of L costs about 1/√L there.
 TOLERANCES = {
     ("float16", "float16"): (1e-2, 5e-2),
     ("bfloat16", "bfloat16"): (4e-2, 9e-2),

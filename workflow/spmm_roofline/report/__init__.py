@@ -19,6 +19,7 @@ TABLES = {
     "fastest": "analysis_fastest",
     "kinds": "analysis_kinds",
     "ladder": "analysis_ladder",
+    "claims": "analysis_claims",
     "status": "analysis_status",
     "ceilings": "analysis_ceilings",
     "devices": "analysis_devices",

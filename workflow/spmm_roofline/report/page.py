@@ -42,6 +42,8 @@ def render(
     return environment.get_template("page.html.j2").render(
         title=config.get("report", {}).get("title") or "Which SpMM kernel is fastest, and what limits it?",
         answers=answers,
+        claims=tables.claims(data["claims"]),
+        claims_say=claims_say(data["claims"]),
         devices=cases["device"].nunique(),
         suites=list(suites(data, drawn, provenance.get("suites", {}))),
         ladder=tables.ladder(heads, data["ladder"], shown or set(heads)),
@@ -90,6 +92,17 @@ def suites(data: dict[str, pd.DataFrame], drawn: list[Drawn], titles: Mapping[st
             "speedup": tables.speedup(_of(data["speedup"], device, suite)),
             "failures": tables.failures(_of(data["status"], device, suite)),
         }
+
+
+def claims_say(claims: pd.DataFrame) -> str:
+    """How the claims fared, in one sentence a device."""
+    said = []
+    for device, rows in claims.groupby("device", sort=True):
+        counts = rows["verdict"].value_counts()
+        hold, untested = int(counts.get("reproduced", 0)), int(counts.get("not_testable", 0))
+        more = f"; for {untested} more the rows are missing" if untested else ""
+        said.append(f"On {device}, {hold} of {counted(len(rows) - untested, 'claim')} that can be tested hold{more}.")
+    return " ".join(said)
 
 
 def about(rows: pd.DataFrame) -> str:

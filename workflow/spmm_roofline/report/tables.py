@@ -135,6 +135,29 @@ def failures(rows: pd.DataFrame) -> Table:
     return table
 
 
+def claims(rows: pd.DataFrame) -> Table:
+    """The scorecard: what each study says, what was measured here, and whether the one bears out the other."""
+    table = Table("Scorecard", ("claim", "study", "verdict", "expected", "measured", "cases", "suites", "device"))
+    for row in rows.sort_values(["study", "claim", "device"]).itertuples():
+        interval = f" ({significant(row.low)} – {significant(row.high)})" if row.low == row.low else ""
+        measured = (
+            significant(row.value) + interval if row.message is None or row.message != row.message else row.message
+        )
+        table.rows.append(
+            [
+                Cell(row.says, note=row.source),
+                Cell(row.study),
+                Cell("", marks=(row.verdict.replace("_", " "),)),
+                Cell(row.expected),
+                Cell(measured, note=row.expression),
+                _count(row.cases),
+                Cell(row.suites if isinstance(row.suites, str) else "–"),
+                Cell(row.device),
+            ]
+        )
+    return table
+
+
 def ladder(heads: Mapping[str, Mapping[str, Any]], bought: pd.DataFrame, shown: set[str]) -> Table:
     """Kernels in ladder order, libraries last; what an idea bought is the range of its means over suites and widths."""
     table = Table("The ladder of kernels", ("kernel", "study", "after", "idea", "bought", "values / sums", "format"))

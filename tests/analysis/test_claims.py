@@ -1,0 +1,146 @@
+"""Claims: each function of an expression by hand, every verdict, and what cannot be read is refused."""
+
+import pandas as pd
+import pytest
+import yaml
+
+from spmm_roofline import contracts
+from spmm_roofline.analysis.claims import ClaimError, claims
+from spmm_roofline.kernels.registry import heads
+from spmm_roofline.plan import Plan
+from tests.analysis import synthetic
+
+CONFIG = synthetic.ROOT / "config"
+DOCUMENT = contracts.document(CONFIG / "claims.yaml", "claims")["claims"]
+
+#: matrix → (share of 2:4 tiles, time of mma_t, mma_bt, mma_bt_f32) at N = 128.
+TIMES = {"a": (0.5, 8.0, 2.0, 1.0), "b": (0.05, 3.0, 3.0, 6.0), "c": (0.3, 1.0, 2.0, 4.0)}
+
+
+def judged(expression, *, times=TIMES, suites=("quick",), **expect):
+    """The row of one claim over made-up times."""
+    kernels = ("mma_t", "mma_bt", "mma_bt_f32")
+    cases = pd.DataFrame(
+        [
+            {"device": "h200", "suite": "quick", "matrix": matrix, "matrix_sha256": matrix, "n": n, "l2": "cold"}
+            | {"protocol": 1, "kernel": kernel, "time_ms": n / 128 * time, "status": "ok"}
+            for matrix, (_, *row) in times.items()
+            for kernel, time in zip(kernels, row, strict=True)
+            for n in (64, 128)
+        ]
+        # A time that was not verified is no time.
+        + [
+            {"device": "h200", "suite": "quick", "matrix": "d", "matrix_sha256": "d", "n": 128, "l2": "cold"}
+            | {"protocol": 1, "kernel": kernel, "time_ms": float("nan"), "status": "wrong"}
+            for kernel in kernels
+        ]
+    )
+    matrices = pd.DataFrame([{"matrix": name, "tile_24_16x32_fraction": row[0]} for name, row in times.items()])
+    claim = {"id": "x", "study": "smat", "source": "section", "says": "it is so", "suites": list(suites)}
+    claim |= {"value": expression, "expect": expect or {"at_least": 0}}
+    (row,) = claims(cases, matrices, [claim], synthetic.HEADS, 100).to_dict("records")
+    return row
+
+
+@pytest.mark.parametrize(
+    ("expression", "value", "cases"),
+    [
+        ('geomean(speedup("mma_bt", "mma_t", n=128))', 2 ** (1 / 3), 3),  # 4, 1, 1/2
+        ('maximum(speedup("mma_bt", "mma_t", n=128))', 4, 3),
+        ('minimum(speedup("mma_bt", "mma_t", n=128))', 0.5, 3),
+        ('median(speedup("mma_bt", "mma_t"))', 1, 6),
+        ('share_above(speedup("mma_bt", "mma_t", n=[64, 128]), 1)', 1 / 3, 6),
+        ('geomean(speedup("mma_bt", "mma_t", n=128, matrix="[ab]"))', 2, 2),
+        ('geomean(speedup("mma_bt", "mma_t", n=128, matrix=["b", "c"]))', 0.5**0.5, 2),
+        ('geomean(speedup("mma_bt", "mma_t", n=128, sparse24_at_least=0.3))', 2**0.5, 2),  # 0.3 itself counts
+        ('geomean(speedup("mma_bt", "mma_t", n=128, sparse24_below=0.3))', 1, 1),
+        ('geomean(speedup("mma_bt", "mma_t", n=128, sparse24_at_least=0.1, sparse24_below=0.4))', 0.5, 1),
+        # Of several rivals the fastest counts, case by case, and never the kernel itself.
+        ('maximum(speedup("mma_bt", "smat/*", n=128))', 1, 3),
+        ('minimum(speedup("mma_bt_f32", ["mma_t", "mma_bt"], n=128))', 0.25, 3),
+        ('geomean(speedup("mma_bt", "mma_t", n=128)) - 1', 2 ** (1 / 3) - 1, 3),
+    ],
+)
+def test_values_by_hand(expression, value, cases):
+    row = judged(expression)
+    assert row["value"] == pytest.approx(value)
+    assert row["cases"] == cases
+
+
+def test_a_mean_has_an_interval_and_other_values_have_none():
+    mean = judged('geomean(speedup("mma_bt", "mma_t", n=128))')
+    assert mean["low"] < mean["value"] < mean["high"]
+    for other in ("maximum", "median"):
+        assert pd.isna(judged(f'{other}(speedup("mma_bt", "mma_t", n=128))')["low"])
+    assert pd.isna(judged('geomean(speedup("mma_bt", "mma_t", n=128)) - 1')["low"])
+
+
+@pytest.mark.parametrize(
+    ("expect", "verdict", "expected"),
+    [
+        ({"at_least": 1.2}, "reproduced", "≥ 1.2"),
+        ({"at_least": 1.3}, "not_reproduced", "≥ 1.3"),
+        ({"at_most": 1.2}, "not_reproduced", "≤ 1.2"),
+        ({"at_least": 1.2, "at_most": 1.3}, "reproduced", "≥ 1.2 and ≤ 1.3"),
+        ({"at_least": 1.1, "at_most": 1.2}, "not_reproduced", "≥ 1.1 and ≤ 1.2"),
+    ],
+)
+def test_the_verdict_is_whether_all_limits_hold(expect, verdict, expected):
+    row = judged('geomean(speedup("mma_bt", "mma_t", n=128))', **expect)  # 1.26
+    assert (row["verdict"], row["expected"]) == (verdict, expected)
+
+
+@pytest.mark.parametrize(
+    ("expression", "options", "why"),
+    [
+        ('geomean(speedup("mma_bt", "mma_t"))', {"suites": ("real-sample",)}, "none of its suites was measured"),
+        ('geomean(speedup("mma_bt", "mma_t", n=32))', {}, "no measured matrix is of the kind"),
+        ('geomean(speedup("mma_bt", "mma_t", matrix="zz*"))', {}, "no measured matrix is of the kind"),
+        ('geomean(speedup("mma_bt", "mma_t", sparse24_at_least=0.9))', {}, "no measured matrix is of the kind"),
+        ('geomean(speedup("mma_obts", "mma_t"))', {}, "not measured in its cases: mma_obts"),
+    ],
+)
+def test_what_has_no_rows_is_not_testable_and_says_why(expression, options, why):
+    row = judged(expression, **options)
+    assert row["verdict"] == "not_testable" and pd.isna(row["value"])
+    assert why in row["message"]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        'geomean(speedup("mma_zz", "mma_t"))',
+        'geomean(speedup("mma_bt", "nobody/*"))',
+        'mean(speedup("mma_bt", "mma_t"))',
+        'geomean(speedup("mma_bt", "mma_t", width=3))',
+        '__import__("os").getcwd()',
+        'speedup("mma_bt", "mma_t").__class__',
+        "geomean(",
+    ],
+)
+def test_what_cannot_be_read_is_refused(expression):
+    with pytest.raises(ClaimError, match="claim x: "):
+        judged(expression)
+
+
+def test_ids_are_unique():
+    ids = [claim["id"] for claim in DOCUMENT]
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize("claim", DOCUMENT, ids=lambda claim: claim["id"])
+def test_a_claim_names_what_exists(claim):
+    """Suites that are there, kernels that their suites run, and limits that something can break."""
+    known = {name: head.as_dict() for name, head in heads(str(synthetic.ROOT / "kernels")).items()}
+    empty = pd.DataFrame(columns=["device", "status", "suite", "matrix", "matrix_sha256", "n", "l2", "protocol"])
+    one = pd.DataFrame([dict.fromkeys(empty.columns, "x") | {"kernel": "x", "time_ms": 1.0}])
+    (row,) = claims(one, pd.DataFrame({"matrix": [], "tile_24_16x32_fraction": []}), [claim], known, 10).to_dict(
+        "records"
+    )
+    assert row["verdict"] == "not_testable"
+    plan = Plan(contracts.document(CONFIG / "config.yaml", "config"))
+    for name in claim["suites"]:
+        suite = yaml.safe_load((CONFIG / "suites" / f"{name}.yaml").read_text())
+        runs, _ = plan.resolve(suite["kernels"])
+        named = {kernel for kernel in known if f'"{kernel}"' in claim["value"]}
+        assert named <= set(runs), f"suite {name} does not run {sorted(named - set(runs))}"

@@ -1,0 +1,181 @@
+"""Claims of the studies, each evaluated on our measurements: reproduced, not reproduced, or not testable and why."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from typing import TYPE_CHECKING, Any
+
+from .. import contracts
+from .bootstrap import geomean_interval
+from .cases import COMPARABLE
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: What makes two rows of a device the same case.
+CASE = [column for column in COMPARABLE if column != "device"]
+
+
+class ClaimError(ValueError):
+    """A claim whose expression names something unknown; the message gives the claim."""
+
+
+class _NothingToTest(Exception):
+    """The rows that a claim speaks of are not there; the message says which."""
+
+
+def claims(
+    cases: pd.DataFrame,
+    matrices: pd.DataFrame,
+    documents: Iterable[Mapping[str, Any]],
+    heads: Mapping[str, Mapping[str, Any]],
+    resamples: int,
+) -> pd.DataFrame:
+    """Table ``analysis_claims`` from ``analysis_cases``, ``matrices`` and the list in ``config/claims.yaml``.
+
+    ``heads``: kernel → head, for the studies that patterns name. Raises :class:`ClaimError` where an expression calls
+    what is not in its vocabulary or names a kernel that nobody knows.
+    """
+    ok = cases[cases["status"] == "ok"]
+    share = dict(zip(matrices["matrix"], matrices["tile_24_16x32_fraction"], strict=True))
+    rows = []
+    for device in sorted(cases["device"].unique()):
+        for claim in documents:
+            own = ok[(ok["device"] == device) & ok["suite"].isin(claim["suites"])]
+            rows.append(_judge(claim, device, _Vocabulary(own, share, heads, claim["id"]), resamples))
+    return contracts.frame(rows, "analysis_claims")
+
+
+def _judge(claim: Mapping[str, Any], device: str, words: _Vocabulary, resamples: int) -> dict[str, Any]:
+    expect = claim["expect"]
+    limits = [
+        f"{'≥' if bound == 'at_least' else '≤'} {expect[bound]:g}"
+        for bound in ("at_least", "at_most")
+        if bound in expect
+    ]
+    row = {
+        "device": device,
+        "claim": claim["id"],
+        "study": claim["study"],
+        "source": claim["source"],
+        "says": claim["says"],
+        "expression": " ".join(claim["value"].split()),
+        "expected": " and ".join(limits),
+    }
+    try:
+        value = float(words.evaluate(claim["value"]))
+    except _NothingToTest as reason:
+        return row | {"verdict": "not_testable", "cases": 0, "message": str(reason)}
+    holds = expect.get("at_least", value) <= value <= expect.get("at_most", value)
+    row |= {
+        "verdict": "reproduced" if holds else "not_reproduced",
+        "value": value,
+        "cases": len(words.used),
+        "suites": ", ".join(sorted({case[0] for case in words.used})),
+    }
+    if words.mean_of is not None:
+        _, low, high = geomean_interval(words.mean_of, (device, claim["id"]), resamples)
+        row |= {"low": low, "high": high}
+    return row
+
+
+@dataclass
+class _Vocabulary:
+    """The functions of an expression over the verified rows of one device, and what it looked at."""
+
+    rows: pd.DataFrame
+    share: Mapping[str, float]
+    heads: Mapping[str, Mapping[str, Any]]
+    claim: str
+    used: set[tuple] = field(default_factory=set)
+    #: Ratios of the outermost geometric mean.
+    mean_of: Any = None
+
+    def evaluate(self, expression: str) -> float:
+        from simpleeval import EvalWithCompoundTypes, InvalidExpression
+
+        names = ("speedup", "geomean", "median", "minimum", "maximum", "share_above")
+        evaluator = EvalWithCompoundTypes(functions={name: getattr(self, name) for name in names}, names={})
+        try:
+            value = evaluator.eval(" ".join(expression.split()))
+        except (InvalidExpression, TypeError, SyntaxError) as error:
+            raise ClaimError(f"claim {self.claim}: {expression!r} does not evaluate: {error}") from error
+        outermost = ast.parse(expression.strip(), mode="eval").body
+        if not (isinstance(outermost, ast.Call) and getattr(outermost.func, "id", "") == "geomean"):
+            self.mean_of = None
+        return value
+
+    def speedup(
+        self,
+        kernel: str,
+        over: str | list[str],
+        n: int | list[int] | None = None,
+        matrix: str | list[str] | None = None,
+        sparse24_at_least: float | None = None,
+        sparse24_below: float | None = None,
+    ) -> pd.Series:
+        """Time of the fastest of ``over`` by time of ``kernel``, a ratio a case."""
+        rivals = [name for name in self._kernels(over) if name != kernel]
+        rows = self.rows
+        if n is not None:
+            rows = rows[rows["n"].isin(n if isinstance(n, list) else [n])]
+        if matrix is not None:
+            patterns = matrix if isinstance(matrix, list) else [matrix]
+            names = [name for name in rows["matrix"].unique() if any(fnmatch(name, pattern) for pattern in patterns)]
+            rows = rows[rows["matrix"].isin(names)]
+        share = rows["matrix"].map(self.share).astype("float64")
+        if sparse24_at_least is not None:
+            rows, share = rows[share >= sparse24_at_least], share[share >= sparse24_at_least]
+        if sparse24_below is not None:
+            rows = rows[share < sparse24_below]
+        (own,) = self._kernels(kernel)
+        mine = rows[rows["kernel"] == own].set_index(CASE)["time_ms"]
+        theirs = rows[rows["kernel"].isin(rivals)].groupby(CASE)["time_ms"].min()
+        ratios = (theirs / mine).dropna()
+        if ratios.empty:
+            raise _NothingToTest(self._missing(rows, own, rivals))
+        self.used |= set(ratios.index)
+        return ratios
+
+    def geomean(self, ratios: pd.Series) -> float:
+        import numpy as np
+
+        self.mean_of = ratios.to_numpy()
+        return float(np.exp(np.log(self.mean_of).mean()))
+
+    def median(self, ratios: pd.Series) -> float:
+        return float(ratios.median())
+
+    def minimum(self, ratios: pd.Series) -> float:
+        return float(ratios.min())
+
+    def maximum(self, ratios: pd.Series) -> float:
+        return float(ratios.max())
+
+    def share_above(self, ratios: pd.Series, limit: float) -> float:
+        return float((ratios > limit).mean())
+
+    def _kernels(self, patterns: str | list[str]) -> list[str]:
+        found: list[str] = []
+        for pattern in [patterns] if isinstance(patterns, str) else patterns:
+            named = [
+                name
+                for name, head in self.heads.items()
+                if fnmatch(f"{head['study']}/{name}" if "/" in pattern else name, pattern)
+            ]
+            if not named:
+                raise ClaimError(f"claim {self.claim}: no kernel is called {pattern!r}")
+            found += named
+        return found
+
+    def _missing(self, rows: pd.DataFrame, kernel: str, rivals: list[str]) -> str:
+        if self.rows.empty:
+            return "none of its suites was measured on this device"
+        if rows.empty:
+            return "no measured matrix is of the kind that it speaks of"
+        measured = set(rows["kernel"])
+        absent = [name for name in (kernel, *rivals) if name not in measured]
+        return f"not measured in its cases: {', '.join(absent)}" if absent else "no case was run by both sides"
