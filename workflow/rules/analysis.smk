@@ -1,12 +1,14 @@
 rule analysis:
     input:
         measured=PLAN.measured(),
+        profiled=PLAN.profiled(),
         recorded=PLAN.recorded_files(),
         matrices=PLAN.matrix_rows(),
         formats=PLAN.format_rows(),
         kernels=PLAN.kernel_rows(),
         device_records=PLAN.device_records(),
         claims="config/claims.yaml",
+        papers=PLAN.papers(),
     output:
         expand("results/analysis/{table}.csv", table=PLAN.analysis_tables()),
     log:

@@ -6,6 +6,7 @@ from spmm_roofline.analysis import run
 
 run(
     measured=snakemake.input.measured,
+    profiled=snakemake.input.profiled,
     recorded=snakemake.params.recorded,
     matrices=snakemake.input.matrices,
     formats=snakemake.input.formats,
@@ -16,5 +17,6 @@ run(
     heads=snakemake.params.heads,
     out=Path(snakemake.output[0]).parent,
     claims=snakemake.input.claims,
+    papers=snakemake.input.papers,
     bootstrap=snakemake.params.bootstrap,
 )
