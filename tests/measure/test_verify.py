@@ -1,4 +1,4 @@
-"""The stated error of TF32 products: reached by the worst operands, kept by kernels on operands that were not rounded."""
+"""The stated error of TF32 products: reached by the worst operands, kept by kernels that are given FP32 operands."""
 
 import numpy as np
 import pytest
