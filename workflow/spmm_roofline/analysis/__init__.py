@@ -23,6 +23,7 @@ TABLES = {
     "ladder": "analysis_ladder",
     "claims": "analysis_claims",
     "published": "analysis_published",
+    "bounds": "analysis_bounds",
     "synergy": "analysis_synergy",
     "synergy_classes": "analysis_synergy_classes",
     "shared_memory": "analysis_shared_memory",
@@ -61,6 +62,7 @@ def run(
     empty: local rows alone, recorded rows alone and neither are all fine. Raises
     :class:`contracts.ContractError` at the first bad file, :class:`claims.ClaimError` at a claim that cannot be read.
     """
+    from .bounds import bounds
     from .cases import cases
     from .ceilings import ceilings
     from .claims import claims as judge
@@ -79,6 +81,7 @@ def run(
     record_files = [*(folder / "device.json" for folder in folders), *map(Path, device_records)]
     documents = [contracts.document(path, "measured_device") for path in record_files if path.exists()]
     records = {document["device"]: document for document in documents}
+    peaks = {name: sheet["peak_gflops"] for name, sheet in datasheets.items()}
 
     table = {
         "matrices": _local_first("matrices", matrices, folders),
@@ -92,13 +95,14 @@ def run(
         table["matrices"],
         heads,
         fingerprints,
-        {name: sheet["peak_gflops"] for name, sheet in datasheets.items()},
+        peaks,
         {name: record["copy_gb_per_s"] for name, record in records.items()},
     )
     table["speedup"] = speedup(table["cases"], bootstrap)
     table["ladder"] = ladder(table["cases"], heads, bootstrap)
     wanted = contracts.document(claims, "claims")["claims"] if claims else []
     table["claims"] = judge(table["cases"], table["matrices"], wanted, heads, bootstrap)
+    table["bounds"] = bounds(table["cases"], heads, peaks)
     table["synergy"] = synergy(table["cases"], table["matrices"], table["formats"], heads)
     table["synergy_classes"] = classes(table["synergy"], bootstrap)
     table["shared_memory"] = shared_memory(

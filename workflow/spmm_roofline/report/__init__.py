@@ -21,6 +21,7 @@ TABLES = {
     "ladder": "analysis_ladder",
     "claims": "analysis_claims",
     "published": "analysis_published",
+    "bounds": "analysis_bounds",
     "synergy": "analysis_synergy",
     "synergy_classes": "analysis_synergy_classes",
     "shared_memory": "analysis_shared_memory",
