@@ -1,8 +1,8 @@
 rule analysis:
     input:
+        PLAN.recorded_files(),
         measured=PLAN.measured(),
         profiled=PLAN.profiled(),
-        recorded=PLAN.recorded_files(),
         matrices=PLAN.matrix_rows(),
         formats=PLAN.format_rows(),
         kernels=PLAN.kernel_rows(),
