@@ -37,7 +37,7 @@ from spmm_roofline import contracts
 from spmm_roofline.kernels import heads
 from spmm_roofline.measure.run import identity, sizes, job_of
 job = job_of(snakemake.params.job, snakemake.input, snakemake.config["measure"])
-head = heads()[job.kernel]
+head = heads(job.kernels, job.external)[job.kernel]
 common = identity(job, head, json.loads(Path(job.device_record).read_text()))
 rows = []
 for _, path in job.matrices:
