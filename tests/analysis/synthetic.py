@@ -1,4 +1,4 @@
-"""A small world that looks like a real one: two suites, nine kernels, six matrices, three widths on one device.
+"""A small world that looks like a real one: two suites, ten kernels, six matrices, three widths on one device.
 
 Times follow a roofline with a launch overhead and a factor per kernel, so that wins, losses, both precisions and
 every status occur; nothing is random.
@@ -18,7 +18,7 @@ WIDTHS = (32, 128, 512)
 
 
 def _head(name, study, dtype_a, accumulator, features, after=None, vendor=None):
-    dtype = {"a": dtype_a, "b": dtype_a, "accumulator": accumulator, "c": dtype_a}
+    dtype = {"a": dtype_a, "b": dtype_a, "accumulator": accumulator, "c": dtype_a.replace("tf32", "float32")}
     return {
         "name": name,
         "study": study,
@@ -26,7 +26,7 @@ def _head(name, study, dtype_a, accumulator, features, after=None, vendor=None):
         "idea": f"the idea of {name}",
         "after": after,
         "vendor": vendor,
-        "format": "csr" if vendor else "bcsr_16x16",
+        "format": "csr" if vendor else "hrpb" if study == "cutespmm" else "bcsr_16x16",
         "dtype": dtype,
         "layout": {"b": "row_major", "c": "row_major"},
         "requires": {} if vendor else {"n": 8},
@@ -50,6 +50,7 @@ HEADS = {
         _head("mma_bt", "smat", "float16", "float16", ["ldmatrix", "mma"], after="mma_t"),
         _head("mma_bt_f32", "smat", "float16", "float32", ["ldmatrix", "mma"], after="mma_bt"),
         _head("mma_obts", "sptc", "float16", "float16", ["mma", "mma_sp"], after="mma_bt"),
+        _head("bricks", "cutespmm", "tf32", "float32", ["cp_async", "mma"]),
         _head("row_split", "scalar", "float32", "float32", []),
     )
 }
@@ -64,6 +65,7 @@ SPEED = {
     "mma_bt": (0.75, 1.0),
     "mma_bt_f32": (0.70, 1.0),
     "mma_obts": (0.95, 1.0),
+    "bricks": (0.80, 0.3),
     "row_split": (0.68, 0.0),
 }
 
@@ -78,7 +80,7 @@ MATRICES = {
 }
 
 COPY_GB_PER_S = 4130.0
-BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
+BYTES = {"float16": 2, "bfloat16": 2, "tf32": 4, "float32": 4}
 
 
 def sha256(text: str) -> str:
@@ -124,7 +126,12 @@ def matrix_row(name: str) -> dict:
 def format_rows() -> list[dict]:
     rows = []
     for name, (_, _, m, _, nnz, fill) in MATRICES.items():
-        for format, slots, blocks in (("csr", nnz, m), ("bcsr_16x16", round(nnz / fill), round(nnz / (256 * fill)))):
+        alpha = min(1.0, 0.06 + fill)
+        for format, slots, blocks in (
+            ("csr", nnz, m),
+            ("bcsr_16x16", round(nnz / fill), round(nnz / (256 * fill))),
+            ("hrpb", round(nnz / alpha), round(nnz / (256 * alpha))),
+        ):
             nbytes = 2 * slots + 4 * (nnz if format == "csr" else blocks) + 4 * (m // 16 + 1)
             rows.append(
                 {
@@ -143,6 +150,7 @@ def format_rows() -> list[dict]:
                     "build_ms": 12.5,
                     "round_trip": True,
                 }
+                | ({"alpha": alpha, "beta": 1.0} if format == "hrpb" else {})
             )
     return rows
 
@@ -243,6 +251,17 @@ def measure_rows(**changes) -> list[dict]:
     return rows
 
 
+def profile_rows() -> list[dict]:
+    """Counters of two kernels on cfd1."""
+    names = contracts.table("profile").names
+    rows = []
+    for kernel in ("bricks", "mma_bt"):
+        case = {name: value for name, value in measure_row(kernel, "cfd1", 128).items() if name in names}
+        metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
+        rows.append(case | {"metric": metric, "unit": "", "value": 5e6, "message": ""})
+    return rows
+
+
 def device_record(**changes) -> dict:
     return {
         "device": DEVICE,
@@ -282,6 +301,8 @@ def write_recorded(folder: Path, rows: list[dict] | None = None) -> Path:
         ("kernels", kernel_rows()),
     ):
         contracts.write(contracts.frame(content, name), folder / f"{name}.csv", name)
+    counters = folder / "profile" / "real-sample" / "bricks.csv"
+    contracts.write(contracts.frame(profile_rows(), "profile"), counters, "profile")
     (folder / "device.json").write_text(json.dumps(device_record()))
     return folder
 
@@ -292,6 +313,7 @@ def analyse(out: Path, **changes) -> Path:
 
     inputs = {
         "measured": [],
+        "profiled": [],
         "recorded": [],
         "matrices": [],
         "formats": [],

@@ -24,6 +24,7 @@ def judged(expression, *, times=TIMES, suites=("quick",), **expect):
         [
             {"device": "h200", "suite": "quick", "matrix": matrix, "matrix_sha256": matrix, "n": n, "l2": "cold"}
             | {"protocol": 1, "kernel": kernel, "time_ms": n / 128 * time, "status": "ok"}
+            | {"preprocess_ms": 6.0, "useful_gflops": 1 / time}
             for matrix, (_, *row) in times.items()
             for kernel, time in zip(kernels, row, strict=True)
             for n in (64, 128)
@@ -32,10 +33,16 @@ def judged(expression, *, times=TIMES, suites=("quick",), **expect):
         + [
             {"device": "h200", "suite": "quick", "matrix": "d", "matrix_sha256": "d", "n": 128, "l2": "cold"}
             | {"protocol": 1, "kernel": kernel, "time_ms": float("nan"), "status": "wrong"}
+            | {"preprocess_ms": 6.0, "useful_gflops": float("nan")}
             for kernel in kernels
         ]
     )
-    matrices = pd.DataFrame([{"matrix": name, "tile_24_16x32_fraction": row[0]} for name, row in times.items()])
+    matrices = pd.DataFrame(
+        [
+            {"matrix": name, "tile_24_16x32_fraction": row[0], "alpha_fraction": row[0] / 2}
+            for name, row in times.items()
+        ]
+    )
     claim = {"id": "x", "study": "smat", "source": "section", "says": "it is so", "suites": list(suites)}
     claim |= {"value": expression, "expect": expect or {"at_least": 0}}
     (row,) = claims(cases, matrices, [claim], synthetic.HEADS, 100).to_dict("records")
@@ -55,6 +62,9 @@ def judged(expression, *, times=TIMES, suites=("quick",), **expect):
         ('geomean(speedup("mma_bt", "mma_t", n=128, sparse24_at_least=0.3))', 2**0.5, 2),  # 0.3 itself counts
         ('geomean(speedup("mma_bt", "mma_t", n=128, sparse24_below=0.3))', 1, 1),
         ('geomean(speedup("mma_bt", "mma_t", n=128, sparse24_at_least=0.1, sparse24_below=0.4))', 0.5, 1),
+        ('geomean(speedup("mma_bt", "mma_t", n=128, alpha_at_least=0.25))', 4, 1),
+        ('geomean(speedup("mma_bt", "mma_t", n=128, alpha_below=0.25))', 0.5**0.5, 2),
+        ('median(packing("mma_bt", n=128))', 3, 3),  # 6 over 2, 3, 2
         # Of several rivals the fastest counts, case by case, and never the kernel itself.
         ('maximum(speedup("mma_bt", "smat/*", n=128))', 1, 3),
         ('minimum(speedup("mma_bt_f32", ["mma_t", "mma_bt"], n=128))', 0.25, 3),
@@ -65,6 +75,15 @@ def test_values_by_hand(expression, value, cases):
     row = judged(expression)
     assert row["value"] == pytest.approx(value)
     assert row["cases"] == cases
+
+
+def test_synergy_is_the_rank_correlation_of_density_and_rate():
+    times = {
+        name: (0.1 * place, 1.0, time, 1.0)
+        for place, (name, time) in enumerate(zip("efghi", (9, 7, 8, 4, 2), strict=True))
+    }
+    # Rates rank 1, 3, 2, 4, 5 over ascending density: 1 - 6·2/(5·24).
+    assert judged('synergy("mma_bt", n=128)', times=times)["value"] == pytest.approx(0.9)
 
 
 def test_a_mean_has_an_interval_and_other_values_have_none():
@@ -98,6 +117,8 @@ def test_the_verdict_is_whether_all_limits_hold(expect, verdict, expected):
         ('geomean(speedup("mma_bt", "mma_t", matrix="zz*"))', {}, "no measured matrix is of the kind"),
         ('geomean(speedup("mma_bt", "mma_t", sparse24_at_least=0.9))', {}, "no measured matrix is of the kind"),
         ('geomean(speedup("mma_obts", "mma_t"))', {}, "not measured in its cases: mma_obts"),
+        ('median(packing("mma_obts"))', {}, "not measured in its cases: mma_obts"),
+        ('synergy("mma_bt", n=128)', {}, "a rank correlation of 3 cases says nothing"),
     ],
 )
 def test_what_has_no_rows_is_not_testable_and_says_why(expression, options, why):
@@ -113,6 +134,7 @@ def test_what_has_no_rows_is_not_testable_and_says_why(expression, options, why)
         'geomean(speedup("mma_bt", "nobody/*"))',
         'mean(speedup("mma_bt", "mma_t"))',
         'geomean(speedup("mma_bt", "mma_t", width=3))',
+        'geomean(speedup("mma_bt", "mma_t", beta_below=3))',
         '__import__("os").getcwd()',
         'speedup("mma_bt", "mma_t").__class__',
         "geomean(",
@@ -134,9 +156,8 @@ def test_a_claim_names_what_exists(claim):
     known = {name: head.as_dict() for name, head in heads(str(synthetic.ROOT / "kernels")).items()}
     empty = pd.DataFrame(columns=["device", "status", "suite", "matrix", "matrix_sha256", "n", "l2", "protocol"])
     one = pd.DataFrame([dict.fromkeys(empty.columns, "x") | {"kernel": "x", "time_ms": 1.0}])
-    (row,) = claims(one, pd.DataFrame({"matrix": [], "tile_24_16x32_fraction": []}), [claim], known, 10).to_dict(
-        "records"
-    )
+    nothing = pd.DataFrame({"matrix": [], "tile_24_16x32_fraction": [], "alpha_fraction": []})
+    (row,) = claims(one, nothing, [claim], known, 10).to_dict("records")
     assert row["verdict"] == "not_testable"
     plan = Plan(contracts.document(CONFIG / "config.yaml", "config"))
     for name in claim["suites"]:

@@ -292,16 +292,20 @@ def test_recording_merges_and_replaces(job, play, tmp_path):
     suite.mkdir(parents=True)
     (tmp_path / "out.csv").rename(suite / "mma_bt.csv")
     features = [row for _, row in job.matrices]
-    given = ([suite / "mma_bt.csv"], [job.device_record])
+    counters = tmp_path / "profile" / "s" / "mma_bt.csv"
+    counters.parent.mkdir(parents=True)
+    contracts.write(contracts.frame([], "profile"), counters, "profile")
+    given = ([suite / "mma_bt.csv"], [counters], [job.device_record])
     record(*given, features[:2], job.formats[:2], [job.kernel_row], tmp_path / "recorded")
     record(*given, features[1:], job.formats[1:], [job.kernel_row], tmp_path / "recorded")
     folder = tmp_path / "recorded"
     assert contracts.read(folder / "matrices.csv", "matrices").matrix.tolist() == list(MATRICES)
     assert contracts.read(folder / "formats.csv", "formats").matrix.tolist() == list(MATRICES)
     assert len(contracts.read(folder / "s" / "mma_bt.csv", "measure")) == 6
+    assert (folder / "profile" / "s" / "mma_bt.csv").exists()
     assert contracts.document(folder / "device.json", "measured_device")["device"] == "h200"
 
 
 def test_nothing_measured_is_nothing_to_record(tmp_path):
     with pytest.raises(ValueError, match="nothing to record"):
-        record([], [], [], [], [], tmp_path)
+        record([], [], [], [], [], [], tmp_path)

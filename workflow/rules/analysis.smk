@@ -1,12 +1,14 @@
 rule analysis:
     input:
+        PLAN.recorded_files(),
         measured=PLAN.measured(),
-        recorded=PLAN.recorded_files(),
+        profiled=PLAN.profiled(),
         matrices=PLAN.matrix_rows(),
         formats=PLAN.format_rows(),
         kernels=PLAN.kernel_rows(),
         device_records=PLAN.device_records(),
         claims="config/claims.yaml",
+        papers=PLAN.papers(),
     output:
         expand("results/analysis/{table}.csv", table=PLAN.analysis_tables()),
     log:

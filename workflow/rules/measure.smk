@@ -44,6 +44,7 @@ rule measure_kernel:
 rule record:
     input:
         measured=PLAN.measured(),
+        profiled=PLAN.profiled(),
         device_record=PLAN.device_records(),
         matrices=PLAN.matrix_rows(),
         formats=PLAN.format_rows(),

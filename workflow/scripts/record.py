@@ -4,6 +4,7 @@ from spmm_roofline.measure.record import record
 
 record(
     measured=snakemake.input.measured,
+    profiled=snakemake.input.profiled,
     device_record=snakemake.input.device_record,
     matrices=snakemake.input.matrices,
     formats=snakemake.input.formats,

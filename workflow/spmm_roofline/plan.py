@@ -20,6 +20,9 @@ from .kernels import Head, heads
 from .measure import PROTOCOL
 from .measure import device as gpu_device
 
+#: The table that people wrote and the analysis only reads.
+PAPERS = "analysis_papers"
+
 #: Kernels that every measurement needs: one flushes L2, the other is the canary.
 CLOCK_KERNELS = {"read_cubin": "dram_read", "copy_cubin": "dram_copy"}
 
@@ -247,10 +250,14 @@ class Plan:
     def recorded_files(self) -> list[str]:
         return sorted(str(path) for folder in self.recorded() for path in Path(folder).rglob("*.*"))
 
+    def papers(self) -> list[str]:
+        """What the papers report, a table a study."""
+        return sorted(map(str, Path("config/published").glob("*.csv")))
+
     def analysis_tables(self) -> list[str]:
         """Tables that the analysis writes: its own, and what the report needs of the stages before it."""
-        own = [name.removeprefix("analysis_") for name in contracts.names("tables") if name.startswith("analysis_")]
-        return [*own, "matrices", "formats", "kernels"]
+        names = [name for name in contracts.names("tables") if name.startswith("analysis_") and name != PAPERS]
+        return [*(name.removeprefix("analysis_") for name in names), "matrices", "formats", "kernels"]
 
     # --- parameters and inputs of rules -----------------------------------------------------------------------------
 

@@ -22,6 +22,10 @@ TABLES = {
     "kinds": "analysis_kinds",
     "ladder": "analysis_ladder",
     "claims": "analysis_claims",
+    "published": "analysis_published",
+    "synergy": "analysis_synergy",
+    "synergy_classes": "analysis_synergy_classes",
+    "shared_memory": "analysis_shared_memory",
     "status": "analysis_status",
     "ceilings": "analysis_ceilings",
     "devices": "analysis_devices",
@@ -33,6 +37,7 @@ TABLES = {
 
 def run(
     measured: Iterable[str | Path],
+    profiled: Iterable[str | Path],
     recorded: Iterable[str | Path],
     matrices: Iterable[str | Path],
     formats: Iterable[str | Path],
@@ -43,15 +48,17 @@ def run(
     heads: Mapping[str, Mapping[str, Any]],
     out: str | Path,
     claims: str | Path | None = None,
+    papers: Iterable[str | Path] = (),
     bootstrap: int = 2000,
 ) -> None:
     """Write every table of :data:`TABLES` as ``<out>/<name>.csv``.
 
-    ``measured``: CSVs of table ``measure`` made here; ``recorded``: folders ``resources/recorded/<device>``;
-    ``matrices``, ``formats``, ``kernels``: JSON rows made here; ``fingerprints``: kernel → hash of its present source;
-    ``devices``: folder of datasheet documents; ``device_records``: documents ``measured_device`` made here; ``heads``:
-    kernel → head as plain values; ``claims``: the document of that name, if any; ``bootstrap``: resamples of an
-    interval. Each input may be empty: local rows alone, recorded rows alone and neither are all fine. Raises
+    ``measured`` and ``profiled``: CSVs of the tables ``measure`` and ``profile`` made here; ``recorded``: folders
+    ``resources/recorded/<device>``; ``matrices``, ``formats``, ``kernels``: JSON rows made here; ``fingerprints``:
+    kernel → hash of its present source; ``devices``: folder of datasheet documents; ``device_records``: documents
+    ``measured_device`` made here; ``heads``: kernel → head as plain values; ``claims``: the document of that name, if
+    any; ``papers``: CSVs of the table ``analysis_papers``; ``bootstrap``: resamples of an interval. Each input may be
+    empty: local rows alone, recorded rows alone and neither are all fine. Raises
     :class:`contracts.ContractError` at the first bad file, :class:`claims.ClaimError` at a claim that cannot be read.
     """
     from .cases import cases
@@ -61,8 +68,10 @@ def run(
     from .fastest import fastest
     from .kinds import kinds
     from .ladder import ladder
+    from .published import published
     from .speedup import speedup
     from .status import status
+    from .synergy import classes, shared_memory, synergy
 
     folders = sorted(Path(folder) for folder in recorded)
     datasheets = {path.stem: contracts.document(path, "device") for path in sorted(Path(devices).glob("*.yaml"))}
@@ -90,6 +99,12 @@ def run(
     table["ladder"] = ladder(table["cases"], heads, bootstrap)
     wanted = contracts.document(claims, "claims")["claims"] if claims else []
     table["claims"] = judge(table["cases"], table["matrices"], wanted, heads, bootstrap)
+    table["synergy"] = synergy(table["cases"], table["matrices"], table["formats"], heads)
+    table["synergy_classes"] = classes(table["synergy"], bootstrap)
+    table["shared_memory"] = shared_memory(
+        _local_first("profile", profiled, folders), table["matrices"], table["formats"], heads
+    )
+    table["published"] = published(contracts.read_all(sorted(map(str, papers)), "analysis_papers"), table["synergy"])
     table["fastest"] = fastest(table["cases"])
     table["kinds"] = kinds(table["cases"])
     table["status"] = status(table["cases"])
@@ -98,14 +113,20 @@ def run(
         contracts.write(table[name], Path(out) / f"{name}.csv", contract)
 
 
-def _local_first(name: str, rows: Iterable[str | Path], folders: list[Path]) -> pd.DataFrame:
-    """Local JSON rows, then the recorded rows of keys that are not local, sorted by key."""
+def _local_first(name: str, paths: Iterable[str | Path], folders: list[Path]) -> pd.DataFrame:
+    """Local rows, then the recorded rows of keys that are not local, sorted by key.
+
+    ``paths``: JSON rows, or CSVs of the whole table; recorded are ``<folder>/<name>.csv``, or
+    ``<folder>/<name>/<suite>/*.csv``.
+    """
     import pandas as pd
 
     key = list(contracts.table(name).key)
-    files = [path for folder in folders if (path := folder / f"{name}.csv").exists()]
-    rows = sorted(map(str, rows))
+    files = [path for folder in folders for path in [folder / f"{name}.csv", *sorted(folder.glob(f"{name}/*/*.csv"))]]
+    paths = sorted(map(str, paths))
+    rows = [path for path in paths if not path.endswith(".csv")]
     local = contracts.read_rows(rows, name) if rows else contracts.frame([], name)
+    files = [*(path for path in paths if path.endswith(".csv")), *(path for path in files if path.exists())]
     tables = [local, *(contracts.read(path, name) for path in files)]
     merged = pd.concat(tables, ignore_index=True).drop_duplicates(key, keep="first")
     return contracts.check(merged.sort_values(key, ignore_index=True), name)

@@ -12,6 +12,9 @@ from .. import contracts
 from .bootstrap import geomean_interval
 from .cases import COMPARABLE
 
+#: Word of an expression → column of the table of matrices.
+FEATURES = {"sparse24": "tile_24_16x32_fraction", "alpha": "alpha_fraction"}
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -40,12 +43,12 @@ def claims(
     what is not in its vocabulary or names a kernel that nobody knows.
     """
     ok = cases[cases["status"] == "ok"]
-    share = dict(zip(matrices["matrix"], matrices["tile_24_16x32_fraction"], strict=True))
+    structure = matrices.set_index("matrix")
     rows = []
     for device in sorted(cases["device"].unique()):
         for claim in documents:
             own = ok[(ok["device"] == device) & ok["suite"].isin(claim["suites"])]
-            rows.append(_judge(claim, device, _Vocabulary(own, share, heads, claim["id"]), resamples))
+            rows.append(_judge(claim, device, _Vocabulary(own, structure, heads, claim["id"]), resamples))
     return contracts.frame(rows, "analysis_claims")
 
 
@@ -87,7 +90,7 @@ class _Vocabulary:
     """The functions of an expression over the verified rows of one device, and what it looked at."""
 
     rows: pd.DataFrame
-    share: Mapping[str, float]
+    structure: pd.DataFrame
     heads: Mapping[str, Mapping[str, Any]]
     claim: str
     used: set[tuple] = field(default_factory=set)
@@ -97,7 +100,7 @@ class _Vocabulary:
     def evaluate(self, expression: str) -> float:
         from simpleeval import EvalWithCompoundTypes, InvalidExpression
 
-        names = ("speedup", "geomean", "median", "minimum", "maximum", "share_above")
+        names = ("speedup", "packing", "synergy", "geomean", "median", "minimum", "maximum", "share_above")
         evaluator = EvalWithCompoundTypes(functions={name: getattr(self, name) for name in names}, names={})
         try:
             value = evaluator.eval(" ".join(expression.split()))
@@ -108,30 +111,11 @@ class _Vocabulary:
             self.mean_of = None
         return value
 
-    def speedup(
-        self,
-        kernel: str,
-        over: str | list[str],
-        n: int | list[int] | None = None,
-        matrix: str | list[str] | None = None,
-        sparse24_at_least: float | None = None,
-        sparse24_below: float | None = None,
-    ) -> pd.Series:
-        """Time of the fastest of ``over`` by time of ``kernel``, a ratio a case."""
-        rivals = [name for name in self._kernels(over) if name != kernel]
-        rows = self.rows
-        if n is not None:
-            rows = rows[rows["n"].isin(n if isinstance(n, list) else [n])]
-        if matrix is not None:
-            patterns = matrix if isinstance(matrix, list) else [matrix]
-            names = [name for name in rows["matrix"].unique() if any(fnmatch(name, pattern) for pattern in patterns)]
-            rows = rows[rows["matrix"].isin(names)]
-        share = rows["matrix"].map(self.share).astype("float64")
-        if sparse24_at_least is not None:
-            rows, share = rows[share >= sparse24_at_least], share[share >= sparse24_at_least]
-        if sparse24_below is not None:
-            rows = rows[share < sparse24_below]
+    def speedup(self, kernel: str, over: str | list[str], **which: Any) -> pd.Series:
+        """Time of the fastest of ``over`` by time of ``kernel``, a ratio a case; see :meth:`_cases` for ``which``."""
         (own,) = self._kernels(kernel)
+        rivals = [name for name in self._kernels(over) if name != own]
+        rows = self._cases(**which)
         mine = rows[rows["kernel"] == own].set_index(CASE)["time_ms"]
         theirs = rows[rows["kernel"].isin(rivals)].groupby(CASE)["time_ms"].min()
         ratios = (theirs / mine).dropna()
@@ -139,6 +123,50 @@ class _Vocabulary:
             raise _NothingToTest(self._missing(rows, own, rivals))
         self.used |= set(ratios.index)
         return ratios
+
+    def packing(self, kernel: str, **which: Any) -> pd.Series:
+        """Time of packing the format by time of one multiplication, a ratio a case."""
+        own = self._own(kernel, which)
+        return own["preprocess_ms"] / own["time_ms"]
+
+    def synergy(self, kernel: str, **which: Any) -> float:
+        """Spearman's rank correlation of brick density α, and so of the modelled 512 α, with the useful rate."""
+        from scipy.stats import spearmanr
+
+        own = self._own(kernel, which)
+        alpha = own.index.get_level_values("matrix").map(self.structure["alpha_fraction"])
+        if len(own) < 5:
+            raise _NothingToTest(f"a rank correlation of {len(own)} cases says nothing")
+        return float(spearmanr(alpha, own["useful_gflops"]).statistic)
+
+    def _own(self, kernel: str, which: Mapping[str, Any]) -> pd.DataFrame:
+        """Rows of one kernel by case."""
+        (name,) = self._kernels(kernel)
+        rows = self._cases(**which)
+        own = rows[rows["kernel"] == name].set_index(CASE)
+        if own.empty:
+            raise _NothingToTest(self._missing(rows, name, []))
+        self.used |= set(own.index)
+        return own
+
+    def _cases(
+        self, n: int | list[int] | None = None, matrix: str | list[str] | None = None, **limits: float
+    ) -> pd.DataFrame:
+        """Rows of some widths and matrices, and of a structure: ``<feature>_at_least``, ``<feature>_below``."""
+        rows = self.rows
+        if n is not None:
+            rows = rows[rows["n"].isin(n if isinstance(n, list) else [n])]
+        if matrix is not None:
+            patterns = matrix if isinstance(matrix, list) else [matrix]
+            names = [name for name in rows["matrix"].unique() if any(fnmatch(name, pattern) for pattern in patterns)]
+            rows = rows[rows["matrix"].isin(names)]
+        for name, limit in limits.items():
+            feature, _, end = name.rpartition("_at_least" if name.endswith("_at_least") else "_below")
+            if feature not in FEATURES or end:
+                raise TypeError(f"there is no condition {name!r}")
+            values = rows["matrix"].map(self.structure[FEATURES[feature]]).astype("float64")
+            rows = rows[values >= limit if name.endswith("_at_least") else values < limit]
+        return rows
 
     def geomean(self, ratios: pd.Series) -> float:
         import numpy as np

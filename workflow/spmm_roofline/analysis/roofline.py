@@ -14,6 +14,7 @@ TENSOR_FEATURES = {
     "mma_sp": "tensor_sparse24",
     "wgmma": "tensor",
     "mma": "tensor",
+    "mma_tf32": "tensor",
 }
 
 

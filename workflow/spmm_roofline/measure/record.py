@@ -11,13 +11,15 @@ from .. import contracts
 
 def record(
     measured: Iterable[str],
+    profiled: Iterable[str],
     device_record: Iterable[str],
     matrices: Iterable[str],
     formats: Iterable[str],
     kernels: Iterable[str],
     folder: str | Path,
 ) -> None:
-    """Copy measured tables to ``folder``/<suite>/, and merge what the analysis needs to do without the matrices.
+    """Copy measured tables to ``folder``/<suite>/ and counters to ``folder``/profile/<suite>/, and merge what the
+    analysis needs to do without the matrices.
 
     Rows of the same key are replaced; suites recorded earlier stay. Raises ``ValueError`` if nothing was measured.
     """
@@ -25,8 +27,9 @@ def record(
     measured = list(measured)
     if not measured:
         raise ValueError("there is nothing to record: this machine has no GPU that the config lets it use")
-    for path in map(Path, measured):
-        target = folder / path.parent.name / path.name
+    stored = [(folder, Path(path)) for path in measured] + [(folder / "profile", Path(path)) for path in profiled]
+    for place, path in stored:
+        target = place / path.parent.name / path.name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
     for path in device_record:

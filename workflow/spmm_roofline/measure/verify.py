@@ -32,6 +32,16 @@ TOLERANCES = {
 }
 
 
+def tf32_bound(length: int | Any) -> float | Any:
+    """Largest error of an element of C over Σ|a||b|, where FP32 operands go through TF32 tensor cores.
+
+    Rounding to TF32 moves each operand by at most 2⁻¹¹ of itself; products are exact; each of up to ``length``
+    additions in FP32 may be cut off, which costs less than 2⁻²³ of Σ|a||b|. Holds for every order of additions.
+    """
+    rounding, cut = 2.0**-11, 2.0**-23
+    return (1 + rounding) ** 2 * (1 + length * cut) - 1
+
+
 @dataclass(frozen=True)
 class Verdict:
     """Errors of one output against float64, and what is wrong with it (empty if nothing is)."""

@@ -44,6 +44,7 @@ def render(
         answers=answers,
         claims=tables.claims(data["claims"]),
         claims_say=claims_say(data["claims"]),
+        published=tables.published(data["published"]),
         devices=cases["device"].nunique(),
         suites=list(suites(data, drawn, provenance.get("suites", {}))),
         ladder=tables.ladder(heads, data["ladder"], shown or set(heads)),
@@ -90,6 +91,8 @@ def suites(data: dict[str, pd.DataFrame], drawn: list[Drawn], titles: Mapping[st
             "figures": [figure for figure in figures if "precision" not in figure.of],
             "fastest": tables.fastest(_of(data["fastest"], device, suite)),
             "speedup": tables.speedup(_of(data["speedup"], device, suite)),
+            "synergy": tables.synergy(_of(data["synergy_classes"], device, suite)),
+            "shared_memory": tables.shared_memory(_of(data["shared_memory"], device, suite)),
             "failures": tables.failures(_of(data["status"], device, suite)),
         }
 

@@ -158,6 +158,88 @@ def claims(rows: pd.DataFrame) -> Table:
     return table
 
 
+def published(rows: pd.DataFrame) -> Table:
+    """The papers' ratios beside ours."""
+    table = Table(
+        "Numbers of the papers beside ours",
+        ("study", "source", "what", "kernel", "N", "published", "ours", "suite", "device"),
+    )
+    for row in rows.sort_values(["study", "source", "kernel", "matrix", "n"]).itertuples():
+        share = row.quantity == "share_of_matrices"
+        shown = percent if share else times
+        what = f"share of matrices of {row.matrix} synergy" if share else f"{row.matrix}: rate over best_sc"
+        table.rows.append(
+            [
+                Cell(row.study),
+                Cell(f"{row.source} ({row.paper_device})" if row.paper_device != "none" else row.source),
+                Cell(what),
+                _code(row.kernel if row.kernel != "none" else "–"),
+                _count(row.n or None),
+                _number(shown, row.published),
+                _number(shown, row.ours),
+                Cell(row.suite),
+                Cell(row.device),
+            ]
+        )
+    return table
+
+
+def synergy(rows: pd.DataFrame) -> Table:
+    """Speed-ups over the best on scalar cores by class of synergy."""
+    table = Table(
+        "Synergy: speed-up over the best kernel on scalar cores by class of brick density α",
+        (
+            *("kernel", "N", "synergy", "matrices", "geometric mean", "95 % interval", "faster on"),
+            *("median rate", "rank correlation of α and rate"),
+        ),
+    )
+    order = {"high": 0, "medium": 1, "low": 2, "all": 3}
+    for row in rows.sort_values(
+        ["kernel", "n", "synergy"], key=lambda x: x.map(order) if x.name == "synergy" else x
+    ).itertuples():
+        known = row.geomean == row.geomean
+        table.rows.append(
+            [
+                _code(row.kernel),
+                _count(row.n),
+                Cell(row.synergy, order[row.synergy]),
+                _count(row.matrices),
+                _number(times, row.geomean),
+                Cell(
+                    f"{times(row.geomean_low)} – {times(row.geomean_high)}" if known else "–",
+                    row.geomean_low if known else None,
+                ),
+                Cell(
+                    f"{int(row.wins)} of {row.matrices}" if known else "–", row.wins / row.matrices if known else None
+                ),
+                _number(rate, row.median_gflops),
+                _number(lambda value: significant(value, 2), row.spearman),
+            ]
+        )
+    return table
+
+
+def shared_memory(rows: pd.DataFrame) -> Table:
+    """The transaction model beside the counters."""
+    table = Table(
+        "Shared-memory transactions: the model of cuTeSpMM (equations 1 to 5) and what Nsight Compute counts",
+        ("kernel", "matrix", "N", "α", "β", "modelled for A", "for B", "counted", "counted / modelled"),
+    )
+    for row in rows.itertuples():
+        table.rows.append(
+            [
+                _code(row.kernel),
+                _code(row.matrix),
+                _count(row.n),
+                _number(percent, row.alpha_fraction),
+                _number(times, row.beta),
+                *(_number(significant, value) for value in (row.modelled_a, row.modelled_b, row.counted)),
+                _number(times, row.counted_over_modelled),
+            ]
+        )
+    return table
+
+
 def ladder(heads: Mapping[str, Mapping[str, Any]], bought: pd.DataFrame, shown: set[str]) -> Table:
     """Kernels in ladder order, libraries last; what an idea bought is the range of its means over suites and widths."""
     table = Table("The ladder of kernels", ("kernel", "study", "after", "idea", "bought", "values / sums", "format"))

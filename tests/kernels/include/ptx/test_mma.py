@@ -1,4 +1,4 @@
-"""ptx/mma.cuh: the fragment layouts that its head states, against NumPy."""
+"""ptx/mma.cuh and ptx/mma_tf32.cuh: the fragment layouts that their heads state, against NumPy."""
 
 import numpy as np
 import pytest
@@ -59,30 +59,37 @@ def test_product_is_added_to_the_sums(device_function, function, dtype, register
 
 TF32_SOURCE = """
 #include "ptx/mma.cuh"
+#include "ptx/mma_tf32.cuh"
 extern "C" __global__ void probe(const unsigned* a, const unsigned* b, float* d) {
     const int l = threadIdx.x;
-    const unsigned fa[2] = {a[2 * l], a[2 * l + 1]}, fb[1] = {b[l]};
+    unsigned fa[SIZE_A], fb[SIZE_B];
+    for (int i = 0; i < SIZE_A; ++i) fa[i] = a[SIZE_A * l + i];
+    for (int i = 0; i < SIZE_B; ++i) fb[i] = b[SIZE_B * l + i];
     float fd[4];
     for (int i = 0; i < 4; ++i) fd[i] = d[4 * l + i];
-    ptx::mma_m16n8k4_f32_tf32(fd, fa, fb);
+    ptx::FUNCTION(fd, fa, fb);
     for (int i = 0; i < 4; ++i) d[4 * l + i] = fd[i];
 }
 """
 
 
-def test_mma_m16n8k4_f32_tf32_adds_the_product(device_function):
+@pytest.mark.parametrize(("function", "k"), [("mma_m16n8k4_f32_tf32", 4), ("mma_m16n8k8_f32_tf32", 8)])
+def test_tf32_products_are_added_to_the_sums(device_function, function, k):
     import cupy
 
     rng = np.random.default_rng()
-    a, b, d = (rounded(rng.uniform(-1, 1, shape), "tf32") for shape in ((16, 4), (4, 8), (16, 8)))
+    a, b, d = (rounded(rng.uniform(-1, 1, shape), "tf32") for shape in ((16, k), (k, 8), (16, 8)))
     lane = np.arange(32)
     g, t = lane // 4, lane % 4
-    fragments = np.stack([a[g, t], a[g + 8, t]], 1).view(np.uint32).ravel(), b[t, g].view(np.uint32)
+    steps = range(0, k, 4)
+    fa = np.stack([a[g + row, t + step] for step in steps for row in (0, 8)], 1).view(np.uint32).ravel()
+    fb = np.stack([b[t + step, g] for step in steps], 1).view(np.uint32).ravel()
 
     def by_lane(x):
         return np.stack([x[g, 2 * t], x[g, 2 * t + 1], x[g + 8, 2 * t], x[g + 8, 2 * t + 1]], 1)
 
     sums = cupy.asarray(by_lane(d).astype(np.float32))
-    device_function(TF32_SOURCE)((1,), (32,), (*map(cupy.asarray, fragments), sums))
+    source = TF32_SOURCE.replace("SIZE_A", str(k // 2)).replace("SIZE_B", str(k // 4)).replace("FUNCTION", function)
+    device_function(source)((1,), (32,), (cupy.asarray(fa), cupy.asarray(fb), sums))
     wanted = by_lane(d.astype(float) + a.astype(float) @ b.astype(float))
     assert np.linalg.norm(sums.get() - wanted) / np.linalg.norm(wanted) < 1e-6

@@ -1,8 +1,8 @@
 """Calling cuSPARSE's generic SpMM: descriptors through CuPy's binding, the repeated calls by ctypes.
 
 CuPy has no binding of ``cusparseSpMM_preprocess`` and refuses every cuSPARSE call while a stream is captured, which
-the library itself allows. The configuration is the best honest one for C = A·B with a narrow B: CSR, row-major B and
-C, the buffer and the preprocess step once per matrix and width.
+the library itself allows. The configuration is the best honest one for C = A·B with a narrow B: row-major B and C, the
+buffer and the preprocess step once per matrix and width.
 """
 
 from __future__ import annotations
@@ -39,26 +39,20 @@ def version() -> str:
     return f"cuSPARSE {number // 1000}.{number // 100 % 10}.{number % 100}"
 
 
-def prepare_csr(head: Head, a: Format, b: Dense, c: Dense, algorithm: int) -> Call:
-    """C = A·B by cusparseSpMM with one CSR algorithm. Raises :class:`CusparseError` where the library refuses."""
+def prepare_with(head: Head, a: Format, b: Dense, c: Dense, algorithm: int) -> Call:
+    """C = A·B by cusparseSpMM with one algorithm for the head's format, CSR or COO.
+
+    Raises :class:`CusparseError` where the library refuses.
+    """
     return product(a, head.dtype["a"], b, c, head.dtype["accumulator"], algorithm)
 
 
 def product(a: Format, dtype: str, b: Dense, c: Dense, accumulator: str, algorithm: int) -> Call:
     """The repeatable call; its ``preprocess_ms`` is the library's own analysis, device time included."""
     import cupy
-    from cupy_backends.cuda.libs import cusparse
 
     handle = _handle()
-    (m, k), indptr, indices, values = a.shape, a.indptr, a.indices, a.data
-    descriptors = _Descriptors(
-        cusparse.createCsr(
-            m, k, a.nnz, indptr.data.ptr, indices.data.ptr, values.data.ptr,
-            INDEX_32, INDEX_32, BASE_ZERO, CUDA_TYPES[dtype],
-        ),
-        _dense(b),
-        _dense(c),
-    )  # fmt: skip
+    descriptors = _Descriptors(_sparse(a, dtype), _dense(b), _dense(c))
     scalar = ctypes.c_double if accumulator == "float64" else ctypes.c_float
     alpha, beta = scalar(1.0), scalar(0.0)
     arguments = (
@@ -95,6 +89,16 @@ class _Descriptors:
         cusparse.destroySpMat(self.a)
         cusparse.destroyDnMat(self.b)
         cusparse.destroyDnMat(self.c)
+
+
+def _sparse(a: Format, dtype: str) -> int:
+    from cupy_backends.cuda.libs import cusparse
+
+    (m, k), indices, kind = a.shape, [INDEX_32, BASE_ZERO], CUDA_TYPES[dtype]
+    if "row" in a.arrays():
+        return cusparse.createCoo(m, k, a.nnz, a.row.data.ptr, a.col.data.ptr, a.data.data.ptr, *indices, kind)
+    arrays = (a.indptr.data.ptr, a.indices.data.ptr, a.data.data.ptr)
+    return cusparse.createCsr(m, k, a.nnz, *arrays, INDEX_32, *indices, kind)
 
 
 def _dense(x: Dense) -> int:

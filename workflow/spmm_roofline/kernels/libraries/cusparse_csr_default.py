@@ -26,7 +26,7 @@ deviations: []
 
 from functools import partial
 
-from ._cusparse import prepare_csr
+from ._cusparse import prepare_with
 
 #: CUSPARSE_SPMM_ALG_DEFAULT
-prepare = partial(prepare_csr, algorithm=0)
+prepare = partial(prepare_with, algorithm=0)

@@ -1,0 +1,91 @@
+"""What the CSR formats with an extra order add: rows by length, pieces of rows, condensed columns."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from spmm_roofline.formats import FORMATS, FormatError
+
+
+def canonical(dense):
+    a = csr_array(np.asarray(dense, dtype=np.float64))
+    a.sort_indices()
+    return a
+
+
+@st.composite
+def matrices(draw):
+    m, k = draw(st.integers(0, 90)), draw(st.integers(0, 90))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    return canonical((rng.random((m, k)) < draw(st.floats(0, 1)) * rng.random((m, 1))) * 1.0)
+
+
+def lengths(*rows):
+    """A matrix whose rows have so many entries, from column 0 on."""
+    return canonical([[1.0] * length + [0.0] * (max(rows) - length) for length in rows])
+
+
+def test_rows_come_longest_first_and_in_their_own_order_where_equal():
+    assert FORMATS["csr_swizzled"].from_csr(lengths(2, 0, 5, 2, 5)).order.tolist() == [2, 4, 0, 3, 1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(matrices())
+def test_the_order_names_every_row_once(a):
+    packed = FORMATS["csr_swizzled"].from_csr(a)
+    assert sorted(packed.order.tolist()) == list(range(a.shape[0]))
+    assert (np.diff(np.diff(a.indptr)[packed.order]) <= 0).all()
+
+
+def test_segments_come_first_and_rows_of_several_pieces_are_marked():
+    packed = FORMATS["csr_segmented"].from_csr(lengths(3, 0, 9, 4), segment=4)
+    pieces = list(zip(packed.piece_row.tolist(), packed.piece_start.tolist(), packed.piece_end.tolist(), strict=True))
+    # Row 2 is cut in two segments and a residue of one; row 3 is a full segment, and all of its row.
+    assert pieces == [(~2, 3, 7), (~2, 7, 11), (3, 12, 16), (0, 0, 3), (~2, 11, 12)]
+    assert packed.split_rows.tolist() == [1, 2]
+
+
+@settings(max_examples=60, deadline=None)
+@given(matrices(), st.integers(1, 40))
+def test_pieces_cover_every_entry_once(a, segment):
+    packed = FORMATS["csr_segmented"].from_csr(a, segment=segment)
+    row = np.where(packed.piece_row < 0, ~packed.piece_row, packed.piece_row)
+    covered = np.zeros(a.nnz, dtype=int)
+    for r, start, end in zip(row, packed.piece_start, packed.piece_end, strict=True):
+        assert a.indptr[r] <= start < end <= a.indptr[r + 1] and end - start <= segment
+        covered[start:end] += 1
+    assert (covered == 1).all()
+    pieces = np.bincount(row, minlength=a.shape[0])
+    assert packed.split_rows.tolist() == np.flatnonzero(pieces != 1).tolist()
+    assert ((packed.piece_row < 0) == (pieces[row] > 1)).all()
+
+
+def test_a_segment_has_at_least_one_entry():
+    with pytest.raises(FormatError, match="at least 1 entry, not 0"):
+        FORMATS["csr_segmented"].from_csr(lengths(1), segment=0)
+
+
+def test_condensed_columns_by_hand():
+    dense = np.zeros((18, 40))
+    dense[0, [3, 30]] = dense[15, [3, 7, 39]] = dense[16, [39]] = 1
+    packed = FORMATS["csr_condensed"].from_csr(canonical(dense))
+    # Columns 3, 7, 30 and 39 of the first window are 0 to 3; the second window has column 39 alone.
+    assert packed.condensed.tolist() == [0, 2, 0, 1, 3, 0]
+    assert packed.row.tolist() == [0, 0, 15, 15, 15, 16]
+    assert packed.window_tiles.tolist() == [1, 1]
+    assert packed.covered_slots == 2 * 16 * 8 and packed.stored_slots == 6
+
+
+@settings(max_examples=60, deadline=None)
+@given(matrices())
+def test_condensed_columns_number_the_columns_of_a_window(a):
+    packed = FORMATS["csr_condensed"].from_csr(a)
+    rows = np.repeat(np.arange(a.shape[0]), np.diff(a.indptr))
+    assert (packed.row == rows).all()
+    for window, tiles in enumerate(packed.window_tiles):
+        own = rows // 16 == window
+        columns = np.unique(a.indices[own])
+        assert (columns[packed.condensed[own]] == a.indices[own]).all()
+        assert tiles == -(-len(columns) // 8)

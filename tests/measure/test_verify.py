@@ -1,0 +1,69 @@
+"""The stated error of TF32 products: reached by the worst operands, kept by kernels that are given FP32 operands."""
+
+import numpy as np
+import pytest
+
+from spmm_roofline.formats.base import rounded
+from spmm_roofline.measure.verify import tf32_bound
+
+
+def test_the_worst_operands_come_close_to_the_bound():
+    # Just below half a unit in the last place above 1, where the relative rounding is largest.
+    x = np.float32(1 + 2.0**-11 - 2.0**-23)
+    error = abs(float(rounded(np.array([x]), "tf32")[0]) ** 2 - float(x) ** 2) / float(x) ** 2
+    assert 0.99 * tf32_bound(0) < error < tf32_bound(0)
+
+
+@pytest.mark.parametrize("length", [1, 10, 1000])
+def test_rounded_operands_stay_below_the_bound(length):
+    rng = np.random.default_rng()
+    a, b = (rng.standard_normal((200, length)).astype(np.float32) for _ in range(2))
+    exact = (a.astype(float) * b).sum(axis=1)
+    error = np.abs((rounded(a, "tf32").astype(float) * rounded(b, "tf32")).sum(axis=1) - exact)
+    assert (error <= tf32_bound(length) * np.abs(a.astype(float) * b).sum(axis=1)).all()
+
+
+def test_the_bound_grows_with_the_row():
+    assert tf32_bound(0) == pytest.approx(2.0**-10, rel=1e-3)
+    assert tf32_bound(2**13) == pytest.approx(2 * tf32_bound(0), rel=1e-2)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["cutespmm", "cutespmm_tm32", "tcgnn"])
+def test_kernels_keep_the_bound_on_operands_that_were_not_rounded(name, tmp_path):
+    import cupy
+    from scipy.sparse import csr_array, random_array
+
+    from spmm_roofline.formats import FORMATS
+    from spmm_roofline.formats.csr import Csr
+    from spmm_roofline.kernels import heads
+    from spmm_roofline.kernels.compile import compile_kernel
+    from spmm_roofline.kernels.expressions import format_options
+    from spmm_roofline.kernels.launch import prepare
+    from spmm_roofline.kernels.operands import allocate
+    from spmm_roofline.measure.device import visible
+
+    head = heads()[name]
+    cubin = tmp_path / "kernel.cubin"
+    compile_kernel(head, {visible()[0].arch: (str(cubin), str(tmp_path / "kernel.json"))})
+    rng = np.random.default_rng()
+    a = csr_array(random_array((500, 3000), density=0.1, rng=rng, format="csr"))
+    a.sort_indices()
+    a.data = rng.standard_normal(a.nnz).astype(np.float32).astype(float)
+    b64 = rng.standard_normal((3000, 64)).astype(np.float32)
+    indices = (cupy.asarray(a.indptr, "int32"), cupy.asarray(a.indices, "int32"))
+    exact = Csr(a.shape, a.nnz, "float64", *indices, cupy.asarray(a.data))
+    packed = FORMATS[head.format].from_csr(exact, dtype="tf32", **format_options(head, 132))
+    b, c = allocate(head, "b", 3000, 64), allocate(head, "c", 500, 64)
+    b.view[...] = cupy.asarray(b64)
+    c.poison()
+    stream = cupy.cuda.Stream(non_blocking=True)
+    call = prepare(head, cubin, packed, b, c)
+    cupy.cuda.Device().synchronize()
+    call(stream)
+    stream.synchronize()
+    error = np.abs(c.widened().get() - a @ b64.astype(float))
+    limit = tf32_bound(np.diff(a.indptr)[:, None]) * (abs(a) @ np.abs(b64.astype(float)))
+    assert (error <= limit).all()
+    # Rounding is what is seen: without it the error would be a thousand times smaller.
+    assert error.max() > 1e-3 * limit.max()

@@ -1,0 +1,175 @@
+"""TCU synergy: how full bricks of active columns are, and what that says of tensor cores on a matrix.
+
+Xiang et al. 2024 (cuTeSpMM), sections 4, 6.3 and 6.4, tables 1 and 2, figures 7, 9 and 10. The paper's operational
+intensity counts transactions between shared memory and registers, the traffic that its kernel cannot avoid.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from .. import contracts
+from .bootstrap import geomean_interval
+from .cases import COMPARABLE, is_derived
+from .roofline import TENSOR_FEATURES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Rows and columns of a brick, and columns of C that a warp makes: what m16n8k4 and section 4 fix.
+BRICK_M, BRICK_K, TN = 16, 4, 32
+
+#: Class → α from which on it holds (table 1).
+CLASSES = {"low": 0.0, "medium": 0.125, "high": 0.25}
+
+#: Words of a transaction: 128 bytes.
+WORDS = 32
+
+#: Nsight's counter of passes through shared memory by loads.
+WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
+
+#: Columns of the five numbers of a box.
+QUARTILES = ("least_gflops", "lower_quartile_gflops", "median_gflops", "upper_quartile_gflops", "most_gflops")
+
+
+def synergy_class(alpha: float) -> str:
+    """Class of a brick density, 0…1 (table 1). Raises ``ValueError`` outside of that range."""
+    if not 0 <= alpha <= 1:
+        raise ValueError(f"a brick density lies between 0 and 1, not at {alpha}")
+    return next(name for name, least in reversed(CLASSES.items()) if alpha >= least)
+
+
+def bricks(nnz: float, alpha: float) -> float:
+    """Bricks of a matrix of ``nnz`` non-zeros: nnz / (α brick_m brick_k), section 4."""
+    return nnz / (alpha * BRICK_M * BRICK_K)
+
+
+def transactions_of_a(n: int, nnz: float, alpha: float, tn: int = TN) -> float:
+    """Shared-memory transactions that read A: two for the pattern and one for each 32 values of a brick, N/TN times.
+
+    Section 4, the line above equation (1).
+    """
+    return (math.ceil(alpha * BRICK_M * BRICK_K / WORDS) + 2) * n / tn * bricks(nnz, alpha)
+
+
+def approximate_transactions_of_a(n: int, nnz: float, alpha: float, tn: int = TN) -> float:
+    """Equation (1): four transactions a brick, which holds where a brick has more than 32 values."""
+    return 4 * n / tn * bricks(nnz, alpha)
+
+
+def transactions_of_b(n: int, nnz: float, alpha: float, beta: float = 1.0) -> float:
+    """Equation (2), with the reuse by ``beta`` bricks of a brick column in equation (5): N nnz / (32 α brick_m β)."""
+    return n * nnz / (WORDS * alpha * BRICK_M * beta)
+
+
+def intensity(alpha: float) -> float:
+    """Equation (4): FLOP for each transaction where TN = 32 makes those of A and B equal: 512 α."""
+    return 2 / (approximate_transactions_of_a(1, 1, alpha) + transactions_of_b(1, 1, alpha))
+
+
+def synergy(
+    cases: pd.DataFrame, matrices: pd.DataFrame, formats: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]]
+) -> pd.DataFrame:
+    """Table ``analysis_synergy``: every verified TF32 row beside the model and the best on scalar cores, best_sc.
+
+    ``best_sc`` is the fastest verified row of the same case in FP32 of a kernel without tensor cores, cuSPARSE's
+    included. A matrix whose α is unknown is left out.
+    """
+    alphas = dict(zip(matrices["matrix"], matrices["alpha_fraction"], strict=True))
+    known = formats.dropna(subset="beta").drop_duplicates("matrix")
+    betas = dict(zip(known["matrix"], known["beta"], strict=True))
+    ok = cases[(cases["status"] == "ok") & ~is_derived(cases["kernel"])]
+    tensor = {name for name, head in heads.items() if set(head["features"]) & set(TENSOR_FEATURES)}
+    scalar = ok[(ok["precision"] == "float32") & ~ok["kernel"].isin(tensor)]
+    best = scalar.sort_values(["time_ms", "kernel"]).drop_duplicates([*COMPARABLE])
+    best = best[[*COMPARABLE, "kernel", "time_ms", "preprocess_ms"]].rename(
+        columns={"kernel": "best_sc", "time_ms": "best_sc_ms", "preprocess_ms": "best_sc_preprocess_ms"}
+    )
+    rows = ok[(ok["precision"] == "tf32") & (ok["nnz"] > 0)].merge(best, on=COMPARABLE, how="left")
+    result = []
+    for row in rows.to_dict("records"):
+        alpha = alphas.get(row["matrix"])
+        if not alpha or alpha != alpha:
+            continue
+        line = {name: row[name] for name in contracts.table("analysis_synergy").names if name in row}
+        line |= {
+            "alpha_fraction": alpha,
+            "beta": betas.get(row["matrix"]),
+            "synergy": synergy_class(alpha),
+            "oi_shmem": intensity(alpha),
+            "preprocess_products": row["preprocess_ms"] / row["time_ms"],
+        }
+        if row["best_sc_ms"] == row["best_sc_ms"]:
+            saved = row["best_sc_ms"] - row["time_ms"]
+            more = max(row["preprocess_ms"] - row["best_sc_preprocess_ms"], 0.0)
+            line["speedup"] = row["best_sc_ms"] / row["time_ms"]
+            line["best_sc_gflops"] = row["useful_gflops"] * row["time_ms"] / row["best_sc_ms"]
+            line["break_even"] = math.ceil(more / saved) if saved > 0 else None
+        result.append(line)
+    return contracts.frame(result, "analysis_synergy")
+
+
+def classes(rows: pd.DataFrame, resamples: int) -> pd.DataFrame:
+    """Table ``analysis_synergy_classes`` from ``analysis_synergy``: distributions by class, and over all classes.
+
+    The kernel ``best_sc`` has the rates of the best on scalar cores, once a case. ``spearman`` is the rank correlation
+    of modelled intensity and rate (figure 7); it is empty below five matrices and where one of both is the same
+    everywhere.
+    """
+    import numpy as np
+    import pandas as pd
+    from scipy.stats import spearmanr
+
+    keys = ["device", "suite", "l2", "kernel", "n", "synergy"]
+    own = rows[["device", "suite", "l2", "kernel", "n", "matrix", "synergy", "oi_shmem", "useful_gflops", "speedup"]]
+    best = rows.dropna(subset="best_sc_gflops").drop_duplicates(["device", "suite", "l2", "n", "matrix"])
+    best = best.assign(kernel="best_sc", useful_gflops=best["best_sc_gflops"], speedup=1.0)[own.columns]
+    every = pd.concat([own, best], ignore_index=True)
+    every = pd.concat([every, every.assign(synergy="all")], ignore_index=True)
+    result = []
+    for key, group in every.groupby(keys, sort=True):
+        rates = group["useful_gflops"].to_numpy(dtype=float)
+        line = dict(zip(keys, key, strict=True)) | {"matrices": len(group)}
+        quartiles = np.quantile(rates, [0, 0.25, 0.5, 0.75, 1])
+        line |= dict(zip(QUARTILES, quartiles, strict=True))
+        ratios = group["speedup"].dropna().to_numpy(dtype=float)
+        if len(ratios):
+            mean, low, high = geomean_interval(ratios, key, resamples)
+            line |= {"geomean": mean, "geomean_low": low, "geomean_high": high, "wins": int((ratios > 1).sum())}
+        if len(group) >= 5 and group["oi_shmem"].nunique() > 1 and group["useful_gflops"].nunique() > 1:
+            line["spearman"] = float(spearmanr(group["oi_shmem"], rates).statistic)
+        result.append(line)
+    return contracts.frame(result, "analysis_synergy_classes")
+
+
+def shared_memory(
+    profiled: pd.DataFrame, matrices: pd.DataFrame, formats: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]]
+) -> pd.DataFrame:
+    """Table ``analysis_shared_memory``: the transaction model beside what Nsight Compute counted, case by case.
+
+    ``profiled``: table ``profile``. Only kernels whose format has bricks are modelled. The counter gives wavefronts,
+    the passes through the banks that a warp's loads from shared memory take.
+    """
+    bricked = set(formats.dropna(subset="alpha")["format"])
+    modelled = {name for name, head in heads.items() if head["format"] in bricked}
+    alphas = formats.dropna(subset="alpha").drop_duplicates("matrix").set_index("matrix")
+    sizes = dict(zip(matrices["matrix"], matrices["nnz"], strict=True))
+    rows = profiled[(profiled["metric"] == WAVEFRONTS) & (profiled["status"] == "ok")]
+    result = []
+    for row in rows[rows["kernel"].isin(modelled)].to_dict("records"):
+        if row["matrix"] not in alphas.index or row["matrix"] not in sizes:
+            continue
+        alpha, beta = (float(alphas.loc[row["matrix"], name]) for name in ("alpha", "beta"))
+        nnz, n = int(sizes[row["matrix"]]), int(row["n"])
+        if not alpha:
+            continue
+        of_a, of_b = transactions_of_a(n, nnz, alpha), transactions_of_b(n, nnz, alpha, beta)
+        result.append(
+            {name: row[name] for name in ("device", "suite", "kernel", "matrix", "n", "l2")}
+            | {"nnz": nnz, "alpha_fraction": alpha, "beta": beta}
+            | {"modelled_a": of_a, "modelled_b": of_b, "modelled": of_a + of_b}
+            | {"counted": row["value"], "counted_over_modelled": row["value"] / (of_a + of_b)}
+        )
+    return contracts.frame(result, "analysis_shared_memory")

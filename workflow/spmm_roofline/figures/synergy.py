@@ -1,0 +1,55 @@
+"""Modelled intensity and throughput
+Useful rate over 512·α, the FLOP for each shared-memory transaction that cuTeSpMM's model gives a matrix of brick
+density α (Xiang et al. 2024, equation 4 and figure 7); a mark is one matrix. Dotted: where the classes of synergy
+meet, at 64 and 128."""
+
+from __future__ import annotations
+
+from .numbers import counted, significant
+from .style import INK, canvas, legend, plain_log
+
+SECTION, PLACE, PER = "suite", 6, ("device", "suite", "l2")
+
+LEAST_MATRICES = 4
+
+
+def _shown(tables):
+    rows = tables["synergy"]
+    return rows if rows["matrix"].nunique() >= LEAST_MATRICES else rows.head(0)
+
+
+def draw(tables, styles):
+    rows = _shown(tables)
+    if rows.empty:
+        return None
+    widths = sorted(rows["n"].unique())
+    figure, axes = canvas(1, len(widths), 3.4, sharex=True, sharey=True)
+    for ax, n in zip(axes, widths, strict=True):
+        for kernel in styles:
+            part = rows[(rows["n"] == n) & (rows["kernel"] == kernel)]
+            ax.scatter(
+                part["oi_shmem"], part["useful_gflops"], s=18, linewidth=0, alpha=0.8, zorder=3, **styles[kernel]
+            )
+        for limit in (64, 128):
+            ax.axvline(limit, color=INK, linewidth=0.8, linestyle=":", zorder=2)
+        ax.set(xscale="log", yscale="log", title=f"N = {n}", xlabel="512 α (FLOP a transaction)")
+    axes[0].set_ylabel("useful GFLOP/s")
+    plain_log(axes[0].xaxis, room=6)
+    plain_log(axes[0].yaxis)
+    legend(figure, styles, rows["kernel"])
+    return figure
+
+
+def says(tables):
+    rows = _shown(tables)
+    table = tables["synergy_classes"]
+    ranked = table[(table["synergy"] == "all") & table["spearman"].notna() & (table["kernel"] != "best_sc")]
+    if ranked.empty:
+        return f"{counted(rows['matrix'].nunique(), 'matrix', 'matrices')} of one intensity."
+    best = ranked.sort_values(["spearman", "kernel", "n"]).iloc[-1]
+    low, high = ranked["spearman"].min(), ranked["spearman"].max()
+    return (
+        f"Over {counted(rows['matrix'].nunique(), 'matrix', 'matrices')}, Spearman's rank correlation of modelled "
+        f"intensity and rate lies between {significant(low, 2)} and {significant(high, 2)}; it is highest for "
+        f"{best['kernel']} at N = {best['n']}."
+    )

@@ -1,0 +1,68 @@
+"""Rates by class of synergy
+Distribution of the useful rate over the matrices of a class (median, quartiles, least and most), a box a kernel on
+TF32 tensor cores and one, in grey, for the best on scalar cores in FP32 (Xiang et al. 2024, figure 9). Low: α below
+12.5 %; high: from 25 % on."""
+
+from __future__ import annotations
+
+from .numbers import times
+from .style import canvas, plain_log
+
+SECTION, PLACE, PER = "suite", 7, ("device", "suite", "l2")
+
+GREY = "#8a8f98"
+
+
+def _shown(tables):
+    rows = tables["synergy_classes"]
+    every = rows[rows["synergy"] == "all"]
+    return rows if len(every) and every["matrices"].max() >= 4 else rows.head(0)
+
+
+def draw(tables, styles):
+    rows = _shown(tables)
+    if rows.empty:
+        return None
+    widths = sorted(rows["n"].unique())
+    kernels = [*(name for name in styles if (rows["kernel"] == name).any()), "best_sc"]
+    names = ["high", "medium", "low"]
+    found = [name for name in names if (rows["synergy"] == name).any()]
+    figure, axes = canvas(
+        len(found), len(widths), 0.8 + (0.5 + 0.22 * len(kernels)) * len(found), sharex=True, sharey=True
+    )
+    for place, ax in enumerate(axes):
+        name, n = found[place // len(widths)], widths[place % len(widths)]
+        part = rows[(rows["synergy"] == name) & (rows["n"] == n)].set_index("kernel")
+        for y, kernel in enumerate(reversed(kernels)):
+            if kernel not in part.index:
+                continue
+            row, colour = part.loc[kernel], styles.get(kernel, {}).get("color", GREY)
+            ax.hlines(y, row["least_gflops"], row["most_gflops"], color=colour, linewidth=1)
+            box = row["upper_quartile_gflops"] - row["lower_quartile_gflops"]
+            ax.barh(y, box, left=row["lower_quartile_gflops"], height=0.62, color=colour, alpha=0.85)
+            ax.vlines(row["median_gflops"], y - 0.31, y + 0.31, color="black", linewidth=1.3)
+        ax.set(xscale="log")
+        ax.set_yticks(range(len(kernels)), reversed(kernels))
+        ax.grid(axis="y", visible=False)
+        if place < len(widths):
+            ax.set_title(f"N = {n}")
+        if place % len(widths) == 0:
+            ax.set_ylabel(f"{name} ({part['matrices'].max() if len(part) else 0})")
+        if place >= len(axes) - len(widths):
+            ax.set_xlabel("useful GFLOP/s")
+    plain_log(axes[0].xaxis, room=6)
+    return figure
+
+
+def says(tables):
+    rows = _shown(tables)
+    own = rows[(rows["kernel"] != "best_sc") & rows["geomean"].notna() & (rows["synergy"] != "all")]
+    if own.empty:
+        return "No kernel on scalar cores ran in FP32 to compare with."
+    said = []
+    for name in ("high", "medium", "low"):
+        part = own[own["synergy"] == name].sort_values(["geomean", "kernel", "n"])
+        if len(part):
+            best = part.iloc[-1]
+            said.append(f"{times(best['geomean'])} at {name} synergy ({best['kernel']}, N = {best['n']})")
+    return f"Highest geometric means over the best on scalar cores: {', '.join(said)}."

@@ -1,0 +1,23 @@
+"""cuSPARSE SpMM on COO, algorithm 4, which NVIDIA documents as the one for row-major operands.
+
+---
+name: cusparse_coo_alg4
+study: cusparse
+vendor: cusparse
+source: "NVIDIA cuSPARSE documentation, section cusparseSpMM: CUSPARSE_SPMM_COO_ALG4"
+idea: coordinates instead of row pointers, COO algorithm 4, which NVIDIA documents as the one for row-major operands
+format: coo
+dtype: {a: float32, b: float32, accumulator: float32, c: float32}
+layout: {b: row_major, c: row_major}
+requires: {}
+features: []
+deviations: []
+---
+"""
+
+from functools import partial
+
+from ._cusparse import prepare_with
+
+#: CUSPARSE_SPMM_COO_ALG4
+prepare = partial(prepare_with, algorithm=5)
