@@ -41,8 +41,8 @@ typedef struct {
     const char* dtype;      /* of A and B: "float16", "bfloat16", "tf32" or "float32"; TF32 is stored as float32 */
     const char* dtype_sums; /* in which products are added: "float32", or "float16" if all is float16 */
     const char* dtype_c;    /* of C: that of A and B, or "float32" */
-    const char* feature;    /* what multiplies, for the roofline: "cuda" (cores), "mma" or "wgmma" (tensor cores),
-                               "mma_sp" or "wgmma_sp" (sparse tensor cores); NULL if not known, then without a limit */
+    const char* unit;       /* that multiplies, for the roofline: "cuda" (cores), "tensor" (cores) or "tensor_sparse24"
+                               (their 2:4 sparse products); NULL if not known, then its rows have no compute limit */
 } spmm_peer_description;
 
 /* Needs no GPU; the description is the same at each call. */

@@ -11,11 +11,11 @@ import pytest
 import yaml
 from scipy.sparse import csr_array, random_array
 
-from spmm_roofline.analysis.roofline import TENSOR_FEATURES
+from spmm_roofline.analysis import roofline
 from spmm_roofline.formats.csr import Csr
 from spmm_roofline.kernels import HeadError, heads
 from spmm_roofline.kernels.launch import Unsupported, check_case, library_version, prepare
-from spmm_roofline.kernels.libraries._external import ABI_VERSION, DTYPES, FEATURES, ExternalError, Library, Product
+from spmm_roofline.kernels.libraries._external import ABI_VERSION, DTYPES, UNITS, ExternalError, Library, Product
 from spmm_roofline.kernels.operands import Dense
 from spmm_roofline.measure.verify import TOLERANCES
 from spmm_roofline.plan import Plan
@@ -140,7 +140,7 @@ def test_widths_that_a_library_does_not_take_are_unsupported(tmp_path):
 
 
 def test_sums_of_tensor_cores_are_held_to_what_these_do(tmp_path):
-    head = Library(on_host(tmp_path / "a.so", DTYPE='"float16"', FEATURE='"mma"')).head()
+    head = Library(on_host(tmp_path / "a.so", DTYPE='"float16"', UNIT='"tensor"')).head()
     assert (head.dtype["accumulator"], head.dtype_of_sums, head.dtype["c"]) == ("float32", "tf32", "float32")
 
 
@@ -152,8 +152,9 @@ def test_every_choice_of_dtypes_has_a_tolerance(library, monkeypatch, dtypes):
     assert (head.dtype_of_sums, head.dtype["c"]) in TOLERANCES
 
 
-def test_the_features_are_those_of_the_roofline():
-    assert set(FEATURES) == {"cuda", *TENSOR_FEATURES}
+@pytest.mark.parametrize("unit", [unit for unit in UNITS if unit])
+def test_the_units_are_those_of_the_roofline(unit):
+    assert roofline.unit(UNITS[unit], "float32", "float32") == f"float32_{unit}"
 
 
 def test_the_header_is_of_the_version_that_is_called():
@@ -182,7 +183,7 @@ def test_the_fingerprint_is_that_of_the_file(tmp_path):
         ({"NAME": '"mma_bt"'}, r"the kernel 'mma_bt' exists already, in .*mma_bt\.cu"),
         ({"DTYPE": '"half"'}, "dtypes of A and B, sums and C are 'half', 'float32', 'float32'; they can be float32"),
         ({"N_MULTIPLE": 0}, "the library's n_multiple is 0, and must be at least 1"),
-        ({"FEATURE": '"avx"'}, "the library multiplies with 'avx'; the features are cuda, mma"),
+        ({"UNIT": '"avx"'}, "the library multiplies with 'avx'; the units are cuda, tensor, tensor_sparse24$"),
     ],
 )
 def test_a_library_that_cannot_be_is_refused(tmp_path, defines, sentence):

@@ -17,8 +17,8 @@
 #ifndef N_MULTIPLE
 #define N_MULTIPLE 1
 #endif
-#ifndef FEATURE
-#define FEATURE "cuda"
+#ifndef UNIT
+#define UNIT "cuda"
 #endif
 #ifndef FACTOR
 #define FACTOR 1.0f
@@ -44,7 +44,7 @@ const spmm_peer_description* spmm_peer_about(void) {
         .dtype = DTYPE,
         .dtype_sums = "float32",
         .dtype_c = "float32",
-        .feature = FEATURE,
+        .unit = UNIT,
     };
     return &about;
 }

@@ -33,8 +33,9 @@ DTYPES = (
     ("bfloat16", "float32", "bfloat16"),
     ("bfloat16", "float32", "float32"),
 )
-#: What multiplies, as in ``features`` of a head; CUDA cores have a name here, because no name stands for not knowing.
-FEATURES = ("cuda", "mma", "wgmma", "mma_sp", "wgmma_sp")
+#: Unit that multiplies → ``features`` of the head, from which the analysis tells the unit: which of its instructions
+#: the library uses is its own affair. No unit stands for not knowing, so that CUDA cores have a feature here.
+UNITS = {"cuda": ("cuda",), "tensor": ("mma",), "tensor_sparse24": ("mma_sp",), "": ()}
 
 _POINTER, _INT, _INT64, _TEXT = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_char_p
 
@@ -47,7 +48,7 @@ class _Description(ctypes.Structure):
     _fields_ = (
         ("abi_version", ctypes.c_int32),
         ("n_multiple", ctypes.c_int32),
-        *((name, _TEXT) for name in ("name", "source", "dtype", "dtype_sums", "dtype_c", "feature")),
+        *((name, _TEXT) for name in ("name", "source", "dtype", "dtype_sums", "dtype_c", "unit")),
     )
 
 
@@ -105,7 +106,7 @@ class Library:
 
     def head(self) -> Head:
         """What the library says of itself. Raises :class:`HeadError` with the value that cannot be."""
-        name, source, *dtypes, feature = self._texts.values()
+        name, source, *dtypes, unit = self._texts.values()
         if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
             raise HeadError(
                 f"{self.path}: the library calls its kernel {name!r}; a name is a small letter, then small letters, "
@@ -119,10 +120,9 @@ class Library:
             )
         if self.n_multiple < 1:
             raise HeadError(f"{self.path}: the library's n_multiple is {self.n_multiple}, and must be at least 1")
-        if feature and feature not in FEATURES:
-            raise HeadError(
-                f"{self.path}: the library multiplies with {feature!r}; the features are {', '.join(FEATURES)}"
-            )
+        if unit not in UNITS:
+            known = ", ".join(filter(None, UNITS))
+            raise HeadError(f"{self.path}: the library multiplies with {unit!r}; the units are {known}")
         a, sums, c = dtypes
         # Tensor cores cut off what they add, whatever the dtype of the factors; rounding of C to 16 bits hides it.
         cut_off = {"parts": "tf32"} if c == "float32" and a in ("float16", "bfloat16") else {}
@@ -137,7 +137,7 @@ class Library:
             dtype={"a": a, "b": a, "accumulator": sums, **cut_off, "c": c},
             layout={"b": "row_major", "c": "row_major"},
             requires={"n": self.n_multiple} if self.n_multiple > 1 else {},
-            features=(feature,) if feature else (),
+            features=UNITS[unit],
             deviations=(),
         )
 
