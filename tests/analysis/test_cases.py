@@ -73,6 +73,13 @@ def test_tf32_is_compared_with_fp32():
     assert (result["precision"], result["speedup"]) == ("tf32", 4.0)
 
 
+@pytest.mark.parametrize("features, limit", [(["mma"], 989_400.0), (["cuda"], 66_900.0), ([], float("nan"))])
+def test_an_external_library_is_limited_by_what_it_says_that_multiplies(features, limit):
+    heads = {"mine": {**synthetic.HEADS["mma_bt_f32"], "study": "external", "features": features}}
+    rows = [{**row("mma_bt_f32"), "kernel": "mine", "study": "external"}]
+    assert only(analysed(rows, heads=heads), kernel="mine")["compute_limit_gflops"] == pytest.approx(limit, nan_ok=True)
+
+
 @pytest.mark.parametrize("column, value", [("matrix_sha256", "another structure"), ("protocol", 2), ("l2", "warm")])
 def test_rows_that_are_not_comparable_have_no_baseline(column, value):
     rows = [row("cusparse_csr_alg2_f32"), row("row_split", **{column: value})]

@@ -48,14 +48,11 @@ class Suite:
     specs: dict[str, dict[str, Any]]
     n: list[int]
     kernels: list[str]
+    formats: list[str]
+    """Formats that its kernels read."""
     l2: str
     shards: tuple[Shard, ...]
     missing_kernels: tuple[str, ...]
-
-    @property
-    def formats(self) -> list[str]:
-        """Formats that its kernels read."""
-        return sorted({heads()[kernel].format for kernel in self.kernels})
 
 
 @dataclass
@@ -66,7 +63,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         self.config = contracts.validate(contracts.with_numbers(self.config, "config"), "config", "config")
-        self.heads: dict[str, Head] = heads()
+        self.heads: dict[str, Head] = heads(external=tuple(self.config["kernels"].get("external", ())))
 
     # --- suites -----------------------------------------------------------------------------------------------------
 
@@ -101,13 +98,16 @@ class Plan:
 
     def _suite(self, document: dict[str, Any]) -> Suite:
         specs = {spec["matrix"]: spec for spec in matrices.expand(document, self.config)}
-        kernels, missing = self.resolve(document["kernels"])
+        # A library that somebody names is there to be compared, whatever the suite.
+        named = [name for name, head in self.heads.items() if head.external]
+        kernels, missing = self.resolve([*document["kernels"], *named])
         return Suite(
             name=document["name"],
             title=document["title"],
             specs=specs,
             n=sorted(document["n"]),
             kernels=kernels,
+            formats=sorted({self.heads[kernel].format for kernel in kernels}),
             l2=document["protocol"]["l2"],
             shards=shards(list(specs), self.config["measure"].get("shard", 16)),
             missing_kernels=tuple(missing),
@@ -307,6 +307,11 @@ class Plan:
             files["cubin"] = f"results/kernels/{arch}/{head.name}.cubin"
             files["kernel_row"] = f"results/kernels/{arch}/{head.name}.json"
         return files
+
+    def external_library(self, wildcards: Any) -> list[str]:
+        """The file of an external library, for the jobs that load it; nothing for other kernels."""
+        head = self.heads[wildcards.kernel]
+        return [str(head.path)] if head.external else []
 
     def clock_cubins(self, wildcards: Any) -> dict[str, str]:
         return {role: f"results/kernels/{self.device[1]}/{kernel}.cubin" for role, kernel in CLOCK_KERNELS.items()}

@@ -76,6 +76,8 @@ def compute_limits(
         head = heads.get(kernel)
         if device not in peaks or (head is None and study != "cusparse"):
             return float("nan")
+        if study == "external" and not head["features"]:
+            return float("nan")  # nobody said what multiplies
         features = head["features"] if head is not None else ()
         name = roofline.unit(features, dtype_a, dtype_accumulator)
         return roofline.peak_gflops(peaks[device], name) or float("nan")
