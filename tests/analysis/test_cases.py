@@ -16,7 +16,14 @@ def table(*rows):
 
 def analysed(measured=(), recorded=(), **changes):
     matrices = contracts.frame([synthetic.matrix_row(name) for name in synthetic.MATRICES], "matrices")
-    inputs = {"heads": synthetic.HEADS, "fingerprints": synthetic.FINGERPRINTS, "peaks": PEAKS, "copy_gb_per_s": COPY}
+    kernels = contracts.frame([], "kernels")
+    inputs = {
+        "kernels": kernels,
+        "heads": synthetic.HEADS,
+        "fingerprints": synthetic.FINGERPRINTS,
+        "peaks": PEAKS,
+        "copy_gb_per_s": COPY,
+    }
     return cases(table(*measured), table(*recorded), matrices, **inputs | changes)
 
 
@@ -48,6 +55,18 @@ def test_stale_is_a_kernel_that_changed_or_is_gone():
         "mma_t": True,
         "row_split": True,
     }
+
+
+def test_a_source_that_changed_without_its_machine_code_is_not_stale():
+    """An addition to a header that a kernel includes: neither code nor launch is another."""
+    past = [line for line in synthetic.kernel_rows() if line["kernel"] == "mma_bt"]
+    present = {"mma_bt": synthetic.sha256("a header grew")}
+    now = [line | {"kernel_sha256": present["mma_bt"]} for line in past]
+    for changes, stale in (({}, False), ({"cubin_sha256": "x"}, True), ({"launch_sha256": "x"}, True)):
+        kernels = contracts.frame([*past, *(line | changes for line in now)], "kernels")
+        result = analysed(recorded=[row("mma_bt")], fingerprints=present, kernels=kernels)
+        assert list(result["stale"]) == [stale]
+    assert list(analysed(recorded=[row("mma_bt")], fingerprints=present)["stale"]) == [True], "nobody knows the code"
 
 
 def test_the_baseline_is_the_fastest_variant_of_the_same_precision():

@@ -77,8 +77,8 @@ def job(tmp_path):
         formats.append(str(tmp_path / f"packed-{spec['matrix']}.json"))
     compiled = {
         "kernel": "mma_bt", "arch": "sm_90a", "status": "ok", "kernel_sha256": heads()["mma_bt"].sha256(),
-        "cubin_sha256": "0", "cubin_bytes": 1, "registers": 40, "stack_bytes": 0, "spill_store_bytes": 0,
-        "spill_load_bytes": 0, "static_shared_bytes": 0, "compiler": "none",
+        "launch_sha256": "0", "cubin_sha256": "0", "cubin_bytes": 1, "registers": 40, "stack_bytes": 0,
+        "spill_store_bytes": 0, "spill_load_bytes": 0, "static_shared_bytes": 0, "compiler": "none",
     }  # fmt: skip
     contracts.write_row(compiled, tmp_path / "kernel.json", "kernels")
     found = {

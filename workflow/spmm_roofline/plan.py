@@ -289,7 +289,8 @@ class Plan:
         return self.heads[wildcards.kernel].closure()
 
     def kernel_fingerprint(self, wildcards: Any) -> str:
-        return fingerprint.sha256(self.heads[wildcards.kernel].sha256(), compiler_version())
+        columns = contracts.table("kernels").names
+        return fingerprint.sha256(self.heads[wildcards.kernel].sha256(), compiler_version(), list(columns))
 
     def measure_inputs(self, wildcards: Any) -> dict[str, Any]:
         """Named inputs of a measure or profile job; a library has no cubin."""

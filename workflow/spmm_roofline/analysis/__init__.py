@@ -90,11 +90,15 @@ def run(
         contracts.read_all(sorted(map(str, measured)), "measure"),
         contracts.read_all([path for folder in folders for path in sorted(folder.glob("*/*.csv"))], "measure"),
         table["matrices"],
+        table["kernels"],
         heads,
         fingerprints,
         {name: sheet["peak_gflops"] for name, sheet in datasheets.items()},
         {name: record["copy_gb_per_s"] for name, record in records.items()},
     )
+    # Past compilations have said which rows are stale; what follows is about the kernels that exist.
+    kernels_now = table["kernels"]["kernel_sha256"] == table["kernels"]["kernel"].map(dict(fingerprints))
+    table["kernels"] = table["kernels"][kernels_now.fillna(False)]
     table["speedup"] = speedup(table["cases"], bootstrap)
     table["ladder"] = ladder(table["cases"], heads, bootstrap)
     wanted = contracts.document(claims, "claims")["claims"] if claims else []

@@ -150,6 +150,10 @@ class Head:
         """Fingerprint of what the kernel does; comments, layout, prose and mtimes do not count."""
         return fingerprint.sha256(self.functional(), *map(fingerprint.of_file, self.closure()))
 
+    def launch_sha256(self) -> str:
+        """Fingerprint of what the head alone decides: two kernels of equal machine code may be launched differently."""
+        return fingerprint.sha256(self.functional())
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values for reports: the prose, dtypes and launch of the kernel."""
         return {
