@@ -108,7 +108,9 @@ def run(
     table["shared_memory"] = shared_memory(
         _local_first("profile", profiled, folders), table["matrices"], table["formats"], heads
     )
-    table["published"] = published(contracts.read_all(sorted(map(str, papers)), "analysis_papers"), table["synergy"])
+    table["published"] = published(
+        contracts.read_all(sorted(map(str, papers)), "analysis_papers"), table["cases"], table["synergy"]
+    )
     table["fastest"] = fastest(table["cases"])
     table["kinds"] = kinds(table["cases"])
     table["status"] = status(table["cases"])

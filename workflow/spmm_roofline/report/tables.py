@@ -167,7 +167,8 @@ def published(rows: pd.DataFrame) -> Table:
     for row in rows.sort_values(["study", "source", "kernel", "matrix", "n"]).itertuples():
         share = row.quantity == "share_of_matrices"
         shown = percent if share else times
-        what = f"share of matrices of {row.matrix} synergy" if share else f"{row.matrix}: rate over best_sc"
+        over = row.quantity.removeprefix("over_").replace("cusparse", "cuSPARSE")
+        what = f"share of matrices of {row.matrix} synergy" if share else f"{row.matrix}: rate over {over}"
         table.rows.append(
             [
                 Cell(row.study),
