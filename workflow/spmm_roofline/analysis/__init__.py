@@ -26,6 +26,7 @@ TABLES = {
     "synergy": "analysis_synergy",
     "synergy_classes": "analysis_synergy_classes",
     "shared_memory": "analysis_shared_memory",
+    "counters": "analysis_counters",
     "status": "analysis_status",
     "ceilings": "analysis_ceilings",
     "devices": "analysis_devices",
@@ -64,6 +65,7 @@ def run(
     from .cases import cases
     from .ceilings import ceilings
     from .claims import claims as judge
+    from .counters import counters
     from .devices import devices as describe
     from .fastest import fastest
     from .kinds import kinds
@@ -105,9 +107,9 @@ def run(
     table["claims"] = judge(table["cases"], table["matrices"], wanted, heads, bootstrap)
     table["synergy"] = synergy(table["cases"], table["matrices"], table["formats"], heads)
     table["synergy_classes"] = classes(table["synergy"], bootstrap)
-    table["shared_memory"] = shared_memory(
-        _local_first("profile", profiled, folders), table["matrices"], table["formats"], heads
-    )
+    counted = _local_first("profile", profiled, folders)
+    table["shared_memory"] = shared_memory(counted, table["matrices"], table["formats"], heads)
+    table["counters"] = counters(counted, table["cases"])
     table["published"] = published(
         contracts.read_all(sorted(map(str, papers)), "analysis_papers"), table["cases"], table["synergy"]
     )

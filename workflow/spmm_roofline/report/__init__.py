@@ -24,6 +24,7 @@ TABLES = {
     "synergy": "analysis_synergy",
     "synergy_classes": "analysis_synergy_classes",
     "shared_memory": "analysis_shared_memory",
+    "counters": "analysis_counters",
     "status": "analysis_status",
     "ceilings": "analysis_ceilings",
     "devices": "analysis_devices",

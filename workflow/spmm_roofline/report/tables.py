@@ -220,6 +220,43 @@ def synergy(rows: pd.DataFrame) -> Table:
     return table
 
 
+def counters(rows: pd.DataFrame) -> Table:
+    """What Nsight Compute counted, a line a profiled case."""
+    table = Table(
+        "Counters of Nsight Compute: traffic, hits and waits of one call",
+        (
+            *("kernel", "matrix", "N", "precision", "DRAM / compulsory", "L2 / compulsory", "DRAM rate", "L2 rate"),
+            *("L2 hits", "L1 hits", "excess sectors", "occupancy", "waiting warps", "bank conflicts / instruction"),
+            *("tensor instructions", "instructions / non-zero"),
+        ),
+    )
+    for row in rows.itertuples():
+        table.rows.append(
+            [
+                _code(row.kernel),
+                _code(row.matrix),
+                _count(row.n),
+                Cell(_precision(row.precision)),
+                _number(times, row.dram_over_compulsory),
+                _number(times, row.cache_over_compulsory),
+                _number(bandwidth, row.dram_gb_per_s),
+                _number(bandwidth, row.cache_gb_per_s),
+                *(
+                    _number(percent, value)
+                    for value in (
+                        *(row.l2_hit_fraction, row.l1_hit_fraction, row.excess_sectors_fraction),
+                        row.occupancy_fraction,
+                    )
+                ),
+                _number(significant, row.waiting_warps),
+                _number(significant, row.conflicts_per_instruction),
+                _number(percent, row.tensor_instructions_fraction),
+                _number(significant, row.instructions_per_nonzero),
+            ]
+        )
+    return table
+
+
 def shared_memory(rows: pd.DataFrame) -> Table:
     """The transaction model beside the counters."""
     table = Table(
