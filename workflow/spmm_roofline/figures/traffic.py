@@ -50,7 +50,7 @@ def says(tables):
     top = rows.loc[rows["cache_gb_per_s"].idxmax()]
     seen = f"{counted(rows['kernel'].nunique(), 'kernel')} on {counted(rows['matrix'].nunique(), 'matrix', 'matrices')}"
     return (
-        f"{seen}: in the median {most.name} takes {times(most['cache_over_compulsory'])} the compulsory bytes through L2"
-        f" and {least.name} {times(least['cache_over_compulsory'])}; the highest rate through L2 is "
+        f"{seen}: in the median {most.name} takes {times(most['cache_over_compulsory'])} the compulsory bytes"
+        f" through L2 and {least.name} {times(least['cache_over_compulsory'])}; the highest rate through L2 is "
         f"{bandwidth(top['cache_gb_per_s'])}, by {top['kernel']} on {top['matrix']} at N = {top['n']}."
     )
