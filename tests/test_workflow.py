@@ -218,6 +218,13 @@ def test_an_edited_format_reruns_its_packing_and_its_kernels(project):
     assert project.jobs() == packed | {f"measure_kernel:h200,tiny,{k}," for k in smat} | FOLLOWS
 
 
+def test_an_edited_analysis_and_an_edited_figure_rerun_what_they_make(project):
+    project.edit("workflow/spmm_roofline/figures/speedup.py", "s=12", "s=13")
+    assert project.jobs() == {"report"}
+    project.edit("workflow/spmm_roofline/analysis/speedup.py", "resamples", "draws")
+    assert project.jobs() == FOLLOWS
+
+
 def test_a_new_kernel_runs_alone(project):
     source = (project.root / "kernels/smat/mma_cbt.cu").read_text().replace("mma_cbt", "mma_new")
     (project.root / "kernels/smat/mma_new.cu").write_text(source)

@@ -28,7 +28,7 @@ def text(svg):
 
 def test_the_folder_is_the_registry():
     kinds = {kind.name: kind for kind in figures.kinds()}
-    synergy = {"synergy", "synergy_classes", "synergy_heatmap", "preprocessing", "sparsity", "traffic"}
+    synergy = {"synergy", "synergy_classes", "synergy_heatmap", "preprocessing", "sparsity", "traffic", "bounds"}
     assert set(kinds) == {"throughput", "speedup", "heatmap", "roofline", "statuses", "matrices", "rounding"} | synergy
     for kind in kinds.values():
         assert kind.title and len(kind.caption) > 80, f"the docstring of figures/{kind.name}.py needs title and caption"

@@ -1,6 +1,7 @@
 rule analysis:
     input:
         PLAN.recorded_files(),
+        PLAN.modules_of("analysis"),
         measured=PLAN.measured(),
         profiled=PLAN.profiled(),
         matrices=PLAN.matrix_rows(),

@@ -9,6 +9,7 @@ import fnmatch
 import importlib.metadata
 import importlib.util
 import math
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -253,6 +254,12 @@ class Plan:
     def papers(self) -> list[str]:
         """What the papers report, a table a study."""
         return sorted(map(str, Path("config/published").glob("*.csv")))
+
+    def modules_of(self, *folders: str) -> list[str]:
+        """Modules of folders of the package, whose edit makes a stage's files anew; Snakemake sees scripts alone."""
+        package = Path(__file__).parent
+        found = sorted(path for folder in folders for path in (package / folder).glob("*.py"))
+        return [os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path) for path in found]
 
     def analysis_tables(self) -> list[str]:
         """Tables that the analysis writes: its own, and what the report needs of the stages before it."""

@@ -27,6 +27,7 @@ TABLES = {
     "synergy_classes": "analysis_synergy_classes",
     "shared_memory": "analysis_shared_memory",
     "counters": "analysis_counters",
+    "bounds": "analysis_bounds",
     "status": "analysis_status",
     "ceilings": "analysis_ceilings",
     "devices": "analysis_devices",
@@ -62,6 +63,7 @@ def run(
     empty: local rows alone, recorded rows alone and neither are all fine. Raises
     :class:`contracts.ContractError` at the first bad file, :class:`claims.ClaimError` at a claim that cannot be read.
     """
+    from .bounds import bounds
     from .cases import cases
     from .ceilings import ceilings
     from .claims import claims as judge
@@ -82,6 +84,7 @@ def run(
     documents = [contracts.document(path, "measured_device") for path in record_files if path.exists()]
     records = {document["device"]: document for document in documents}
 
+    peaks = {name: sheet["peak_gflops"] for name, sheet in datasheets.items()}
     table = {
         "matrices": _local_first("matrices", matrices, folders),
         "formats": _local_first("formats", formats, folders),
@@ -95,7 +98,7 @@ def run(
         table["kernels"],
         heads,
         fingerprints,
-        {name: sheet["peak_gflops"] for name, sheet in datasheets.items()},
+        peaks,
         {name: record["copy_gb_per_s"] for name, record in records.items()},
     )
     # Past compilations have said which rows are stale; what follows is about the kernels that exist.
@@ -110,6 +113,7 @@ def run(
     counted = _local_first("profile", profiled, folders)
     table["shared_memory"] = shared_memory(counted, table["matrices"], table["formats"], heads)
     table["counters"] = counters(counted, table["cases"])
+    table["bounds"] = bounds(table["cases"], table["counters"], heads, peaks)
     table["published"] = published(
         contracts.read_all(sorted(map(str, papers)), "analysis_papers"), table["cases"], table["synergy"]
     )

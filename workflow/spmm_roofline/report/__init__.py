@@ -25,6 +25,7 @@ TABLES = {
     "synergy_classes": "analysis_synergy_classes",
     "shared_memory": "analysis_shared_memory",
     "counters": "analysis_counters",
+    "bounds": "analysis_bounds",
     "status": "analysis_status",
     "ceilings": "analysis_ceilings",
     "devices": "analysis_devices",

@@ -257,6 +257,33 @@ def counters(rows: pd.DataFrame) -> Table:
     return table
 
 
+def bounds(rows: pd.DataFrame) -> Table:
+    """Gains of the kernels on tensor cores beside their limits, a line a kernel."""
+    table = Table(
+        "What tensor cores gain over CUDA cores, and the limit at equal traffic",
+        (
+            *("kernel", "cases", "limit, median", "gain, median", "largest gain", "its limit"),
+            *("within the limit", "beyond it: explained by traffic", "unexplained", "not profiled"),
+        ),
+    )
+    for kernel, own in rows[rows["gain"].notna()].groupby("kernel", sort=True):
+        top = own.loc[own["gain"].idxmax()]
+        counts = own["verdict"].value_counts()
+        verdicts = ("within_limit", "explained_by_traffic", "beyond_limit", "not_profiled")
+        table.rows.append(
+            [
+                _code(kernel),
+                _count(len(own)),
+                _number(times, own["gain_limit"].median()),
+                _number(times, own["gain"].median()),
+                Cell(times(top["gain"]), float(top["gain"]), note=f"{top['matrix']}, N = {top['n']}"),
+                _number(times, top["gain_limit"]),
+                *(_count(int(counts.get(name, 0))) for name in verdicts),
+            ]
+        )
+    return table
+
+
 def shared_memory(rows: pd.DataFrame) -> Table:
     """The transaction model beside the counters."""
     table = Table(
