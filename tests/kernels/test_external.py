@@ -233,7 +233,7 @@ def test_a_library_is_measured_in_every_suite(planned, library):
         assert f"results/measure/h200/{suite}/peer_on_host.csv" in planned.measured_of(suite)
     assert planned.suites["gemm24"].formats == ["csr"]
     assert "peer_on_host" not in planned.compiled
-    assert planned.fingerprints()["peer_on_host"] == library.head().sha256()
+    assert planned.fingerprints["peer_on_host"] == library.head().sha256()
 
 
 def test_only_its_own_jobs_load_a_library(planned, library):

@@ -18,7 +18,7 @@ rule analysis:
         "../../envs/cpu.yaml"
     params:
         recorded=PLAN.recorded(),
-        fingerprints=PLAN.fingerprints(),
+        fingerprints=PLAN.fingerprints,
         heads=PLAN.head_dicts(),
         devices="config/devices",
         bootstrap=PLAN.config["analysis"].get("bootstrap", 2000),

@@ -64,6 +64,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         self.config = contracts.validate(contracts.with_numbers(self.config, "config"), "config", "config")
+        self._fingerprints: dict[tuple[Path, ...], str] = {}
+        self._families: dict[Path, tuple[Path, ...]] = {}
         self.heads: dict[str, Head] = heads(external=tuple(self.config["kernels"].get("external", ())))
 
     # --- suites -----------------------------------------------------------------------------------------------------
@@ -284,20 +286,28 @@ class Plan:
         folder = Path(matrices.__file__).parent
         spec = self.specs[wildcards.matrix]
         readers = dict.fromkeys([spec["source"], *(["file"] if spec["source"] in ("suitesparse", "dlmc") else [])])
-        return fingerprint.sha256(
-            spec, fingerprint.modules(*(folder / f"{name}.py" for name in ("canonical", "features", *readers)))
-        )
+        paths = tuple(folder / f"{name}.py" for name in ("canonical", "features", *readers))
+        return fingerprint.sha256(spec, self._code(paths))
+
+    def _code(self, paths: tuple[Path, ...]) -> str:
+        """Fingerprint of modules, worked out once a plan: thousands of jobs ask for the same few."""
+        if paths not in self._fingerprints:
+            self._fingerprints[paths] = fingerprint.modules(*paths)
+        return self._fingerprints[paths]
 
     def format_fingerprint(self, wildcards: Any) -> str:
         """Code of a format: its module, the modules that it builds on, and their common contract."""
-        return fingerprint.modules(*_family(format_module(wildcards.format)))
+        path = format_module(wildcards.format)
+        if path not in self._families:
+            self._families[path] = tuple(_family(path))
+        return self._code(self._families[path])
 
     def kernel_files(self, wildcards: Any) -> list[Path]:
         return self.heads[wildcards.kernel].closure()
 
     def kernel_fingerprint(self, wildcards: Any) -> str:
         columns = contracts.table("kernels").names
-        return fingerprint.sha256(self.heads[wildcards.kernel].sha256(), compiler_version(), list(columns))
+        return fingerprint.sha256(self.fingerprints[wildcards.kernel], compiler_version(), list(columns))
 
     def measure_inputs(self, wildcards: Any) -> dict[str, Any]:
         """Named inputs of a measure or profile job; a library has no cubin."""
@@ -334,7 +344,7 @@ class Plan:
             "arch": self.device[1],
             "n": suite.n,
             "l2": suite.l2,
-            "kernel_sha256": self.heads[wildcards.kernel].sha256(),
+            "kernel_sha256": self.fingerprints[wildcards.kernel],
             "protocol": PROTOCOL,
         }
 
@@ -370,6 +380,7 @@ class Plan:
             "compiler": compiler_version(),
         }
 
+    @cached_property
     def fingerprints(self) -> dict[str, str]:
         """Kernel → fingerprint of its source as it stands, for telling stale rows."""
         return {name: head.sha256() for name, head in self.heads.items()}
