@@ -163,8 +163,11 @@ def bounds(
 
     The rival is the fastest verified kernel without tensor cores on the same case in the same class of precision (a
     TF32 kernel is compared with FP32). Where both were profiled, a gain beyond the limit is explained if the rival
-    moved so many times the bytes, through DRAM or through L2.
+    moved so many times the bytes, through DRAM or through L2. Datasheets count the zeros that 2:4 tensor cores skip;
+    of non-zeros they multiply half of their peak at most.
     """
+    sparse24 = {unit for unit in TENSOR_FEATURES if unit.endswith("_sp")}
+    skips = {name for name, head in heads.items() if set(head["features"]) & sparse24}
     tensor = {name for name, head in heads.items() if set(head["features"]) & set(TENSOR_FEATURES)}
     ok = cases[(cases["status"] == "ok") & ~is_derived(cases["kernel"]) & cases["compute_limit_gflops"].notna()]
     ok = ok[ok["intensity_flop_per_byte"] > 0]
@@ -186,10 +189,11 @@ def bounds(
         bandwidth = row["bandwidth_limit_gflops"] / row["intensity_flop_per_byte"]
         if not cuda or not bandwidth > 0:
             continue
-        limit = spmm_gain_limit(row["intensity_flop_per_byte"], cuda, row["compute_limit_gflops"], bandwidth)
+        peak = row["compute_limit_gflops"] / (2 if row["kernel"] in skips else 1)
+        limit = spmm_gain_limit(row["intensity_flop_per_byte"], cuda, peak, bandwidth)
         line = {name: row[name] for name in contracts.table("analysis_bounds").names if name in row}
         line |= {
-            "alpha": row["compute_limit_gflops"] / cuda,
+            "alpha": peak / cuda,
             "balance_flop_per_byte": machine_balance(cuda, bandwidth),
             "gain_limit": limit,
             "verdict": "no_rival",
