@@ -78,6 +78,12 @@ def test_a_contract_that_does_not_exist_is_named_with_those_that_do():
         contracts.validate({}, "times")
 
 
+def test_files_without_rows_are_read_together(tmp_path):
+    for name in ("a", "b"):
+        contracts.write(contracts.frame([], "measure"), tmp_path / f"{name}.csv", "measure")
+    assert len(contracts.read_all(sorted(tmp_path.glob("*.csv")), "measure")) == 0
+
+
 # --- types ----------------------------------------------------------------------------------------------------------
 
 

@@ -80,6 +80,8 @@ TEXT = {
     ".cff",
     ".cu",
     ".cuh",
+    ".c",
+    ".h",
     ".html",
     ".css",
     ".js",

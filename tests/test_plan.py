@@ -1,10 +1,12 @@
 """The plan of a run: which device, which kernels, which shards; no file is read but the config's own."""
 
 import importlib.util
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
+from spmm_roofline import fingerprint
 from spmm_roofline.measure import device
 from spmm_roofline.plan import Plan, PlanError, Shard, shards
 
@@ -49,9 +51,9 @@ def test_a_gpu_without_cupy_is_left_alone_and_that_is_said(config, gpu):
 
 
 def test_patterns_name_kernels_and_what_they_miss(config):
-    kernels, missing = Plan(config).resolve(["smat/*", "cusparse_csr_alg2", "tcgnn/*"])
+    kernels, missing = Plan(config).resolve(["smat/*", "cusparse_csr_alg2", "nobody/*"])
     assert kernels == ["cusparse_csr_alg2", "mma_t", "mma_bt", "mma_bt_f32", "mma_cbt"]
-    assert missing == ["tcgnn/*"]
+    assert missing == ["nobody/*"]
 
 
 def test_microbenchmarks_of_the_machine_are_no_spmm(config):
@@ -70,3 +72,14 @@ def test_a_recorded_device_that_is_not_there_is_named(config):
     config["analysis"]["recorded"] = ["h300"]
     with pytest.raises(PlanError, match="names 'h300', but resources/recorded has"):
         Plan(config).recorded()
+
+
+def test_the_code_of_a_format_is_read_once_however_many_jobs_ask(config, monkeypatch):
+    """A collection has ten thousand jobs of a dozen formats; reading code for each took minutes."""
+    read = []
+    modules = fingerprint.modules
+    monkeypatch.setattr(fingerprint, "modules", lambda *paths: read.append(paths) or modules(*paths))
+    plan = Plan(config)
+    asked = [SimpleNamespace(format=name, matrix=str(i)) for name in ("csr", "hrpb") for i in range(50)]
+    assert len({plan.format_fingerprint(wildcards) for wildcards in asked}) == 2
+    assert len(read) == 2

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from spmm_roofline.kernels.registry import heads
+from tests.kernels.external.build import on_host
 
 PROJECT = Path(__file__).resolve().parents[1]
 PARTS = ("Snakefile", "workflow", "kernels", "config", "profiles", "envs", "report")
@@ -37,7 +38,7 @@ from spmm_roofline import contracts
 from spmm_roofline.kernels import heads
 from spmm_roofline.measure.run import identity, sizes, job_of
 job = job_of(snakemake.params.job, snakemake.input, snakemake.config["measure"])
-head = heads()[job.kernel]
+head = heads(job.kernels, job.external)[job.kernel]
 common = identity(job, head, json.loads(Path(job.device_record).read_text()))
 rows = []
 for _, path in job.matrices:
@@ -217,6 +218,13 @@ def test_an_edited_format_reruns_its_packing_and_its_kernels(project):
     assert project.jobs() == packed | {f"measure_kernel:h200,tiny,{k}," for k in smat} | FOLLOWS
 
 
+def test_an_edited_analysis_and_an_edited_figure_rerun_what_they_make(project):
+    project.edit("workflow/spmm_roofline/figures/speedup.py", "s=12", "s=13")
+    assert project.jobs() == {"report"}
+    project.edit("workflow/spmm_roofline/analysis/speedup.py", "resamples", "draws")
+    assert project.jobs() == FOLLOWS
+
+
 def test_a_new_kernel_runs_alone(project):
     source = (project.root / "kernels/smat/mma_cbt.cu").read_text().replace("mma_cbt", "mma_new")
     (project.root / "kernels/smat/mma_new.cu").write_text(source)
@@ -245,6 +253,18 @@ def test_an_edited_template_reruns_the_report_alone(project):
     assert project.jobs() == {"report"}
 
 
+def test_an_external_library_runs_alone_and_again_when_it_changes(project):
+    path = on_host(project.root / "libmine.so")
+    project.edit("config/config.yaml", "external: []", "external: [libmine.so]")
+    own_road = {"measure_kernel:h200,tiny,peer_on_host,"} | FOLLOWS
+    assert project.jobs() == own_road
+    project.snakemake("report")
+    path.touch()
+    assert project.jobs() == set()
+    on_host(path, FACTOR="2.0f")
+    assert project.jobs() == own_road
+
+
 def test_an_edit_is_carried_out_and_then_nothing_is_left(project):
     project.edit("kernels/smat/mma_cbt.cu", "    tile::SUMS sums;", "    tile::SUMS sums{};")
     cubin = project.root / "results/kernels/sm_90a/mma_bt.cubin"
@@ -268,6 +288,7 @@ def test_one_matrix_of_ones_own(project, tmp_path):
         (["--config", "measure={device: h2000}"], "h2000.yaml does not exist"),
         (["--config", "measure={sutes: [quick]}"], "'sutes' was unexpected"),
         (["--config", "suite=gemm24"], "no kernel matches"),
+        (["--config", "kernels={external: [libyours.so]}"], "libyours.so: kernels.external names this library"),
     ],
 )
 def test_a_wrong_config_says_what_to_change(project, arguments, sentence):

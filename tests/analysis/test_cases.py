@@ -16,7 +16,14 @@ def table(*rows):
 
 def analysed(measured=(), recorded=(), **changes):
     matrices = contracts.frame([synthetic.matrix_row(name) for name in synthetic.MATRICES], "matrices")
-    inputs = {"heads": synthetic.HEADS, "fingerprints": synthetic.FINGERPRINTS, "peaks": PEAKS, "copy_gb_per_s": COPY}
+    kernels = contracts.frame([], "kernels")
+    inputs = {
+        "kernels": kernels,
+        "heads": synthetic.HEADS,
+        "fingerprints": synthetic.FINGERPRINTS,
+        "peaks": PEAKS,
+        "copy_gb_per_s": COPY,
+    }
     return cases(table(*measured), table(*recorded), matrices, **inputs | changes)
 
 
@@ -50,6 +57,18 @@ def test_stale_is_a_kernel_that_changed_or_is_gone():
     }
 
 
+def test_a_source_that_changed_without_its_machine_code_is_not_stale():
+    """An addition to a header that a kernel includes: neither code nor launch is another."""
+    past = [line for line in synthetic.kernel_rows() if line["kernel"] == "mma_bt"]
+    present = {"mma_bt": synthetic.sha256("a header grew")}
+    now = [line | {"kernel_sha256": present["mma_bt"]} for line in past]
+    for changes, stale in (({}, False), ({"cubin_sha256": "x"}, True), ({"launch_sha256": "x"}, True)):
+        kernels = contracts.frame([*past, *(line | changes for line in now)], "kernels")
+        result = analysed(recorded=[row("mma_bt")], fingerprints=present, kernels=kernels)
+        assert list(result["stale"]) == [stale]
+    assert list(analysed(recorded=[row("mma_bt")], fingerprints=present)["stale"]) == [True], "nobody knows the code"
+
+
 def test_the_baseline_is_the_fastest_variant_of_the_same_precision():
     rows = [
         row("cusparse_csr_alg2_f32", time_ms=4.0),
@@ -71,6 +90,13 @@ def test_tf32_is_compared_with_fp32():
     rows = [row("cusparse_csr_alg2_f32", time_ms=4.0), row("row_split", time_ms=1.0, dtype_a="tf32")]
     result = only(analysed(rows), kernel="row_split")
     assert (result["precision"], result["speedup"]) == ("tf32", 4.0)
+
+
+@pytest.mark.parametrize("features, limit", [(["mma"], 989_400.0), (["cuda"], 66_900.0), ([], float("nan"))])
+def test_an_external_library_is_limited_by_what_it_says_that_multiplies(features, limit):
+    heads = {"mine": {**synthetic.HEADS["mma_bt_f32"], "study": "external", "features": features}}
+    rows = [{**row("mma_bt_f32"), "kernel": "mine", "study": "external"}]
+    assert only(analysed(rows, heads=heads), kernel="mine")["compute_limit_gflops"] == pytest.approx(limit, nan_ok=True)
 
 
 @pytest.mark.parametrize("column, value", [("matrix_sha256", "another structure"), ("protocol", 2), ("l2", "warm")])

@@ -144,13 +144,30 @@ def test_published_ratios_stand_beside_ours(tables):
             ("high", 0, "none", "matrices", 1.0),
         ]
     )
-    found = published(given, tables["synergy"]).set_index("matrix")
+    found = published(given, tables["cases"], tables["synergy"]).set_index("matrix")
     ours = tables["synergy"].set_index(["matrix", "n"]).loc[("cfd1", 128), "speedup"]
     assert (found.loc["cfd1", "published"], found.loc["cfd1", "ours"]) == (1.5, pytest.approx(ours))
     assert "nowhere" not in found.index
     classes = tables["synergy"].drop_duplicates("matrix")["synergy"]
     assert found.loc["low", "published"] == 0.75
     assert found.loc["low", "ours"] == pytest.approx((classes == "low").mean())
+
+
+def test_a_pruned_matrix_is_known_without_its_layer(tables):
+    from spmm_roofline.analysis.published import published
+
+    cases = tables["cases"].copy()
+    cases.loc[cases["matrix"] == "cfd1", "matrix"] = "transformer-random_pruning-0.5-layer_0-q"
+    given = papers(
+        [
+            ("transformer-random_pruning-0.5", 128, "row_split", "useful rate", 300.0),
+            ("transformer-random_pruning-0.5", 128, "cusparse", "useful rate", 600.0),
+        ]
+    )
+    (row,) = published(given, cases, tables["synergy"]).to_dict("records")
+    same = (cases["matrix"].str.startswith("transformer")) & (cases["n"] == 128) & (cases["kernel"] == "row_split")
+    assert (row["quantity"], row["published"]) == ("over_cusparse", 0.5)
+    assert row["ours"] == cases.loc[same, "speedup"].item()
 
 
 def test_what_the_paper_prints_is_read():

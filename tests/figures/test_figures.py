@@ -28,14 +28,15 @@ def text(svg):
 
 def test_the_folder_is_the_registry():
     kinds = {kind.name: kind for kind in figures.kinds()}
-    synergy = {"synergy", "synergy_classes", "synergy_heatmap", "preprocessing"}
+    synergy = {"synergy", "synergy_classes", "synergy_heatmap", "preprocessing", "sparsity", "traffic", "bounds"}
     assert set(kinds) == {"throughput", "speedup", "heatmap", "roofline", "statuses", "matrices", "rounding"} | synergy
     for kind in kinds.values():
         assert kind.title and len(kind.caption) > 80, f"the docstring of figures/{kind.name}.py needs title and caption"
 
 
 def test_each_figure_is_drawn_where_it_has_something_to_show(drawn):
-    assert {name.split("-")[0] for name in drawn} == {kind.name for kind in figures.kinds()}
+    # The world of synthetic.py has no pruned weights.
+    assert {name.split("-")[0] for name in drawn} == {kind.name for kind in figures.kinds()} - {"sparsity"}
     assert "statuses-h200-real-sample" in drawn
     assert "statuses-h200-quick" not in drawn, "every row of the suite quick is ok"
     assert "speedup-h200-quick-cold-bfloat16" not in drawn, "cuSPARSE alone is no comparison"
@@ -61,6 +62,27 @@ def test_text_stays_text_and_names_what_is_shown(drawn):
     roofline = text(drawn["roofline-h200-real-sample-cold"].svg)
     for word in ("4.13 TB/s", "FP16 tensor cores: 989 TFLOP/s", "FP32 CUDA cores: 66.9 TFLOP/s", "FLOP/B"):
         assert word in roofline, f"{word} is not in the figure"
+
+
+def test_pruned_weights_are_shown_over_sparsity(tables):
+    import matplotlib
+    import pandas as pd
+
+    from spmm_roofline.figures import sparsity
+
+    rows = tables["cases"][(tables["cases"]["precision"] == "float32") & (tables["cases"]["matrix"] == "cfd1")]
+    parts = []
+    for share, factor in (("0.5", 1.0), ("0.98", 4.0)):
+        name = f"transformer-random_pruning-{share}-layer"
+        parts.append(rows.assign(matrix=name, kind="pruned", speedup=factor * rows["speedup"]))
+    cases = pd.concat(parts, ignore_index=True)
+    world = {"cases": cases, "published": tables["published"].head(0)}
+    with matplotlib.rc_context(style.RC):
+        svg = style.svg(sparsity.draw(world, style.kernel_styles(cases)))
+    assert "sparsity 50 %" in text(svg) and "N = 512" in text(svg) and "row_split" in text(svg)
+    own = rows[(rows["kernel"] == "row_split") & (rows["n"] == 512)]["speedup"].item()
+    assert f"at 98 % it is row_split with {numbers.times(4 * own)}" in sparsity.says(world)
+    assert sparsity.draw({**world, "cases": rows}, {}) is None, "a mesh has no sparsity to go over"
 
 
 def test_sentences_follow_from_the_rows(tables, drawn):
@@ -118,7 +140,7 @@ def test_an_inline_figure_takes_the_colours_of_its_page_and_has_ids_of_its_own(d
     assert style.INK not in svg and style.PAPER not in svg
     assert "currentColor" in svg and "var(--card)" in svg
     ids = re.findall(r'\bid="([^"]+)"', svg)
-    assert ids and all(name.startswith(first.name) for name in ids)
+    assert ids and len({name.split("-")[0] for name in ids}) == 1
     for target in re.findall(r'(?:href="#|url\(#)([^")]+)', svg):
         assert target in ids, f"nothing has the id {target}"
     other = drawn["speedup-h200-quick-cold-float32"].inline

@@ -112,6 +112,14 @@ def test_right_on_tiles_of_every_class(name, cubins):
             assert not verdict.wrong, f"{name} {m}×{k} n {n}: {verdict.wrong}"
 
 
+@pytest.mark.parametrize("name", [name for name in KERNELS if set(heads()[name].dtype.values()) == {"float32"}])
+def test_right_on_rows_that_are_worked_on_in_parts(name, cubins):
+    # Longer than what a block keeps in shared memory, than a segment and than one CTA's share of a row.
+    a = structure(9, 9001, 0.3, np.random.default_rng())
+    verdict = multiply(heads()[name], cubins / f"{name}.cubin", a, 24)
+    assert not verdict.wrong, f"{name}: {verdict.wrong}"
+
+
 @pytest.mark.parametrize("n", [1, 33])
 @pytest.mark.parametrize("name", KERNELS)
 def test_any_width_is_right_or_refused(name, n, cubins):

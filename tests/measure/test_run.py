@@ -14,6 +14,7 @@ from spmm_roofline.formats.pack import pack
 from spmm_roofline.kernels import heads
 from spmm_roofline.measure import device, run
 from spmm_roofline.measure.record import record
+from tests.kernels.external.build import on_host
 
 MATRICES = ("band", "mesh", "tall")
 
@@ -76,8 +77,8 @@ def job(tmp_path):
         formats.append(str(tmp_path / f"packed-{spec['matrix']}.json"))
     compiled = {
         "kernel": "mma_bt", "arch": "sm_90a", "status": "ok", "kernel_sha256": heads()["mma_bt"].sha256(),
-        "cubin_sha256": "0", "cubin_bytes": 1, "registers": 40, "stack_bytes": 0, "spill_store_bytes": 0,
-        "spill_load_bytes": 0, "static_shared_bytes": 0, "compiler": "none",
+        "launch_sha256": "0", "cubin_sha256": "0", "cubin_bytes": 1, "registers": 40, "stack_bytes": 0,
+        "spill_store_bytes": 0, "spill_load_bytes": 0, "static_shared_bytes": 0, "compiler": "none",
     }  # fmt: skip
     contracts.write_row(compiled, tmp_path / "kernel.json", "kernels")
     found = {
@@ -243,6 +244,20 @@ def test_what_cannot_run_is_a_row_without_any_gpu(job, tmp_path, monkeypatch):
     empty = dict.fromkeys(c for c in row if c.endswith("_bytes") or c in ("registers", "cubin_sha256"))
     contracts.write_row({**row, **empty, "status": "compile_failed", "message": "no"}, job.kernel_row, "kernels")
     assert (measured(job, tmp_path).status == "compile_failed").all()
+
+
+def test_a_job_brings_its_external_library(job, play, tmp_path):
+    library = str(on_host(tmp_path / "libmine.so"))
+    for (npz, row), packed in zip(job.matrices, job.formats, strict=True):
+        pack("csr", npz, row, tmp_path / "packed.npz", packed)
+    play()
+    job = replace(job, kernel="peer_on_host", cubin=None, kernel_row=None, external=(library,))
+    rows = measured(job, tmp_path)
+    assert (rows.status == "ok").all() and (rows.study == "external").all() and (rows.dtype_c == "float32").all()
+    # What the worker is told leads it to the same kernel.
+    told = json.loads(json.dumps(run.request(job, device.Gpu("GPU-0", "", (9, 0), "580"), {"copy_gb_per_s": 1}, [])))
+    head = heads(told["kernels"], tuple(told["external"]))[told["kernel"]]
+    assert (rows.kernel_sha256 == head.sha256()).all()
 
 
 def test_a_format_that_refused_a_matrix_makes_a_row(job, play, tmp_path):

@@ -7,6 +7,7 @@ from spmm_roofline.formats.pack import pack
 from spmm_roofline.kernels import heads
 from spmm_roofline.kernels.compile import compile_kernel
 from spmm_roofline.measure import device, run
+from tests.kernels.external.build import on_device
 
 pytestmark = pytest.mark.gpu
 
@@ -39,8 +40,8 @@ def measured(tmp_path_factory):
     clock = folder / "dram_read.cubin", folder / "dram_copy.cubin"
     device.describe("h200", arch, *clock, folder / "device.json")
 
-    def job(kernel, n, l2="cold", **options):
-        head = heads()[kernel]
+    def job(kernel, n, l2="cold", external=(), **options):
+        head = heads(external=external)[kernel]
         formats = [f"{folder}/{name}.{head.format}.json" for name in names]
         for name, row in zip(names, formats, strict=True):
             pack(head.format, f"{folder}/{name}.npz", f"{folder}/{name}.json", folder / "packed.npz", row)
@@ -50,7 +51,7 @@ def measured(tmp_path_factory):
             kernel_row=None if head.vendor else f"{folder}/{kernel}.kernel.json",
             cubin=None if head.vendor else f"{folder}/{kernel}.cubin",
             read_cubin=str(clock[0]), copy_cubin=str(clock[1]), device_record=f"{folder}/device.json",
-            options={"repeat_cap": 60, "time_cap_ms": 200, "case_timeout_s": 60, **options},
+            options={"repeat_cap": 60, "time_cap_ms": 200, "case_timeout_s": 60, **options}, external=external,
         )  # fmt: skip
         run.run(described, folder / "out.csv", folder / ".journal")
         return contracts.read(folder / "out.csv", "measure").set_index(["matrix", "n"])
@@ -70,6 +71,20 @@ def test_a_library_takes_any_width(measured):
     assert (rows.status == "ok").all(), rows.message.tolist()
     assert rows.cuda.str.startswith("cuSPARSE").all()
     assert (rows.useful_gflops["empty"] == 0).all()
+
+
+def test_an_external_library_gives_rows(measured, tmp_path):
+    path = on_device(tmp_path / "libmine.so", device.visible()[0].arch)
+    rows = measured("peer_on_device", [1, 33], external=(str(path),))
+    assert (rows.status == "ok").all(), rows.message.tolist()
+    assert (rows.study == "external").all() and (rows.cuda == "libmine.so").all()
+    assert (rows.format_bytes == (rows.m + 1) * 4 + rows.nnz * 8).all()
+
+
+def test_work_beside_the_stream_is_wrong_and_not_fast(measured, tmp_path):
+    path = on_device(tmp_path / "libmine.so", device.visible()[0].arch, IGNORES_STREAM=1)
+    with pytest.raises(run.WrongResult, match=r"after \d+ calls: .* rows of C hold NaN"):
+        measured("peer_on_device", [8], external=(str(path),))
 
 
 def test_a_device_out_of_memory_is_a_row(measured, monkeypatch):

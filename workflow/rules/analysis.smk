@@ -1,8 +1,9 @@
 rule analysis:
     input:
+        PLAN.recorded_files(),
+        PLAN.modules_of("analysis"),
         measured=PLAN.measured(),
         profiled=PLAN.profiled(),
-        recorded=PLAN.recorded_files(),
         matrices=PLAN.matrix_rows(),
         formats=PLAN.format_rows(),
         kernels=PLAN.kernel_rows(),
@@ -17,7 +18,7 @@ rule analysis:
         "../../envs/cpu.yaml"
     params:
         recorded=PLAN.recorded(),
-        fingerprints=PLAN.fingerprints(),
+        fingerprints=PLAN.fingerprints,
         heads=PLAN.head_dicts(),
         devices="config/devices",
         bootstrap=PLAN.config["analysis"].get("bootstrap", 2000),

@@ -24,6 +24,7 @@ rule describe_device:
 rule measure_kernel:
     input:
         unpack(PLAN.measure_inputs),
+        external=ancient(PLAN.external_library),
     output:
         csv="results/measure/{device}/{suite}/{kernel}{shard}.csv",
     log:

@@ -6,6 +6,7 @@ rule profile:
 rule profile_kernel:
     input:
         unpack(PLAN.measure_inputs),
+        external=ancient(PLAN.external_library),
         metrics="config/metrics.yaml",
     output:
         csv="results/profile/{device}/{suite}/{kernel}{shard}.csv",

@@ -2,6 +2,7 @@ rule report:
     input:
         analysis=rules.analysis.output,
         profiled=PLAN.profiled(),
+        code=PLAN.modules_of("figures", "report"),
         template=sorted(str(path) for path in Path("report").glob("*")),
     output:
         html="results/report/report.html",

@@ -160,7 +160,7 @@ def read_all(paths: Iterable[str | Path], name: str) -> pd.DataFrame:
     ends = list(accumulate(map(len, frames)))
 
     def place(row: int) -> str:
-        file = bisect.bisect_right(ends, row)
+        file = min(bisect.bisect_right(ends, row), len(paths) - 1)  # files may hold no row
         return _place(paths[file], row - (ends[file - 1] if file else 0))
 
     return check(pd.concat(frames, ignore_index=True), name, place)

@@ -87,6 +87,12 @@ def sha256(*parts: Any) -> str:
     return digest.hexdigest()
 
 
+def of_file(path: Path) -> str | bytes:
+    """What a file does: the normal form of Python or C++ source, the bytes of anything else."""
+    normal = {".py": python_code, ".cu": c_code, ".cuh": c_code}.get(path.suffix)
+    return normal(path.read_text(encoding="utf-8")) if normal else path.read_bytes()
+
+
 def modules(*paths: str | Path) -> str:
     """Fingerprint of Python modules on disk."""
-    return sha256(*(python_code(Path(path).read_text(encoding="utf-8")) for path in paths))
+    return sha256(*(of_file(Path(path)) for path in paths))

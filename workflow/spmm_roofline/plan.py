@@ -9,6 +9,7 @@ import fnmatch
 import importlib.metadata
 import importlib.util
 import math
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -48,14 +49,11 @@ class Suite:
     specs: dict[str, dict[str, Any]]
     n: list[int]
     kernels: list[str]
+    formats: list[str]
+    """Formats that its kernels read."""
     l2: str
     shards: tuple[Shard, ...]
     missing_kernels: tuple[str, ...]
-
-    @property
-    def formats(self) -> list[str]:
-        """Formats that its kernels read."""
-        return sorted({heads()[kernel].format for kernel in self.kernels})
 
 
 @dataclass
@@ -66,7 +64,9 @@ class Plan:
 
     def __post_init__(self) -> None:
         self.config = contracts.validate(contracts.with_numbers(self.config, "config"), "config", "config")
-        self.heads: dict[str, Head] = heads()
+        self._fingerprints: dict[tuple[Path, ...], str] = {}
+        self._families: dict[Path, tuple[Path, ...]] = {}
+        self.heads: dict[str, Head] = heads(external=tuple(self.config["kernels"].get("external", ())))
 
     # --- suites -----------------------------------------------------------------------------------------------------
 
@@ -101,13 +101,16 @@ class Plan:
 
     def _suite(self, document: dict[str, Any]) -> Suite:
         specs = {spec["matrix"]: spec for spec in matrices.expand(document, self.config)}
-        kernels, missing = self.resolve(document["kernels"])
+        # A library that somebody names is there to be compared, whatever the suite.
+        named = [name for name, head in self.heads.items() if head.external]
+        kernels, missing = self.resolve([*document["kernels"], *named])
         return Suite(
             name=document["name"],
             title=document["title"],
             specs=specs,
             n=sorted(document["n"]),
             kernels=kernels,
+            formats=sorted({self.heads[kernel].format for kernel in kernels}),
             l2=document["protocol"]["l2"],
             shards=shards(list(specs), self.config["measure"].get("shard", 16)),
             missing_kernels=tuple(missing),
@@ -254,6 +257,12 @@ class Plan:
         """What the papers report, a table a study."""
         return sorted(map(str, Path("config/published").glob("*.csv")))
 
+    def modules_of(self, *folders: str) -> list[str]:
+        """Modules of folders of the package, whose edit makes a stage's files anew; Snakemake sees scripts alone."""
+        package = Path(__file__).parent
+        found = sorted(path for folder in folders for path in (package / folder).glob("*.py"))
+        return [os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path) for path in found]
+
     def analysis_tables(self) -> list[str]:
         """Tables that the analysis writes: its own, and what the report needs of the stages before it."""
         names = [name for name in contracts.names("tables") if name.startswith("analysis_") and name != PAPERS]
@@ -277,19 +286,28 @@ class Plan:
         folder = Path(matrices.__file__).parent
         spec = self.specs[wildcards.matrix]
         readers = dict.fromkeys([spec["source"], *(["file"] if spec["source"] in ("suitesparse", "dlmc") else [])])
-        return fingerprint.sha256(
-            spec, fingerprint.modules(*(folder / f"{name}.py" for name in ("canonical", "features", *readers)))
-        )
+        paths = tuple(folder / f"{name}.py" for name in ("canonical", "features", *readers))
+        return fingerprint.sha256(spec, self._code(paths))
+
+    def _code(self, paths: tuple[Path, ...]) -> str:
+        """Fingerprint of modules, worked out once a plan: thousands of jobs ask for the same few."""
+        if paths not in self._fingerprints:
+            self._fingerprints[paths] = fingerprint.modules(*paths)
+        return self._fingerprints[paths]
 
     def format_fingerprint(self, wildcards: Any) -> str:
         """Code of a format: its module, the modules that it builds on, and their common contract."""
-        return fingerprint.modules(*_family(format_module(wildcards.format)))
+        path = format_module(wildcards.format)
+        if path not in self._families:
+            self._families[path] = tuple(_family(path))
+        return self._code(self._families[path])
 
     def kernel_files(self, wildcards: Any) -> list[Path]:
         return self.heads[wildcards.kernel].closure()
 
     def kernel_fingerprint(self, wildcards: Any) -> str:
-        return fingerprint.sha256(self.heads[wildcards.kernel].sha256(), compiler_version())
+        columns = contracts.table("kernels").names
+        return fingerprint.sha256(self.fingerprints[wildcards.kernel], compiler_version(), list(columns))
 
     def measure_inputs(self, wildcards: Any) -> dict[str, Any]:
         """Named inputs of a measure or profile job; a library has no cubin."""
@@ -308,6 +326,11 @@ class Plan:
             files["kernel_row"] = f"results/kernels/{arch}/{head.name}.json"
         return files
 
+    def external_library(self, wildcards: Any) -> list[str]:
+        """The file of an external library, for the jobs that load it; nothing for other kernels."""
+        head = self.heads[wildcards.kernel]
+        return [str(head.path)] if head.external else []
+
     def clock_cubins(self, wildcards: Any) -> dict[str, str]:
         return {role: f"results/kernels/{self.device[1]}/{kernel}.cubin" for role, kernel in CLOCK_KERNELS.items()}
 
@@ -321,7 +344,7 @@ class Plan:
             "arch": self.device[1],
             "n": suite.n,
             "l2": suite.l2,
-            "kernel_sha256": self.heads[wildcards.kernel].sha256(),
+            "kernel_sha256": self.fingerprints[wildcards.kernel],
             "protocol": PROTOCOL,
         }
 
@@ -357,6 +380,7 @@ class Plan:
             "compiler": compiler_version(),
         }
 
+    @cached_property
     def fingerprints(self) -> dict[str, str]:
         """Kernel → fingerprint of its source as it stands, for telling stale rows."""
         return {name: head.sha256() for name, head in self.heads.items()}

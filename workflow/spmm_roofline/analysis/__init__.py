@@ -23,10 +23,11 @@ TABLES = {
     "ladder": "analysis_ladder",
     "claims": "analysis_claims",
     "published": "analysis_published",
-    "bounds": "analysis_bounds",
     "synergy": "analysis_synergy",
     "synergy_classes": "analysis_synergy_classes",
     "shared_memory": "analysis_shared_memory",
+    "counters": "analysis_counters",
+    "bounds": "analysis_bounds",
     "status": "analysis_status",
     "ceilings": "analysis_ceilings",
     "devices": "analysis_devices",
@@ -66,6 +67,7 @@ def run(
     from .cases import cases
     from .ceilings import ceilings
     from .claims import claims as judge
+    from .counters import counters
     from .devices import devices as describe
     from .fastest import fastest
     from .kinds import kinds
@@ -81,8 +83,8 @@ def run(
     record_files = [*(folder / "device.json" for folder in folders), *map(Path, device_records)]
     documents = [contracts.document(path, "measured_device") for path in record_files if path.exists()]
     records = {document["device"]: document for document in documents}
-    peaks = {name: sheet["peak_gflops"] for name, sheet in datasheets.items()}
 
+    peaks = {name: sheet["peak_gflops"] for name, sheet in datasheets.items()}
     table = {
         "matrices": _local_first("matrices", matrices, folders),
         "formats": _local_first("formats", formats, folders),
@@ -93,22 +95,28 @@ def run(
         contracts.read_all(sorted(map(str, measured)), "measure"),
         contracts.read_all([path for folder in folders for path in sorted(folder.glob("*/*.csv"))], "measure"),
         table["matrices"],
+        table["kernels"],
         heads,
         fingerprints,
         peaks,
         {name: record["copy_gb_per_s"] for name, record in records.items()},
     )
+    # Past compilations have said which rows are stale; what follows is about the kernels that exist.
+    kernels_now = table["kernels"]["kernel_sha256"] == table["kernels"]["kernel"].map(dict(fingerprints))
+    table["kernels"] = table["kernels"][kernels_now.fillna(False)]
     table["speedup"] = speedup(table["cases"], bootstrap)
     table["ladder"] = ladder(table["cases"], heads, bootstrap)
     wanted = contracts.document(claims, "claims")["claims"] if claims else []
     table["claims"] = judge(table["cases"], table["matrices"], wanted, heads, bootstrap)
-    table["bounds"] = bounds(table["cases"], heads, peaks)
     table["synergy"] = synergy(table["cases"], table["matrices"], table["formats"], heads)
     table["synergy_classes"] = classes(table["synergy"], bootstrap)
-    table["shared_memory"] = shared_memory(
-        _local_first("profile", profiled, folders), table["matrices"], table["formats"], heads
+    counted = _local_first("profile", profiled, folders)
+    table["shared_memory"] = shared_memory(counted, table["matrices"], table["formats"], heads)
+    table["counters"] = counters(counted, table["cases"])
+    table["bounds"] = bounds(table["cases"], table["counters"], heads, peaks)
+    table["published"] = published(
+        contracts.read_all(sorted(map(str, papers)), "analysis_papers"), table["cases"], table["synergy"]
     )
-    table["published"] = published(contracts.read_all(sorted(map(str, papers)), "analysis_papers"), table["synergy"])
     table["fastest"] = fastest(table["cases"])
     table["kinds"] = kinds(table["cases"])
     table["status"] = status(table["cases"])

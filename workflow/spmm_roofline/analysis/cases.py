@@ -29,12 +29,27 @@ def gather(measured: pd.DataFrame, recorded: pd.DataFrame) -> pd.DataFrame:
     return rows.drop_duplicates(KEY, keep="first").sort_values(KEY, ignore_index=True)
 
 
-def stale(rows: pd.DataFrame, fingerprints: Mapping[str, str]) -> pd.Series:
-    """Whether the kernel of a row is no longer the one that was measured: its source changed, or is gone.
+def stale(rows: pd.DataFrame, fingerprints: Mapping[str, str], kernels: pd.DataFrame) -> pd.Series:
+    """Whether the kernel of a row is no longer the one that was measured: it changed, or is gone.
 
-    ``fingerprints`` maps every kernel that exists to the hash of what it does now.
+    ``fingerprints`` maps every kernel that exists to the hash of its source, ``kernels`` is the table of that name,
+    past compilations included. A kernel whose source changed and whose machine code and launch did not, as after an
+    addition to a header, is still the one that was measured.
     """
-    return rows["kernel_sha256"] != rows["kernel"].map(dict(fingerprints)).astype("string").fillna("")
+    known = kernels[kernels["status"] == "ok"]
+    code = {
+        (row.kernel, row.arch, row.kernel_sha256): (row.launch_sha256, row.cubin_sha256) for row in known.itertuples()
+    }
+    columns = ["kernel", "arch", "kernel_sha256"]
+    changed = {}
+    for kernel, arch, source in rows[columns].drop_duplicates().itertuples(index=False, name=None):
+        now = fingerprints.get(kernel, "")
+        was, is_now = code.get((kernel, arch, source)), code.get((kernel, arch, now))
+        changed[kernel, arch, source] = source != now and (was is None or was != is_now)
+    import pandas as pd
+
+    keys = rows[columns].itertuples(index=False, name=None)
+    return pd.Series([changed[key] for key in keys], index=rows.index, dtype=bool)
 
 
 def baseline(rows: pd.DataFrame) -> pd.DataFrame:
@@ -76,6 +91,8 @@ def compute_limits(
         head = heads.get(kernel)
         if device not in peaks or (head is None and study != "cusparse"):
             return float("nan")
+        if study == "external" and not head["features"]:
+            return float("nan")  # nobody said what multiplies
         features = head["features"] if head is not None else ()
         name = roofline.unit(features, dtype_a, dtype_accumulator)
         return roofline.peak_gflops(peaks[device], name) or float("nan")
@@ -92,12 +109,13 @@ def cases(
     measured: pd.DataFrame,
     recorded: pd.DataFrame,
     matrices: pd.DataFrame,
+    kernels: pd.DataFrame,
     heads: Mapping[str, Mapping[str, Any]],
     fingerprints: Mapping[str, str],
     peaks: Mapping[str, Mapping[str, float]],
     copy_gb_per_s: Mapping[str, float],
 ) -> pd.DataFrame:
-    """Table ``analysis_cases`` from two tables ``measure`` and the table ``matrices``.
+    """Table ``analysis_cases`` from two tables ``measure`` and the tables ``matrices`` and ``kernels``.
 
     ``heads``: kernel → head with ``features``; ``fingerprints``: kernel → hash of its present source; ``peaks``:
     device → unit → GFLOP/s; ``copy_gb_per_s``: device → measured copy bandwidth. A row whose device or kernel is in
@@ -110,7 +128,7 @@ def cases(
     import pandas as pd
 
     rows = gather(measured, recorded)
-    rows["stale"] = stale(rows, fingerprints).astype("boolean")
+    rows["stale"] = stale(rows, fingerprints, kernels).astype("boolean")
     kinds = dict(zip(matrices["matrix"], matrices["kind"], strict=True))
     rows["kind"] = rows["matrix"].map(kinds).astype("string").fillna("unknown")
     rows["precision"] = rows["dtype_a"]

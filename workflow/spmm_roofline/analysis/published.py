@@ -9,31 +9,42 @@ from .. import contracts
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The paper's baseline, under our name.
-BASELINE = "best_sc"
+#: Model, method and sparsity of a pruned matrix, without its layer.
+PRUNED = r"^([^-]+-[^-]+-[0-9.]+)-"
+#: The papers' baselines, under our names.
+BEST_SC, CUSPARSE = "best_sc", "cusparse"
 
 
-def published(papers: pd.DataFrame, synergy: pd.DataFrame) -> pd.DataFrame:
-    """Table ``analysis_published`` from ``analysis_papers`` and ``analysis_synergy``.
+def published(papers: pd.DataFrame, cases: pd.DataFrame, synergy: pd.DataFrame) -> pd.DataFrame:
+    """Table ``analysis_published`` from ``analysis_papers``, ``analysis_cases`` and ``analysis_synergy``.
 
-    Two kinds of numbers have a counterpart: a kernel's rate over that of the best on scalar cores on the same matrix
-    and width, and the share of matrices in a class of synergy. What we have not measured is left out.
+    Three kinds of numbers have a counterpart: a kernel's rate over that of the best on scalar cores or of cuSPARSE on
+    the same matrix and width, and the share of matrices in a class of synergy. Where a paper prints time and rate, the
+    rate is taken. A paper that names a pruned matrix without its layer is compared with the layer that we measured.
+    What we have not measured is left out.
     """
     import pandas as pd
 
-    tables = [_rates(papers, synergy), _shares(papers, synergy)]
+    tables = [
+        _rates(papers, synergy, BEST_SC, "over_best_sc"),
+        _rates(papers, cases, CUSPARSE, "over_cusparse"),
+        _shares(papers, synergy),
+    ]
     rows = [row for table in tables for row in table.to_dict("records")]
     key = list(contracts.table("analysis_published").key)
     return contracts.frame(pd.DataFrame(rows).sort_values(key).to_dict("records") if rows else [], "analysis_published")
 
 
-def _rates(papers: pd.DataFrame, synergy: pd.DataFrame) -> pd.DataFrame:
+def _rates(papers: pd.DataFrame, measured: pd.DataFrame, baseline: str, quantity: str) -> pd.DataFrame:
+    import pandas as pd
+
     case = ["study", "source", "paper_device", "matrix", "n"]
     rates = papers[papers["quantity"] == "useful rate"]
-    base = rates.loc[rates["kernel"] == BASELINE, [*case, "value"]].rename(columns={"value": "base"})
-    pairs = rates[rates["kernel"] != BASELINE].merge(base, on=case)
-    ours = synergy.dropna(subset="speedup")[["device", "suite", "kernel", "matrix", "n", "speedup"]]
-    both = pairs.merge(ours, on=["kernel", "matrix", "n"]).assign(quantity="over_best_sc")
+    base = rates.loc[rates["kernel"] == baseline, [*case, "value"]].rename(columns={"value": "base"})
+    pairs = rates[rates["kernel"] != baseline].merge(base, on=case)
+    ours = measured.dropna(subset="speedup")[["device", "suite", "kernel", "matrix", "n", "speedup"]]
+    layers = ours.assign(matrix=ours["matrix"].str.extract(PRUNED, expand=False)).dropna(subset="matrix")
+    both = pairs.merge(pd.concat([ours, layers]), on=["kernel", "matrix", "n"]).assign(quantity=quantity)
     both["published"] = both["value"] / both["base"]
     return both.rename(columns={"speedup": "ours"})[list(contracts.table("analysis_published").names)]
 

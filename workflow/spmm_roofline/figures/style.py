@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import zlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -154,7 +155,8 @@ def svg(figure: Figure) -> str:
     """The figure as SVG text, the same bytes for the same figure."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", dpi=200, metadata={"Date": None, "Creator": None})
-    return buffer.getvalue()
+    # Hundredths of a point are finer than any screen, and a page holds a hundred thousand coordinates.
+    return re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag.group()), buffer.getvalue())
 
 
 def inline(text: str, name: str, alternative: str) -> str:
@@ -164,9 +166,13 @@ def inline(text: str, name: str, alternative: str) -> str:
 
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
-    text = re.sub(r'\bid="', f'id="{name}-', text)
-    text = re.sub(r"url\(#", f"url(#{name}-", text)
-    text = re.sub(r'href="#', f'href="#{name}-', text)
+    text = re.sub(r">\s+<", "><", text)
+    wanted = set(re.findall(r'(?:href="#|url\(#)([^")]+)', text))
+    text = re.sub(r' id="([^"]*)"', lambda found: found.group() if found.group(1) in wanted else "", text)
+    mark = f"{zlib.crc32(name.encode()):x}"  # thousands of marks refer to their shape by its id
+    text = re.sub(r'\bid="', f'id="{mark}-', text)
+    text = re.sub(r"url\(#", f"url(#{mark}-", text)
+    text = re.sub(r'href="#', f'href="#{mark}-', text)
     for placeholder, colour in _PAGE_COLOURS.items():
         text = text.replace(placeholder, colour)
     opening, rest = text.split(">", 1)

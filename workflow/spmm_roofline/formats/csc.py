@@ -1,4 +1,7 @@
-"""Compressed sparse columns: W of the attention study, where C = X·W walks the columns of W (Lagos 2025, section 3)."""
+"""Compressed sparse columns (Lagos 2025, section 3.3.2).
+
+The attention study stores W of X·W so. Its kernels here multiply A = Wᵀ, whose :mod:`csr <.csr>` is that very format.
+"""
 
 from __future__ import annotations
 

@@ -31,6 +31,7 @@ def compile_kernel(head: Head, archs: dict[str, tuple[str, str]], lineinfo: bool
             "status": "ok",
             "message": "",
             "kernel_sha256": head.sha256(),
+            "launch_sha256": head.launch_sha256(),
             "compiler": compiler(),
         }
         code = b""

@@ -98,6 +98,11 @@ class Head:
     launches: tuple[Launch, ...] = ()
 
     @property
+    def external(self) -> bool:
+        """Whether this is a shared library that the config names; ``path`` is that library."""
+        return self.vendor == "external"
+
+    @property
     def dtype_of_sums(self) -> str:
         """The coarsest dtype in which values of C are added up; it decides the tolerance.
 
@@ -132,15 +137,22 @@ class Head:
         }
 
     def closure(self) -> list[Path]:
-        """The source and every project header that it includes; for a library, the adapter and what adapters share."""
+        """The source and every project header that it includes; for a library, the adapter and what adapters share.
+
+        An external library stands in the place of an adapter of its own.
+        """
         if self.vendor:
-            return [self.path, self.path.with_name(f"_{self.vendor}.py")]
+            adapters = Path(__file__).parent / "libraries" if self.external else self.path.parent
+            return [self.path, adapters / f"_{self.vendor}.py"]
         return includes.closure(self.path)
 
     def sha256(self) -> str:
         """Fingerprint of what the kernel does; comments, layout, prose and mtimes do not count."""
-        normal = fingerprint.python_code if self.vendor else fingerprint.c_code
-        return fingerprint.sha256(self.functional(), *(normal(path.read_text()) for path in self.closure()))
+        return fingerprint.sha256(self.functional(), *map(fingerprint.of_file, self.closure()))
+
+    def launch_sha256(self) -> str:
+        """Fingerprint of what the head alone decides: two kernels of equal machine code may be launched differently."""
+        return fingerprint.sha256(self.functional())
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for reports: the prose, dtypes and launch of the kernel."""

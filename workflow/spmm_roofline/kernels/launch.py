@@ -30,6 +30,8 @@ class Call:
     preprocess_ms: float = 0.0
     #: What must stay alive as long as the call: buffers, descriptors.
     keeps: tuple[Any, ...] = field(default=(), repr=False)
+    #: Bytes of A on the device where a library keeps it in a format of its own.
+    format_bytes: int | None = None
 
     def __call__(self, stream: Any) -> None:
         self.enqueue(stream)
@@ -132,9 +134,11 @@ def _three(values: list[Any]) -> tuple[int, int, int]:
 
 
 def library_version(head: Head) -> str:
-    """Name and version of the library behind an adapter, as loaded."""
+    """Name and version of the library behind an adapter, as loaded; of an external one its file name."""
+    if head.external:
+        return head.path.name
     return importlib.import_module(f".libraries._{head.vendor}", __package__).version()
 
 
 def _library(head: Head) -> Any:
-    return importlib.import_module(f".libraries.{head.path.stem}", __package__)
+    return importlib.import_module(f".libraries.{'_external' if head.external else head.path.stem}", __package__)

@@ -1,32 +1,37 @@
-"""All kernels: every ``.cu`` below ``kernels/`` and every library adapter, found by looking, listed nowhere."""
+"""All kernels: every ``.cu`` below ``kernels/`` and every library adapter, found by looking, listed nowhere.
+
+Only external libraries are named: they lie anywhere, so the config says where.
+"""
 
 from __future__ import annotations
 
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from .head import Head, HeadError, read
+from .libraries import _external
 
 LIBRARIES = Path(__file__).parent / "libraries"
 
 
 @cache
-def heads(root: str | Path = "kernels") -> dict[str, Head]:
+def heads(root: str | Path = "kernels", external: tuple[str, ...] = ()) -> dict[str, Head]:
     """Kernel name → head, in ladder order: studies by name, within a study each kernel after the one it builds on.
 
-    Raises :class:`HeadError` if a head is malformed, two kernels share a name, ``after`` names no kernel or the
-    ladder has a cycle.
+    ``external``: paths of shared libraries, each a kernel more. Raises :class:`HeadError` if a head is malformed, a
+    library is none, two kernels share a name, ``after`` names no kernel or the ladder has a cycle.
     """
     found: dict[str, Head] = {}
     sources = [path for path in sorted(Path(root).rglob("*.cu")) if "include" not in path.parts]
     adapters = [
         path for path in sorted(LIBRARIES.glob("*.py")) if path.stem != "__init__" and "\n---\n" in path.read_text()
     ]
-    for path in [*sources, *adapters]:
-        for head in read(path):
-            if head.name in found:
-                raise HeadError(f"{path}: the kernel {head.name!r} exists already, in {found[head.name].path}")
-            found[head.name] = head
+    own = (head for path in [*sources, *adapters] for head in read(path))
+    for head in chain(own, (_external.head(Path(path)) for path in external)):
+        if head.name in found:
+            raise HeadError(f"{head.path}: the kernel {head.name!r} exists already, in {found[head.name].path}")
+        found[head.name] = head
     for head in found.values():
         if head.after is not None and head.after not in found:
             raise HeadError(f"{head.path}: `after` names {head.after!r}, which is no kernel")

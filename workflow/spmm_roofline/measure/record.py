@@ -18,24 +18,43 @@ def record(
     kernels: Iterable[str],
     folder: str | Path,
 ) -> None:
-    """Copy measured tables to ``folder``/<suite>/ and counters to ``folder``/profile/<suite>/, and merge what the
+    """Store measured tables in ``folder``/<suite>/ and counters in ``folder``/profile/<suite>/, and merge what the
     analysis needs to do without the matrices.
 
-    Rows of the same key are replaced; suites recorded earlier stay. Raises ``ValueError`` if nothing was measured.
+    One file holds all of a kernel in a suite, in however many shards it was measured, and replaces what was recorded
+    of it before; other kernels and suites stay. Raises ``ValueError`` if nothing was measured.
     """
     folder = Path(folder)
-    measured = list(measured)
+    measured, kernels = list(measured), list(kernels)
     if not measured:
         raise ValueError("there is nothing to record: this machine has no GPU that the config lets it use")
-    stored = [(folder, Path(path)) for path in measured] + [(folder / "profile", Path(path)) for path in profiled]
-    for place, path in stored:
-        target = place / path.parent.name / path.name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target)
+    _store(measured, folder, "measure")
+    _store(profiled, folder / "profile", "profile")
     for path in device_record:
         shutil.copyfile(path, folder / "device.json")
     for name, paths in (("matrices", matrices), ("formats", formats), ("kernels", kernels)):
         _merge(folder / f"{name}.csv", paths, name)
+    _forget(folder, kernels)
+
+
+def _forget(folder: Path, present: Iterable[str]) -> None:
+    """Drop past compilations of which no row is left; the others tell whether a row is stale."""
+    rows = contracts.read_all(sorted(folder.glob("*/*.csv")), "measure")["kernel_sha256"]
+    path = folder / "kernels.csv"
+    table = contracts.read(path, "kernels")
+    kept = {*rows, *contracts.read_rows(present, "kernels")["kernel_sha256"]}
+    contracts.write(table[table["kernel_sha256"].isin(kept)], path, "kernels")
+
+
+def _store(paths: Iterable[str], folder: Path, name: str) -> None:
+    shards: dict[Path, list[Path]] = {}
+    for path in map(Path, paths):
+        shards.setdefault(folder / path.parent.name / f"{path.name.split('.')[0]}.csv", []).append(path)
+    for target, files in shards.items():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for old in target.parent.glob(f"{target.stem}.*csv"):
+            old.unlink()
+        contracts.write(contracts.read_all(sorted(files), name), target, name)
 
 
 def _merge(path: Path, rows: Iterable[str], name: str) -> None:

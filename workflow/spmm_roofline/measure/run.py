@@ -60,6 +60,8 @@ class Job:
     device_record: str
     options: dict[str, float]
     kernels: str = "kernels"
+    external: tuple[str, ...] = ()
+    """The library of an external kernel."""
 
 
 def job_of(planned: dict[str, Any], inputs: Any, options: dict[str, Any]) -> Job:
@@ -74,6 +76,7 @@ def job_of(planned: dict[str, Any], inputs: Any, options: dict[str, Any]) -> Job
         copy_cubin=inputs.copy_cubin,
         device_record=inputs.device_record,
         options={name: float(options.get(name, default)) for name, default in DEFAULT_OPTIONS.items()},
+        external=tuple(inputs.get("external", ())),
     )
 
 
@@ -85,7 +88,7 @@ def run(job: Job, csv: str | Path, journal: str | Path, log: str | Path | None =
     """
     say = _Progress(log)
     worker = _Worker()  # loads CuPy while the cases are planned here
-    head = heads(job.kernels)[job.kernel]
+    head = heads(job.kernels, job.external)[job.kernel]
     record = contracts.document(job.device_record, "measured_device")
     features = {row["matrix"]: (npz, row) for npz, row in ((npz, _json(path)) for npz, path in job.matrices)}
     common = identity(job, head, record)
@@ -143,6 +146,7 @@ def request(job: Job, gpu: gpu_device.Gpu, record: dict[str, Any], matrices: lis
     return {
         "kernel": job.kernel,
         "kernels": job.kernels,
+        "external": job.external,
         "cubin": job.cubin,
         "read_cubin": job.read_cubin,
         "copy_cubin": job.copy_cubin,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,15 +79,26 @@ class Clock:
         self._copy = prepare(kernels["dram_copy"], copy_cubin, None, source, target)
         cupy.cuda.Device().synchronize()
 
-    def time(self, call: Call, cold: bool, repeat_cap: int, time_cap_ms: float) -> Timing:
+    def time(
+        self,
+        call: Call,
+        cold: bool,
+        repeat_cap: int,
+        time_cap_ms: float,
+        after_capture: Callable[[], None] | None = None,
+    ) -> Timing:
         """Median, 10th and 90th percentile of the time of ``call``.
 
         ``cold``: L2 is flushed before every call by reading (not writing: dirty lines would be written back inside
         the timed call) four times its size. Otherwise calls follow each other and find L2 as the last one left it.
+        ``after_capture`` runs between the capture of the call and its first replay.
         """
         import cupy
 
         graph = self._capture(call)
+        if after_capture:
+            after_capture()
+            cupy.cuda.Device().synchronize()
         for _ in range(3):
             graph.launch(self.stream)
         events = [(cupy.cuda.Event(), cupy.cuda.Event()) for _ in range(BATCH)]

@@ -70,7 +70,7 @@ class Worker:
         self.cupy = cupy
         self.spent = {"start": 0.0, "pack": 0.0, "verify": 0.0, "time": 0.0, "canary": 0.0}
         self.job = job
-        self.head: Head = heads(job["kernels"])[job["kernel"]]
+        self.head: Head = heads(job["kernels"], tuple(job["external"]))[job["kernel"]]
         self.cubin = Path(job["cubin"]) if job["cubin"] else None
         self.clock = Clock(Path(job["read_cubin"]), Path(job["copy_cubin"]))
         self.random = cupy.random.default_rng()
@@ -162,13 +162,18 @@ class Worker:
             call(self.clock.stream)
             self.clock.stream.synchronize()
             verdict = verify(operand.exact, b, c, self.head.dtype_of_sums)
-        common = {"format_bytes": operand.packed.nbytes, "preprocess_ms": operand.preprocess_ms + call.preprocess_ms}
+        common = {
+            "format_bytes": operand.packed.nbytes if call.format_bytes is None else call.format_bytes,
+            "preprocess_ms": operand.preprocess_ms + call.preprocess_ms,
+        }
         if verdict.wrong:
             return {**common, "status": "wrong", "message": verdict.wrong}
         options = self.job["options"]
         with self.phase("time"):
-            timing = self.clock.time(call, self.job["l2"] == "cold", options["repeat_cap"], options["time_cap_ms"])
-        # What adds to C must still be right after hundreds of calls.
+            cold = self.job["l2"] == "cold"
+            timing = self.clock.time(call, cold, options["repeat_cap"], options["time_cap_ms"], after_capture=c.poison)
+        # What adds to C must still be right after hundreds of calls. Work that went past the capture, to another
+        # stream, was not timed: C was poisoned behind it, and shows that.
         with self.phase("verify"):
             again = verify(operand.exact, b, c, self.head.dtype_of_sums)
         if again.wrong:

@@ -86,7 +86,7 @@ def profile(
     Nsight and the target said). ``path`` is that of ncu, or None to look for it. What hinders a profile is a status of
     its rows and never an error: the counters explain times, they do not make them.
     """
-    head = heads(job.kernels)[job.kernel]
+    head = heads(job.kernels, job.external)[job.kernel]
     record = contracts.document(job.device_record, "measured_device")
     files = [(npz, json.loads(Path(features).read_text())) for npz, features in job.matrices[:most]]
     cases = [(npz, known, n) for npz, known in files for n in job.n]

@@ -167,7 +167,8 @@ def published(rows: pd.DataFrame) -> Table:
     for row in rows.sort_values(["study", "source", "kernel", "matrix", "n"]).itertuples():
         share = row.quantity == "share_of_matrices"
         shown = percent if share else times
-        what = f"share of matrices of {row.matrix} synergy" if share else f"{row.matrix}: rate over best_sc"
+        over = row.quantity.removeprefix("over_").replace("cusparse", "cuSPARSE")
+        what = f"share of matrices of {row.matrix} synergy" if share else f"{row.matrix}: rate over {over}"
         table.rows.append(
             [
                 Cell(row.study),
@@ -214,6 +215,70 @@ def synergy(rows: pd.DataFrame) -> Table:
                 ),
                 _number(rate, row.median_gflops),
                 _number(lambda value: significant(value, 2), row.spearman),
+            ]
+        )
+    return table
+
+
+def counters(rows: pd.DataFrame) -> Table:
+    """What Nsight Compute counted, a line a profiled case."""
+    table = Table(
+        "Counters of Nsight Compute: traffic, hits and waits of one call",
+        (
+            *("kernel", "matrix", "N", "precision", "DRAM / compulsory", "L2 / compulsory", "DRAM rate", "L2 rate"),
+            *("L2 hits", "L1 hits", "excess sectors", "occupancy", "waiting warps", "bank conflicts / instruction"),
+            *("tensor instructions", "instructions / non-zero"),
+        ),
+    )
+    for row in rows.itertuples():
+        table.rows.append(
+            [
+                _code(row.kernel),
+                _code(row.matrix),
+                _count(row.n),
+                Cell(_precision(row.precision)),
+                _number(times, row.dram_over_compulsory),
+                _number(times, row.cache_over_compulsory),
+                _number(bandwidth, row.dram_gb_per_s),
+                _number(bandwidth, row.cache_gb_per_s),
+                *(
+                    _number(percent, value)
+                    for value in (
+                        *(row.l2_hit_fraction, row.l1_hit_fraction, row.excess_sectors_fraction),
+                        row.occupancy_fraction,
+                    )
+                ),
+                _number(significant, row.waiting_warps),
+                _number(significant, row.conflicts_per_instruction),
+                _number(percent, row.tensor_instructions_fraction),
+                _number(significant, row.instructions_per_nonzero),
+            ]
+        )
+    return table
+
+
+def bounds(rows: pd.DataFrame) -> Table:
+    """Gains of the kernels on tensor cores beside their limits, a line a kernel."""
+    table = Table(
+        "What tensor cores gain over CUDA cores, and the limit at equal traffic",
+        (
+            *("kernel", "cases", "limit, median", "gain, median", "largest gain", "its limit"),
+            *("within the limit", "beyond it: explained by traffic", "unexplained", "not profiled"),
+        ),
+    )
+    for kernel, own in rows[rows["gain"].notna()].groupby("kernel", sort=True):
+        top = own.loc[own["gain"].idxmax()]
+        counts = own["verdict"].value_counts()
+        verdicts = ("within_limit", "explained_by_traffic", "beyond_limit", "not_profiled")
+        table.rows.append(
+            [
+                _code(kernel),
+                _count(len(own)),
+                _number(times, own["gain_limit"].median()),
+                _number(times, own["gain"].median()),
+                Cell(times(top["gain"]), float(top["gain"]), note=f"{top['matrix']}, N = {top['n']}"),
+                _number(times, top["gain_limit"]),
+                *(_count(int(counts.get(name, 0))) for name in verdicts),
             ]
         )
     return table

@@ -1,1 +1,1 @@
-"""Vendor libraries behind the call contract of our own kernels; each module's docstring holds its head."""
+"""Libraries behind the call contract of our own kernels; each vendor's module has its head in the docstring."""

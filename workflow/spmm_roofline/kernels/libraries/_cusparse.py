@@ -95,7 +95,7 @@ def _sparse(a: Format, dtype: str) -> int:
     from cupy_backends.cuda.libs import cusparse
 
     (m, k), indices, kind = a.shape, [INDEX_32, BASE_ZERO], CUDA_TYPES[dtype]
-    if a.name == "coo":
+    if "row" in a.arrays():
         return cusparse.createCoo(m, k, a.nnz, a.row.data.ptr, a.col.data.ptr, a.data.data.ptr, *indices, kind)
     arrays = (a.indptr.data.ptr, a.indices.data.ptr, a.data.data.ptr)
     return cusparse.createCsr(m, k, a.nnz, *arrays, INDEX_32, *indices, kind)

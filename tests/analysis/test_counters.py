@@ -1,0 +1,50 @@
+"""Counters as ratios, by hand; what was not counted stays empty."""
+
+import pytest
+
+from spmm_roofline import analysis, contracts
+from spmm_roofline.analysis.counters import counters
+from tests.analysis import synthetic
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory):
+    recorded = synthetic.write_recorded(tmp_path_factory.mktemp("recorded") / "h200")
+    folder = synthetic.analyse(tmp_path_factory.mktemp("analysis"), recorded=[recorded])
+    return contracts.read(folder / "cases.csv", analysis.TABLES["cases"])
+
+
+def profiled(**changes):
+    rows = [row | changes for row in synthetic.profile_rows() if row["kernel"] == "mma_bt"]
+    return contracts.frame(rows, "profile")
+
+
+def test_ratios_by_hand(cases):
+    (row,) = counters(profiled(), cases).to_dict("records")
+    own = synthetic.measure_row("mma_bt", "cfd1", 128)
+    flop = 2 * own["nnz"] * 128
+    assert (row["study"], row["precision"], row["profiled_ms"]) == ("smat", "float16", pytest.approx(0.05))
+    assert row["dram_over_compulsory"] == pytest.approx(1e8 / own["compulsory_bytes"])
+    assert row["cache_over_compulsory"] == pytest.approx(3e8 / own["compulsory_bytes"])
+    assert (row["dram_gb_per_s"], row["cache_gb_per_s"]) == (pytest.approx(2000), pytest.approx(6000))
+    assert row["dram_flop_per_byte"] == pytest.approx(flop / 1e8)
+    assert row["cache_flop_per_byte"] == pytest.approx(flop / 3e8)
+    assert row["l2_hit_fraction"] == pytest.approx(0.8)
+    assert row["excess_sectors_fraction"] == pytest.approx(0.1)
+    assert row["tensor_instructions_fraction"] == pytest.approx(0.1)
+    assert row["conflicts_per_instruction"] == pytest.approx(0.5)
+    assert row["instructions_per_nonzero"] == pytest.approx(4e6 / (own["nnz"] * 4))
+
+
+def test_what_was_not_counted_is_empty(cases):
+    table = profiled()
+    (row,) = counters(table[table["metric"] == "dram__bytes.sum"], cases).to_dict("records")
+    assert row["dram_over_compulsory"] > 0
+    for name in ("profiled_ms", "cache_gb_per_s", "l2_hit_fraction", "occupancy_fraction", "registers"):
+        assert row[name] != row[name], f"{name} was made up"
+
+
+def test_a_failed_profile_and_an_unmeasured_case_give_no_row(cases):
+    assert counters(profiled(status="failed", value=None), cases).empty
+    assert counters(profiled(matrix="nowhere"), cases).empty
+    assert counters(contracts.frame([], "profile"), cases).empty

@@ -1,0 +1,80 @@
+"""Counters of Nsight Compute as quantities that explain a time: traffic over what is compulsory, hits, waits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .. import contracts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KEY = ["device", "suite", "kernel", "matrix", "n", "l2"]
+
+TIME = "gpu__time_duration.sum"
+DRAM, CACHE = "dram__bytes.sum", "lts__t_bytes.sum"
+SECTORS, IDEAL_SECTORS = "memory_l2_theoretical_sectors_global", "memory_l2_theoretical_sectors_global_ideal"
+INSTRUCTIONS = "smsp__inst_executed.sum"
+CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
+#: Both kinds of tensor-core instructions; a chip that has none of a kind does not count it.
+TENSOR = ("sm__inst_executed_pipe_tensor_op_hmma.sum", "sm__inst_executed_pipe_tensor_op_gmma.sum")
+#: Column → counter in per cent.
+SHARES = {
+    "l2_hit_fraction": "lts__t_sector_hit_rate.pct",
+    "l1_hit_fraction": "l1tex__t_sector_hit_rate.pct",
+    "occupancy_fraction": "sm__warps_active.avg.pct_of_peak_sustained_active",
+}
+#: Column → counter as it is.
+PLAIN = {
+    "waiting_warps": "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
+    "registers": "launch__registers_per_thread",
+}
+
+
+def counters(profiled: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
+    """Table ``analysis_counters`` from the tables ``profile`` and ``analysis_cases``, a row a profiled case.
+
+    Sizes come from the case's measured row; a case without one has its counters and no ratios.
+    """
+    import pandas as pd
+
+    ok = profiled[profiled["status"] == "ok"]
+    if ok.empty:
+        return contracts.frame([], "analysis_counters")
+    wide = ok.pivot(index=KEY, columns="metric", values="value").reset_index()
+    sizes = cases[[*KEY, "study", "precision", "nnz", "compulsory_bytes"]].drop_duplicates(KEY)
+    wide = wide.merge(sizes, on=KEY, how="inner")
+
+    def counter(name: str) -> pd.Series:
+        return wide[name].astype(float) if name in wide else pd.Series(float("nan"), index=wide.index)
+
+    seconds = counter(TIME) * 1e-9
+    compulsory = wide["compulsory_bytes"].astype(float)
+    flop = 2.0 * wide["nnz"].astype(float) * wide["n"].astype(float)
+    instructions = counter(INSTRUCTIONS)
+    tensor = sum(counter(name).fillna(0.0) for name in TENSOR)
+    table = wide.assign(
+        profiled_ms=seconds * 1e3,
+        dram_bytes=counter(DRAM),
+        cache_bytes=counter(CACHE),
+        dram_over_compulsory=_ratio(counter(DRAM), compulsory),
+        cache_over_compulsory=_ratio(counter(CACHE), compulsory),
+        dram_gb_per_s=_ratio(counter(DRAM), seconds) * 1e-9,
+        cache_gb_per_s=_ratio(counter(CACHE), seconds) * 1e-9,
+        dram_flop_per_byte=_ratio(flop, counter(DRAM)),
+        cache_flop_per_byte=_ratio(flop, counter(CACHE)),
+        excess_sectors_fraction=1 - _ratio(counter(IDEAL_SECTORS), counter(SECTORS)),
+        conflicts_per_instruction=_ratio(counter(CONFLICTS), instructions),
+        tensor_instructions_fraction=_ratio(tensor, instructions),
+        instructions_per_nonzero=_ratio(instructions, flop / 64),
+        **{column: counter(name) / 100 for column, name in SHARES.items()},
+        **{column: counter(name) for column, name in PLAIN.items()},
+    )
+    return contracts.check(
+        table[list(contracts.table("analysis_counters").names)].sort_values(KEY), "analysis_counters"
+    )
+
+
+def _ratio(above: pd.Series, below: pd.Series) -> pd.Series:
+    """Their quotient, missing where there is nothing to divide by."""
+    return above / below.where(below > 0)

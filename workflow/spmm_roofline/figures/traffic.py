@@ -1,0 +1,56 @@
+"""Traffic over what is compulsory
+Bytes that Nsight Compute counted in one call, over A in CSR, the touched rows of B, and C, each moved once; a mark is
+a matrix at one width, the bar the median. Left: between DRAM and L2. Right: through L2, where every byte that a CTA
+fetches again counts; marks are filled where L2 moves more than half of what the fastest row here moves a second. A
+kernel far to the right on both waits for memory it need not move."""
+
+from __future__ import annotations
+
+from .numbers import bandwidth, counted, times
+from .style import INK, canvas, plain_log
+
+SECTION, PLACE, PER = "suite", 11, ("device", "suite", "l2")
+
+
+def _shown(tables):
+    return tables["counters"].dropna(subset=["dram_over_compulsory", "cache_over_compulsory"])
+
+
+def draw(tables, styles):
+    rows = _shown(tables)
+    if rows.empty:
+        return None
+    order = list(rows.groupby("kernel")["cache_over_compulsory"].median().sort_values(ascending=False).index)
+    figure, axes = canvas(1, 2, 1.3 + 0.3 * max(3, len(order)), sharey=True)
+    busy = rows["cache_gb_per_s"] > rows["cache_gb_per_s"].max() / 2
+    panels = ("dram_over_compulsory", "cache_over_compulsory")
+    for ax, column, title in zip(axes, panels, ("DRAM", "L2"), strict=True):
+        for place, kernel in enumerate(order):
+            own = rows[rows["kernel"] == kernel].sort_values(["matrix", "n"])
+            style = styles[kernel]
+            heights = [place + 0.05 * (rank * 3 % 9 - 4) for rank in range(len(own))]
+            filled = [style["color"] if title == "DRAM" or flag else "none" for flag in busy[own.index]]
+            ax.scatter(
+                own[column], heights, s=22, marker=style["marker"], facecolors=filled, edgecolors=[style["color"]],
+                linewidth=0.9, zorder=3,
+            )  # fmt: skip
+            ax.vlines(own[column].median(), place - 0.34, place + 0.34, color=INK, linewidth=1.4, zorder=4)
+        ax.axvline(1, color=INK, linewidth=0.8, linestyle=":", zorder=2)
+        ax.set(xscale="log", title=title, xlabel="bytes / compulsory bytes")
+        ax.set_yticks(range(len(order)), order)
+        plain_log(ax.xaxis, room=6)
+    return figure
+
+
+def says(tables):
+    rows = _shown(tables)
+    medians = rows.groupby("kernel")[["dram_over_compulsory", "cache_over_compulsory"]].median()
+    most = medians.sort_values("cache_over_compulsory").iloc[-1]
+    least = medians.sort_values("cache_over_compulsory").iloc[0]
+    top = rows.loc[rows["cache_gb_per_s"].idxmax()]
+    seen = f"{counted(rows['kernel'].nunique(), 'kernel')} on {counted(rows['matrix'].nunique(), 'matrix', 'matrices')}"
+    return (
+        f"{seen}: in the median {most.name} takes {times(most['cache_over_compulsory'])} the compulsory bytes"
+        f" through L2 and {least.name} {times(least['cache_over_compulsory'])}; the highest rate through L2 is "
+        f"{bandwidth(top['cache_gb_per_s'])}, by {top['kernel']} on {top['matrix']} at N = {top['n']}."
+    )
