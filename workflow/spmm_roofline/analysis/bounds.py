@@ -166,7 +166,7 @@ def bounds(
     moved so many times the bytes, through DRAM or through L2. Datasheets count the zeros that 2:4 tensor cores skip;
     of non-zeros they multiply half of their peak at most.
     """
-    sparse24 = {unit for unit in TENSOR_FEATURES if unit.endswith("_sp")}
+    sparse24 = {family for family, ending in TENSOR_FEATURES.items() if ending == "tensor_sparse24"}
     skips = {name for name, head in heads.items() if set(head["features"]) & sparse24}
     tensor = {name for name, head in heads.items() if set(head["features"]) & set(TENSOR_FEATURES)}
     ok = cases[(cases["status"] == "ok") & ~is_derived(cases["kernel"]) & cases["compute_limit_gflops"].notna()]

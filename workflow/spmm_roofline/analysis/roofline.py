@@ -12,8 +12,12 @@ from collections.abc import Iterable, Mapping
 TENSOR_FEATURES = {
     "wgmma_sp": "tensor_sparse24",
     "mma_sp": "tensor_sparse24",
+    "mma_sp_tf32": "tensor_sparse24",
     "wgmma": "tensor",
     "mma": "tensor",
+    "mma_bf16": "tensor",
+    "mma_f64": "tensor",
+    "mma_f64_wide": "tensor",
     "mma_tf32": "tensor",
 }
 

@@ -45,7 +45,7 @@ NUMBER_TYPES = {
 }
 
 #: Instruction families that need more than sm_80.
-FEATURE_ARCHS = {"tma": "sm_90", "mbarrier": "sm_90", "wgmma": "sm_90a", "setmaxnreg": "sm_90a"}
+FEATURE_ARCHS = {"mma_f64_wide": "sm_90", "tma": "sm_90", "mbarrier": "sm_90", "wgmma": "sm_90a", "setmaxnreg": "sm_90a"}
 
 #: Entries of a head that are kept as they are written.
 _PLAIN = (
@@ -96,6 +96,8 @@ class Head:
     tile: dict[str, int] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict)
     launches: tuple[Launch, ...] = ()
+    #: What one launch does: ``flops`` or ``bytes`` → expression. It says nothing about the code, so it is not functional.
+    work: dict[str, str] = field(default_factory=dict)
 
     @property
     def external(self) -> bool:
@@ -265,6 +267,7 @@ def _head(path: Path, raw: dict[str, Any], variant: str | None, types: dict[str,
             )
             for launch in launches
         ),
+        work={unit: str(text) for unit, text in raw.get("work", {}).items()},
         **plain,
     )
 
@@ -288,6 +291,10 @@ def _check_against_code(head: Head, entries: dict[str, list[str]]) -> None:
             if not 1 <= len(expressions.split(text)) <= most:
                 wanted = "one number" if most == 1 else f"one to {most} numbers"
                 raise HeadError(f"{head.path}: {what} is {text!r}, and must be {wanted}")
+    for unit, text in head.work.items():
+        expressions.check_numbers(text, head)
+        if head.format != "none" or len(expressions.split(text)) != 1:
+            raise HeadError(f"{head.path}: work.{unit} is {text!r}; it is one number, of a kernel without a format")
     used = {path.stem for path in includes.closure(head.path) if path.parent.name == "ptx"}
     if used != set(head.features):
         raise HeadError(

@@ -1,0 +1,42 @@
+/*---
+name: fma_f16
+study: ceilings
+source: "roofline practice: chains of multiply-adds on CUDA cores"
+idea: eight chains of multiply-adds a thread, in half precision, two values a register
+format: none
+dtype: {a: float16, b: float16, accumulator: float16, c: float16}
+layout: {b: row_major, c: row_major}
+min_arch: sm_80
+requires: {}
+tile: {sums: 8, turns: 32, rounds: 512, threads: 256, ctas: 4}
+features: []
+launch:
+  grid: tile.ctas * device.multiprocessors
+  block: tile.threads
+  args: b, c, n // 2
+work: {flops: 4 * tile.sums * tile.turns * tile.rounds * tile.threads * tile.ctas * device.multiprocessors}
+deviations: []
+---*/
+#include <cuda_fp16.h>
+
+// B has 1024 values at least, none beyond 1, so that the sums stay finite: x = x B[0] + B[1], from another x in every
+// sum. Their total goes to the thread's place in C if there is one.
+extern "C" __global__ void __launch_bounds__(TILE_THREADS) fma_f16(const __half2* __restrict__ b, __half2* c, int places) {
+    const __half2 factor = b[0], step = b[1];
+    __half2 sums[TILE_SUMS];
+#pragma unroll
+    for (int i = 0; i < TILE_SUMS; ++i) sums[i] = b[threadIdx.x + i];
+#pragma unroll 1
+    for (int round = 0; round < TILE_ROUNDS; ++round) {
+#pragma unroll
+        for (int turn = 0; turn < TILE_TURNS; ++turn) {
+#pragma unroll
+            for (int i = 0; i < TILE_SUMS; ++i) sums[i] = __hfma2(sums[i], factor, step);
+        }
+    }
+    __half2 total = sums[0];
+#pragma unroll
+    for (int i = 1; i < TILE_SUMS; ++i) total = __hadd2(total, sums[i]);
+    const int thread = blockIdx.x * blockDim.x + threadIdx.x;
+    if (thread < places) c[thread] = total;
+}

@@ -1,0 +1,44 @@
+/*---
+name: mma_f64
+study: ceilings
+source: "roofline practice: chains of products on tensor cores; Sun et al. 2023, Dissecting Tensor Cores via Microbenchmarks"
+idea: eight chains of m8n8k4 a warp, in double precision
+format: none
+dtype: {a: float64, b: float64, accumulator: float64, c: float64}
+layout: {b: row_major, c: row_major}
+min_arch: sm_80
+requires: {}
+tile: {m: 8, n: 8, k: 4, rows: 2, columns: 4, turns: 8, rounds: 512, warps: 8, ctas: 2}
+features: [mma_f64]
+launch:
+  grid: tile.ctas * device.multiprocessors
+  block: 32 * tile.warps
+  args: b, c, n
+work: {flops: 2 * tile.m * tile.n * tile.k * tile.rows * tile.columns * tile.turns * tile.rounds * tile.warps * tile.ctas * device.multiprocessors}
+deviations: []
+---*/
+#include "ptx/mma_f64.cuh"
+#include "tile/ceiling.cuh"
+
+// B has 2 KB at least. Every warp multiplies the same 2 fragments of A with the same 4 of B, over and over;
+// the total of a thread's sums goes to its place in C if there is one.
+extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS) mma_f64(const double* __restrict__ b, double* c, int places) {
+    double fragments_a[TILE_ROWS][1], fragments_b[TILE_COLUMNS][1];
+    tile::fill(fragments_a, b);
+    tile::fill(fragments_b, b + 32 * TILE_ROWS * 1);
+    double sums[TILE_ROWS][TILE_COLUMNS][2] = {};
+#pragma unroll 1
+    for (int round = 0; round < TILE_ROUNDS; ++round) {
+#pragma unroll
+        for (int turn = 0; turn < TILE_TURNS; ++turn) {
+#pragma unroll
+            for (int i = 0; i < TILE_ROWS; ++i) {
+#pragma unroll
+                for (int j = 0; j < TILE_COLUMNS; ++j) {
+                    ptx::mma_m8n8k4_f64(sums[i][j], fragments_a[i][0], fragments_b[j][0]);
+                }
+            }
+        }
+    }
+    tile::store_total(c, places, sums);
+}

@@ -1,0 +1,23 @@
+"""Work: what one launch of a kernel without a format does, by its own head, so that a time becomes a rate."""
+
+from __future__ import annotations
+
+from . import expressions
+from .head import Head
+from .operands import Dense
+
+
+def work(head: Head, b: Dense, c: Dense, multiprocessors: int) -> dict[str, int]:
+    """``{"flops": …}`` or ``{"bytes": …}`` of one launch on these operands and a device of so many multiprocessors.
+
+    Empty for a kernel whose head does not say it. Raises :class:`~.expressions.ExpressionError` where an entry does
+    not evaluate.
+    """
+    names = {
+        **{"m": c.rows, "k": b.rows, "n": c.columns, "nnz": 0},
+        "b": expressions.namespace(ld=b.ld, nbytes=b.nbytes),
+        "c": expressions.namespace(ld=c.ld),
+        "tile": expressions.namespace(**head.tile),
+        "device": expressions.namespace(multiprocessors=multiprocessors),
+    }
+    return {unit: int(expressions.evaluate(text, names)[0]) for unit, text in head.work.items()}
