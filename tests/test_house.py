@@ -49,6 +49,10 @@ UNITS_ELSEWHERE = {("formats", "bytes_per_nnz"): "bytes for each non-zero"}
 MENTIONED = {
     "sparse24": "it is the word for the 2:4 pattern too: in ceilings, and where the benchmark makes a matrix of it",
     "csr": "the reference of every verification is computed from CSR",
+    **dict.fromkeys(
+        ("mma_bf16", "mma_f64", "mma_f64_wide", "mma_sp_tf32", "mma_tf32"),
+        "a header of kernels/include/ptx is called so too: an instruction whose peak the roofline looks up",
+    ),
     "dram_copy": "the canary copies, and the copy is the bandwidth of the roofline",
     "dram_read": "reads flush L2 before a cold call",
     "quick": "a matrix of one's own is measured as the matrices of quick",
@@ -281,6 +285,13 @@ def test_each_kernel_reads_a_format_that_exists():
     for head in registry().values():
         assert head.format == "none" or head.format in FORMATS, (
             f"{relative(head.path)} reads {head.format!r}; the formats are {', '.join(FORMATS)}"
+        )
+
+
+def test_each_kernel_without_a_format_says_what_a_launch_does():
+    for head in registry().values():
+        assert (head.format == "none") == bool(head.work), (
+            f"{relative(head.path)}: `work` gives the flops or bytes of a kernel without a format, and of no other"
         )
 
 

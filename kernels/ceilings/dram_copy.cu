@@ -13,6 +13,7 @@ launch:
   grid: ceil_div(b.nbytes, 16384)
   block: 256
   args: b, c, b.nbytes
+work: {bytes: 2 * b.nbytes}
 deviations: []
 ---*/
 

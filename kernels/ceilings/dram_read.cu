@@ -13,6 +13,7 @@ launch:
   grid: 8 * device.multiprocessors
   block: 256
   args: b, c, b.nbytes
+work: {bytes: b.nbytes}
 deviations: []
 ---*/
 

@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS) shared_read(
     for (int i = threadIdx.x; i < TILE_TURNS * TILE_THREADS; i += TILE_THREADS) words[i] = source[i];
     __syncthreads();
     uint4 sum = {0u, 0u, 0u, 0u};
-    int first = threadIdx.x;
+    unsigned first = threadIdx.x;
 #pragma unroll 1
     for (int round = 0; round < TILE_ROUNDS; ++round) {
         uint4 word[TILE_TURNS];

@@ -75,6 +75,16 @@ LIES = [
     ("block: 32", "block: 32\n  smem: 4, 8", "smem is '4, 8', and must be one number"),
     ("dtype: {accumulator: float32}", "dtype: {b: float32}", "says that 'b' is float32"),
     ("/*---\n", "/*---\n- a\n---*/\n/*", "is not of type 'object'"),
+    (
+        "study: smat",
+        "work: {bytes: 4}\nstudy: smat",
+        "work.bytes is '4'; it is one number, of a kernel without a format",
+    ),
+    (
+        "study: smat",
+        "work: {flops: 2, bytes: 4}\nstudy: smat",
+        "has too many properties|does not have at most 1|too many",
+    ),
     ("min_arch: sm_80\n", "", "not valid under any of the given schemas|'min_arch' is a required property"),
 ]
 
@@ -100,6 +110,7 @@ def test_a_lie_is_found(tree, old, new, sentence):
         ("grid: ceil_div(n, tile.n), a.block_rows", "grid: b", "'b' is an array, and 'b' must be made of numbers"),
         ("a.block_rows", "a.indptr", "'a.indptr' is an array"),
         ("b.ld, c.ld", "b + 1, c.ld", "'b' is an array"),
+        ("study: smat", "work: {flops: a.data}\nstudy: smat", "'a.data' is an array"),
         ("b.ld, c.ld", "'8', c.ld", "'8' in .* is no number"),
         ("ceil_div(n, tile.n)", "n / tile.n", "divide by ceil_div or //"),
         ("b.ld, c.ld", "b.ld / 2, c.ld", "divide by ceil_div or //"),

@@ -45,7 +45,13 @@ NUMBER_TYPES = {
 }
 
 #: Instruction families that need more than sm_80.
-FEATURE_ARCHS = {"mma_f64_wide": "sm_90", "tma": "sm_90", "mbarrier": "sm_90", "wgmma": "sm_90a", "setmaxnreg": "sm_90a"}
+FEATURE_ARCHS = {
+    "mma_f64_wide": "sm_90",
+    "tma": "sm_90",
+    "mbarrier": "sm_90",
+    "wgmma": "sm_90a",
+    "setmaxnreg": "sm_90a",
+}
 
 #: Entries of a head that are kept as they are written.
 _PLAIN = (
@@ -96,7 +102,7 @@ class Head:
     tile: dict[str, int] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict)
     launches: tuple[Launch, ...] = ()
-    #: What one launch does: ``flops`` or ``bytes`` → expression. It says nothing about the code, so it is not functional.
+    #: What one launch does, ``flops`` or ``bytes`` → expression; it changes nothing, so it is not functional.
     work: dict[str, str] = field(default_factory=dict)
 
     @property
