@@ -18,7 +18,8 @@ deviations:
   - "both sources are the halves of one array"
 ---*/
 
-// A CTA takes 512 words of 16 bytes from either half of B: 256 threads, two words each, neighbouring threads neighbouring words.
+// A CTA takes 512 words of 16 bytes from either half of B: 256 threads, two words each, neighbouring threads
+// neighbouring words.
 extern "C" __global__ void __launch_bounds__(256) dram_triad(
     const double2* __restrict__ source, double2* __restrict__ target, long long bytes, float factor) {
     const long long words = bytes / (2 * sizeof(double2));

@@ -21,7 +21,8 @@ deviations: []
 
 // B has 1024 values at least, none beyond 1, so that the sums stay finite: x = x B[0] + B[1], from another x in every
 // sum. Their total goes to the thread's place in C if there is one.
-extern "C" __global__ void __launch_bounds__(TILE_THREADS) fma_f16(const __half2* __restrict__ b, __half2* c, int places) {
+extern "C" __global__ void __launch_bounds__(TILE_THREADS) fma_f16(
+    const __half2* __restrict__ b, __half2* c, int places) {
     const __half2 factor = b[0], step = b[1];
     __half2 sums[TILE_SUMS];
 #pragma unroll

@@ -20,7 +20,8 @@ deviations: []
 
 // B has 1024 values at least, none beyond 1, so that the sums stay finite: x = x B[0] + B[1], from another x in every
 // sum. Their total goes to the thread's place in C if there is one.
-extern "C" __global__ void __launch_bounds__(TILE_THREADS) fma_f64(const double* __restrict__ b, double* c, int places) {
+extern "C" __global__ void __launch_bounds__(TILE_THREADS) fma_f64(
+    const double* __restrict__ b, double* c, int places) {
     const double factor = b[0], step = b[1];
     double sums[TILE_SUMS];
 #pragma unroll

@@ -18,8 +18,8 @@ work: {bytes: tile.rounds * b.nbytes}
 deviations: []
 ---*/
 
-// The size of B is the working set: what part of it comes from L2 depends on that of the cache. Rounds follow each other
-// without a break; the sum of what a thread reads goes to its place in C if there is one.
+// The size of B is the working set: what part of it comes from L2 depends on that of the cache. Rounds follow each
+// other without a break; the sum of what a thread reads goes to its place in C if there is one.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS) l2_read(
     const uint4* __restrict__ source, unsigned* c, long long bytes, int places) {
     const int words = static_cast<int>(bytes / sizeof(uint4));

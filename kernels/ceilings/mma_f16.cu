@@ -1,7 +1,7 @@
 /*---
 name: mma_f16
 study: ceilings
-source: "roofline practice: chains of products on tensor cores; Sun et al. 2023, Dissecting Tensor Cores via Microbenchmarks"
+source: "roofline practice: chains of products on tensor cores"
 idea: eight chains of m16n8k16 a warp, half precision with sums in single precision
 format: none
 dtype: {a: float16, b: float16, accumulator: float32, c: float32}
@@ -15,7 +15,10 @@ launch:
   grid: tile.ctas * device.multiprocessors
   block: 32 * tile.warps
   args: b, c, n
-work: {flops: 2 * tile.m * tile.n * tile.k * tile.rows * tile.columns * tile.turns * tile.rounds * tile.warps * tile.ctas * device.multiprocessors}
+work:
+  flops: >-
+    2 * tile.m * tile.n * tile.k * tile.rows * tile.columns * tile.turns * tile.rounds * tile.warps * tile.ctas
+    * device.multiprocessors
 variants:
   f16_sums:
     idea: the same chains with sums in half precision
@@ -28,7 +31,8 @@ deviations: []
 
 // B has 4 KB at least. Every warp multiplies the same 2 fragments of A with the same 4 of B, over and over;
 // the total of a thread's sums goes to its place in C if there is one.
-extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS) mma_f16(const unsigned* __restrict__ b, float* c, int places) {
+extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS) mma_f16(
+    const unsigned* __restrict__ b, float* c, int places) {
     unsigned fragments_a[TILE_ROWS][4], fragments_b[TILE_COLUMNS][2];
     tile::fill(fragments_a, b);
     tile::fill(fragments_b, b + 32 * TILE_ROWS * 4);

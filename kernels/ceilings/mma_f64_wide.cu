@@ -1,7 +1,7 @@
 /*---
 name: mma_f64_wide
 study: ceilings
-source: "roofline practice: chains of products on tensor cores; Sun et al. 2023, Dissecting Tensor Cores via Microbenchmarks"
+source: "roofline practice: chains of products on tensor cores"
 idea: four chains of m16n8k16 a warp, in double precision, for the tensor cores of sm_90
 format: none
 dtype: {a: float64, b: float64, accumulator: float64, c: float64}
@@ -14,7 +14,10 @@ launch:
   grid: tile.ctas * device.multiprocessors
   block: 32 * tile.warps
   args: b, c, n
-work: {flops: 2 * tile.m * tile.n * tile.k * tile.rows * tile.columns * tile.turns * tile.rounds * tile.warps * tile.ctas * device.multiprocessors}
+work:
+  flops: >-
+    2 * tile.m * tile.n * tile.k * tile.rows * tile.columns * tile.turns * tile.rounds * tile.warps * tile.ctas
+    * device.multiprocessors
 deviations: []
 ---*/
 #include "ptx/mma_f64_wide.cuh"
@@ -22,7 +25,8 @@ deviations: []
 
 // B has 6 KB at least. Every warp multiplies the same 2 fragments of A with the same 2 of B, over and over;
 // the total of a thread's sums goes to its place in C if there is one.
-extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS) mma_f64_wide(const double* __restrict__ b, double* c, int places) {
+extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS) mma_f64_wide(
+    const double* __restrict__ b, double* c, int places) {
     double fragments_a[TILE_ROWS][8], fragments_b[TILE_COLUMNS][4];
     tile::fill(fragments_a, b);
     tile::fill(fragments_b, b + 32 * TILE_ROWS * 8);

@@ -1,7 +1,7 @@
 /*---
 name: mma_sp_tf32
 study: ceilings
-source: "roofline practice: chains of products on tensor cores; Sun et al. 2023, Dissecting Tensor Cores via Microbenchmarks"
+source: "roofline practice: chains of products on tensor cores"
 idea: eight chains of 1:2 m16n8k16 a warp, TF32 with sums in single precision
 format: none
 dtype: {a: tf32, b: tf32, accumulator: float32, c: float32}
@@ -14,7 +14,10 @@ launch:
   grid: tile.ctas * device.multiprocessors
   block: 32 * tile.warps
   args: b, c, n
-work: {flops: 2 * tile.m * tile.n * tile.k * tile.rows * tile.columns * tile.turns * tile.rounds * tile.warps * tile.ctas * device.multiprocessors}
+work:
+  flops: >-
+    2 * tile.m * tile.n * tile.k * tile.rows * tile.columns * tile.turns * tile.rounds * tile.warps * tile.ctas
+    * device.multiprocessors
 deviations: []
 ---*/
 #include "ptx/mma_sp_tf32.cuh"
@@ -23,7 +26,8 @@ deviations: []
 // B has 4 KB at least. Every warp multiplies the same 2 fragments of A with the same 4 of B, over and over;
 // of a group of four columns of A the first two or the last two hold its values;
 // the total of a thread's sums goes to its place in C if there is one.
-extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS) mma_sp_tf32(const unsigned* __restrict__ b, float* c, int places) {
+extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS) mma_sp_tf32(
+    const unsigned* __restrict__ b, float* c, int places) {
     unsigned fragments_a[TILE_ROWS][4], fragments_b[TILE_COLUMNS][4];
     tile::fill(fragments_a, b);
     tile::fill(fragments_b, b + 32 * TILE_ROWS * 4);

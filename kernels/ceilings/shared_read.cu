@@ -2,7 +2,7 @@
 name: shared_read
 study: ceilings
 source: "roofline practice: repeated sweeps over shared memory without bank conflicts"
-idea: read 32 KB of shared memory many times with 16-byte loads, neighbouring lanes neighbouring words, eight in flight a thread
+idea: read 32 KB of shared memory many times with 16-byte loads free of bank conflicts, eight in flight a thread
 format: none
 dtype: {a: none, b: none, accumulator: none, c: none}
 layout: {b: row_major, c: row_major}

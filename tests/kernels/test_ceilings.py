@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from spmm_roofline.analysis import roofline
 from spmm_roofline.formats.base import numpy_dtype
 from spmm_roofline.kernels import heads
 from spmm_roofline.kernels.head import supports
@@ -11,7 +12,7 @@ from spmm_roofline.kernels.work import work
 
 CEILINGS = {name: head for name, head in heads().items() if head.study == "ceilings"}
 BYTES = 1 << 20
-PRODUCTS = [name for name in CEILINGS if name.startswith("mma_")]
+PRODUCTS = [name for name in CEILINGS if name.startswith(("mma_", "wgmma_"))]
 
 
 def dense(array, dtype="none"):
@@ -42,6 +43,9 @@ def of_launch(name, multiprocessors=132):
         ("mma_bf16", {"flops": 132 * 2 * 8 * 4096 * 8 * 2 * 16 * 8 * 16}),
         ("mma_sp_tf32", {"flops": 132 * 2 * 8 * 4096 * 8 * 2 * 16 * 8 * 16}),
         ("mma_sp_f16", {"flops": 132 * 2 * 8 * 4096 * 8 * 2 * 16 * 8 * 32}),
+        # A chain of 8192 products, by one warpgroup of each CTA.
+        ("wgmma_f16", {"flops": 132 * 4 * 8192 * 2 * 64 * 128 * 16}),
+        ("wgmma_sp_f16", {"flops": 132 * 2 * 8192 * 2 * 64 * 256 * 32}),
     ],
 )
 def test_work_of_a_launch_by_hand(name, done):
@@ -63,6 +67,37 @@ def test_work_grows_with_the_device():
 
 def test_a_kernel_with_a_format_says_nothing_of_work():
     assert work(heads()["mma_bt"], dense(np.zeros(4)), dense(np.zeros(4)), 1) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "peak"),
+    [
+        ("fma_f64", "float64_cuda"),
+        ("fma_f32", "float32_cuda"),
+        ("fma_f16", "float16_cuda"),
+        ("mma_f64", "float64_tensor"),
+        ("mma_f64_wide", "float64_tensor"),
+        ("mma_tf32", "tf32_tensor"),
+        ("mma_f16", "float16_tensor"),
+        ("mma_f16_f16_sums", "float16_tensor_float16_sums"),
+        ("mma_bf16", "bfloat16_tensor"),
+        ("mma_sp_tf32", "tf32_tensor_sparse24"),
+        ("mma_sp_f16", "float16_tensor_sparse24"),
+        ("mma_sp_f16_f16_sums", "float16_tensor_sparse24_float16_sums"),
+        ("mma_sp_bf16", "bfloat16_tensor_sparse24"),
+        ("wgmma_f16", "float16_tensor"),
+        ("wgmma_sp_f16", "float16_tensor_sparse24"),
+    ],
+)
+def test_the_head_of_a_ceiling_names_the_peak_that_it_measures(name, peak):
+    head = CEILINGS[name]
+    assert roofline.unit(head.features, head.dtype["a"], head.dtype["accumulator"]) == peak
+
+
+def test_every_ceiling_of_computation_has_its_peak_tested():
+    assert {name for name, head in CEILINGS.items() if "flops" in head.work} == {"fma_f64", "fma_f32", "fma_f16"} | set(
+        PRODUCTS
+    )
 
 
 @pytest.fixture(scope="module")
@@ -105,14 +140,14 @@ def ones(dtype, count):
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_every_product_is_in_the_sums(launched, name):
     head = CEILINGS[name]
-    c, done, multiprocessors = launched(name, ones(head.dtype["a"], 4096), 10**6, numpy_dtype(head.dtype["c"]))
+    c, done, multiprocessors = launched(name, ones(head.dtype["a"], 16_384), 10**6, numpy_dtype(head.dtype["c"]))
     count = threads(head, multiprocessors)
     assert (c[count:] == 0).all()
     if head.dtype["accumulator"] == "float16":
         assert np.isfinite(c).all() and (c[:count] > 0).all()
         return
     # Of ones each multiply-add adds one; of a 2:4 product half are of values.
-    sparse = any(feature.startswith("mma_sp") for feature in head.features)
+    sparse = "sparse24" in roofline.unit(head.features, head.dtype["a"], head.dtype["accumulator"])
     assert (c[:count] == done["flops"] / (4 if sparse else 2) / count).all()
 
 
@@ -121,7 +156,7 @@ def test_every_product_is_in_the_sums(launched, name):
 def test_every_multiply_add_is_in_the_sums(launched, name):
     head = CEILINGS[name]
     dtype = numpy_dtype(head.dtype["c"])
-    c, done, multiprocessors = launched(name, ones(head.dtype["a"], 4096), 10**6, dtype)
+    c, done, multiprocessors = launched(name, ones(head.dtype["a"], 16_384), 10**6, dtype)
     count = threads(head, multiprocessors) * (2 if dtype == np.float16 else 1)
     assert (c[count:] == 0).all()
     if dtype == np.float16:  # x + 1 is x from 2048 on

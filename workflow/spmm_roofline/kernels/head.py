@@ -50,6 +50,7 @@ FEATURE_ARCHS = {
     "tma": "sm_90",
     "mbarrier": "sm_90",
     "wgmma": "sm_90a",
+    "wgmma_sp": "sm_90a",
     "setmaxnreg": "sm_90a",
 }
 

@@ -1,0 +1,47 @@
+/*---
+name: wgmma_f16
+study: ceilings
+source: "roofline practice: chains of products on tensor cores"
+idea: a chain of m64n128k16 a warpgroup, operands in shared memory, half precision with sums in single precision
+after: mma_f16
+format: none
+dtype: {a: float16, b: float16, accumulator: float32, c: float32}
+layout: {b: row_major, c: row_major}
+min_arch: sm_90a
+requires: {}
+tile: {m: 64, n: 128, k: 16, turns: 16, rounds: 512, warps: 4, ctas: 4}
+features: [wgmma]
+launch:
+  grid: tile.ctas * device.multiprocessors
+  block: 32 * tile.warps
+  args: b, c, n
+work: {flops: 2 * tile.m * tile.n * tile.k * tile.turns * tile.rounds * tile.ctas * device.multiprocessors}
+deviations: []
+---*/
+#include "ptx/wgmma.cuh"
+#include "tile/ceiling.cuh"
+
+// B has 6 KB at least. Every warpgroup multiplies the same A with the same B, over and over, and waits once a round;
+// the total of a thread's sums goes to its place in C if there is one.
+extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS) wgmma_f16(
+    const uint4* __restrict__ b, float* c, int places) {
+    constexpr int words_a = TILE_M * TILE_K / 8, words_b = TILE_N * TILE_K / 8, core = 8;
+    __shared__ alignas(128) uint4 operands[words_a + words_b];
+    for (int i = threadIdx.x; i < words_a + words_b; i += 32 * TILE_WARPS) operands[i] = b[i];
+    ptx::fence_proxy_async();
+    __syncthreads();
+    // Two core matrices along k, then the next eight rows.
+    constexpr int bytes = core * sizeof(uint4);
+    const unsigned long long of_a = ptx::wgmma_descriptor(operands, bytes, 2 * bytes);
+    const unsigned long long of_b = ptx::wgmma_descriptor(operands + words_a, bytes, 2 * bytes);
+    float sums[1][1][TILE_N / 2] = {};
+#pragma unroll 1
+    for (int round = 0; round < TILE_ROUNDS; ++round) {
+        ptx::wgmma_fence();
+#pragma unroll
+        for (int turn = 0; turn < TILE_TURNS; ++turn) ptx::wgmma_m64n128k16_f32_f16(sums[0][0], of_a, of_b);
+        ptx::wgmma_commit();
+        ptx::wgmma_wait<0>();
+    }
+    tile::store_total(c, places, sums);
+}

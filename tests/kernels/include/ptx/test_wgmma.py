@@ -1,0 +1,128 @@
+"""ptx/wgmma.cuh and ptx/wgmma_sp.cuh: the layouts that their heads state, against NumPy.
+
+They hold wgmma_descriptor, fence_proxy_async, wgmma_fence, wgmma_commit, wgmma_wait and the products
+wgmma_m64n128k16_f32_f16 and wgmma_sp_m64n256k32_f32_f16; the model of 2:4 fragments is tested beside ptx/mma_sp.cuh.
+"""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spmm_roofline.formats import two_four
+
+pytestmark = pytest.mark.gpu
+
+THREAD = np.arange(128)
+WARP, G, T = THREAD // 32, THREAD % 32 // 4, THREAD % 4
+
+DENSE = """
+#include "ptx/wgmma.cuh"
+extern "C" __global__ void probe(const uint4* a, const uint4* b, float* d) {
+    __shared__ alignas(128) uint4 of_a[128], of_b[256];
+    for (int i = threadIdx.x; i < 128; i += 128) of_a[i] = a[i];
+    for (int i = threadIdx.x; i < 256; i += 128) of_b[i] = b[i];
+    ptx::fence_proxy_async();
+    __syncthreads();
+    float fd[64];
+    for (int i = 0; i < 64; ++i) fd[i] = d[64 * threadIdx.x + i];
+    ptx::wgmma_fence();
+    ptx::wgmma_m64n128k16_f32_f16(fd, ptx::wgmma_descriptor(of_a, 128, 256), ptx::wgmma_descriptor(of_b, 128, 256));
+    ptx::wgmma_commit();
+    ptx::wgmma_wait<0>();
+    for (int i = 0; i < 64; ++i) d[64 * threadIdx.x + i] = fd[i];
+}
+"""
+
+SPARSE = """
+#include "ptx/wgmma.cuh"
+#include "ptx/wgmma_sp.cuh"
+extern "C" __global__ void probe(const unsigned* a, const unsigned* metadata, const uint4* b, float* d) {
+    __shared__ alignas(128) uint4 of_b[1024];
+    for (int i = threadIdx.x; i < 1024; i += 128) of_b[i] = b[i];
+    ptx::fence_proxy_async();
+    __syncthreads();
+    unsigned fa[4];
+    for (int i = 0; i < 4; ++i) fa[i] = a[4 * threadIdx.x + i];
+    float fd[128];
+    for (int i = 0; i < 128; ++i) fd[i] = d[128 * threadIdx.x + i];
+    ptx::wgmma_fence();
+    ptx::wgmma_sp_m64n256k32_f32_f16<SELECTOR>(fd, fa, ptx::wgmma_descriptor(of_b, 128, 512), metadata[threadIdx.x]);
+    ptx::wgmma_commit();
+    ptx::wgmma_wait<0>();
+    for (int i = 0; i < 128; ++i) d[128 * threadIdx.x + i] = fd[i];
+}
+"""
+
+
+@pytest.fixture
+def hopper_function(tmp_path):
+    """As ``device_function``, for the architecture of its own that these instructions need."""
+    from spmm_roofline.kernels.compile import cubin_of
+    from spmm_roofline.measure.device import visible
+
+    cupy = pytest.importorskip("cupy")
+    if visible()[0].arch != "sm_90a":
+        pytest.skip("wgmma needs sm_90a")
+
+    def build(source):
+        path = tmp_path / "probe.cubin"
+        path.write_bytes(cubin_of(source, "probe", "sm_90a", {}, Path("kernels/include"))[0])
+        return cupy.RawModule(path=str(path)).get_function("probe")
+
+    return build
+
+
+def core_matrices(rows):
+    """Words of an operand [rows, k] of halves: 8 by 8 values without a gap, first along k, then along the rows."""
+    r, k = rows.shape
+    cores = rows.reshape(r // 8, 8, k // 8, 8).swapaxes(1, 2)
+    return np.ascontiguousarray(cores.astype(np.float16)).view(np.uint32).ravel()
+
+
+def by_thread(d):
+    """The 64×n matrix of which every thread holds n / 2 elements."""
+    columns = range(0, d.shape[1], 8)
+    return np.stack(
+        [d[16 * WARP + G + 8 * low, j + 2 * T + i] for j in columns for low in range(2) for i in range(2)], axis=1
+    )
+
+
+def test_a_dense_product_is_added_to_the_sums(hopper_function):
+    import cupy
+
+    rng = np.random.default_rng()
+    a, b, d = (rng.integers(-8, 8, shape) for shape in ((64, 16), (16, 128), (64, 128)))
+    sums = cupy.asarray(by_thread(d).astype(np.float32))
+    hopper_function(DENSE)((1,), (128,), (cupy.asarray(core_matrices(a)), cupy.asarray(core_matrices(b.T)), sums))
+    assert np.array_equal(sums.get(), by_thread(d + a @ b)), "these integers and their sums are exact"
+
+
+@pytest.mark.parametrize("selector", [0, 1])
+def test_a_sparse_product_is_added_to_the_sums(hopper_function, selector):
+    import cupy
+
+    rng = np.random.default_rng()
+    # Two of every four columns, any two.
+    occupied = np.argsort(rng.random((64, 8, 4)), axis=-1).argsort(axis=-1) < 2
+    tile = occupied.reshape(64, 32) * rng.integers(1, 8, (64, 32))
+    b, d = rng.integers(-8, 8, (32, 256)), rng.integers(-8, 8, (64, 256))
+    fragments = np.empty((128, 4, 2), np.float16)
+    metadata = rng.integers(2**32, size=128, dtype=np.uint32)
+    for warp in range(4):
+        rows = slice(16 * warp, 16 * warp + 16)
+        packed, nibbles = two_four.compress(tile[None, rows].astype(np.float16), occupied.reshape(64, 32)[None, rows])
+        (words,) = two_four.metadata_words(nibbles)
+        pairs, (g, t) = packed[0].reshape(16, 8, 2), (G[:32], T[:32])
+        fragments[32 * warp : 32 * warp + 32] = np.stack(
+            [pairs[g + 8 * half, t + 4 * part] for part in range(2) for half in range(2)], axis=1
+        )
+        for row, part in itertools.product(range(8), range(2)):
+            metadata[32 * warp + 4 * row + 2 * selector + part] = words[row, part]
+    sums = cupy.asarray(by_thread(d).astype(np.float32))
+    bits = fragments.view(np.uint32).ravel()
+    function = hopper_function(SPARSE.replace("SELECTOR", str(selector)))
+    arguments = (cupy.asarray(bits), cupy.asarray(metadata), cupy.asarray(core_matrices(b.T)), sums)
+    function((1,), (128,), arguments)
+    assert np.array_equal(sums.get(), by_thread(d + tile @ b)), "these integers and their sums are exact"
