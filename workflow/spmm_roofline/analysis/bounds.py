@@ -136,6 +136,19 @@ def identity_product_peak(peak: float, m: int, n: int) -> float:
 # --- SpMM -------------------------------------------------------------------------------------------------------------
 
 
+def spmm_intensity(
+    nnz: int, m: int, k: int, n: int, value_bytes: int = VALUE_BYTES, index_bytes: int = INDEX_BYTES
+) -> float:
+    """Equation (10) for ``n`` columns: CSR of A, ``k`` touched rows of B and C, each moved once."""
+    traffic = nnz * value_bytes + (nnz + m + 1) * index_bytes + (m + k) * n * value_bytes
+    return intensity(2 * nnz * n, traffic)
+
+
+def spmm_intensity_limit(nnz: int, m: int, k: int, value_bytes: int = VALUE_BYTES) -> float:
+    """What the intensity of SpMM tends to from below as B and C grow wider: 2 nnz / ((m + k) D)."""
+    return intensity(2 * nnz, (m + k) * value_bytes)
+
+
 def overlapped_gain(alpha: float, intensity: float, balance: float) -> float:
     """Gain where computation and memory overlap: 1 for memory-bound kernels, α at most where computation binds."""
     memory = memory_over_compute(intensity, balance)
