@@ -84,6 +84,17 @@ def test_files_without_rows_are_read_together(tmp_path):
     assert len(contracts.read_all(sorted(tmp_path.glob("*.csv")), "measure")) == 0
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["name: !!python/object/apply:os.getcwd []", "name: !!python/name:os.system", "!!python/module:os {}"],
+)
+def test_yaml_that_would_make_objects_is_refused(tmp_path, text):
+    path = tmp_path / "suite.yaml"
+    path.write_text(text + "\n")
+    with pytest.raises(ContractError, match=r"suite.yaml: not readable: could not determine a constructor"):
+        contracts.document(path, "suite")
+
+
 # --- types ----------------------------------------------------------------------------------------------------------
 
 
