@@ -50,7 +50,7 @@ FEATURE_ARCHS = {"tma": "sm_90", "mbarrier": "sm_90", "wgmma": "sm_90a", "setmax
 #: Entries of a head that are kept as they are written.
 _PLAIN = (
     *("name", "study", "source", "idea", "format", "dtype", "layout", "requires", "after", "vendor", "min_arch"),
-    *("clear_c", "format_options", "pads", "tile", "constants"),
+    *("family", "clear_c", "format_options", "pads", "tile", "constants"),
 )
 
 
@@ -87,6 +87,7 @@ class Head:
     features: tuple[str, ...]
     deviations: tuple[str, ...]
     after: str | None = None
+    family: str | None = None
     vendor: str | None = None
     variant: str | None = None
     min_arch: str | None = None
@@ -162,6 +163,7 @@ class Head:
             "source": self.source,
             "idea": self.idea,
             "after": self.after,
+            "family": self.family,
             "vendor": self.vendor,
             "format": self.format,
             "dtype": self.dtype,
