@@ -2,7 +2,10 @@
 
 import json
 import math
+import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +85,76 @@ def test_files_without_rows_are_read_together(tmp_path):
     for name in ("a", "b"):
         contracts.write(contracts.frame([], "measure"), tmp_path / f"{name}.csv", "measure")
     assert len(contracts.read_all(sorted(tmp_path.glob("*.csv")), "measure")) == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["name: !!python/object/apply:os.getcwd []", "name: !!python/name:os.system", "!!python/module:os {}"],
+)
+def test_yaml_that_would_make_objects_is_refused(tmp_path, text):
+    path = tmp_path / "suite.yaml"
+    path.write_text(text + "\n")
+    with pytest.raises(ContractError, match=r"suite.yaml: not readable: could not determine a constructor"):
+        contracts.document(path, "suite")
+
+
+ROW_CHANGES = [
+    {},
+    {"time_ms": None},
+    {"time_ms": -1.0},
+    {"time_ms": "fast"},
+    {"time_ms": float("nan")},
+    {"time_ms": float("inf")},
+    {"time_ms": True},
+    {"n": 0},
+    {"n": 8.5},
+    {"n": "8"},
+    {"n": True},
+    {"n": 2**70},
+    {"matrix": ""},
+    {"matrix": None},
+    {"matrix": 3},
+    {"matrix": 3.0},
+    {"l2": "lukewarm"},
+    {"status": "wrong"},
+    {"status": "wrong", "message": "why", "noisy": None, "samples": None},
+    {"noisy": "true"},
+    {"noisy": 1},
+    {"message": None},
+    {"colour": "red"},
+]
+
+
+@pytest.mark.parametrize("changes", ROW_CHANGES, ids=str)
+def test_one_row_is_checked_as_a_table_is(tmp_path, changes):
+    """`write_row` has the checks of `frame` a second time, so as not to wait for pandas: they must not part."""
+    row = measured() | changes
+    path = tmp_path / "row.json"
+
+    def said(action):
+        try:
+            return action()
+        except ContractError as error:
+            return str(error)
+
+    table = said(lambda: contracts.frame([row], "measure", lambda _: str(path)))
+    alone = said(lambda: contracts.write_row(row, path, "measure"))
+    if isinstance(table, str):
+        assert alone == table and not path.exists()
+    else:
+        assert alone is None
+        assert contracts.read_rows([path], "measure").equals(table)
+
+
+def test_one_row_is_written_without_pandas(tmp_path):
+    program = (
+        "import json, sys; from spmm_roofline import contracts; "
+        "contracts.write_row(json.loads(sys.argv[1]), sys.argv[2], 'measure'); "
+        "assert 'pandas' not in sys.modules and 'numpy' not in sys.modules"
+    )
+    arguments = [json.dumps(measured()), str(tmp_path / "row.json")]
+    package = {"PYTHONPATH": str(Path(contracts.__file__).parents[1])}
+    subprocess.run([sys.executable, "-c", program, *arguments], check=True, env=os.environ | package)
 
 
 # --- types ----------------------------------------------------------------------------------------------------------

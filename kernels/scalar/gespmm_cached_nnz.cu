@@ -4,6 +4,7 @@ study: scalar
 source: Huang et al. 2020 (GE-SpMM) and its library dgSPARSE, row caching balanced by non-zeros; a rival of the cuTeSpMM study
 idea: equal shares of 32 staged non-zeros instead of rows; rows cut by a share are added up atomically
 after: gespmm_cached_row
+family: gespmm
 format: csr
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}
 layout: {b: row_major, c: row_major}

@@ -4,6 +4,7 @@ study: scalar
 source: Huang et al. 2020 (GE-SpMM) and its library dgSPARSE, coalesced row caching, section 4; a rival of the cuTeSpMM study
 idea: a warp stages 32 non-zeros of its row in shared memory, so that they are loaded once and coalesced
 after: gespmm_seq_row
+family: gespmm
 format: csr
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}
 layout: {b: row_major, c: row_major}

@@ -4,6 +4,7 @@ study: scalar
 source: Huang et al. 2020 (GE-SpMM) and its library dgSPARSE, parallel reduction balanced by non-zeros; a rival of the cuTeSpMM study
 idea: one non-zero a lane, whatever its row; runs of one row are reduced by a segmented scan
 after: gespmm_par_row
+family: gespmm
 format: csr
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}
 layout: {b: row_major, c: row_major}

@@ -4,6 +4,7 @@ study: scalar
 source: Huang et al. 2020 (GE-SpMM) and its library dgSPARSE, parallel reduction balanced by rows; a rival of the cuTeSpMM study
 idea: the lanes of a warp share the non-zeros of a row and reduce their sums, for narrow B
 after: gespmm_seq_row
+family: gespmm
 format: csr
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}
 layout: {b: row_major, c: row_major}

@@ -3,6 +3,7 @@ name: gespmm_seq_row
 study: scalar
 source: Huang et al. 2020 (GE-SpMM) and its library dgSPARSE, sequential reduction balanced by rows; a rival of the cuTeSpMM study
 idea: a thread sums four columns of a row of C, one non-zero after the other
+family: gespmm
 format: csr
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}
 layout: {b: row_major, c: row_major}

@@ -25,6 +25,7 @@ def _head(name, study, dtype_a, accumulator, features, after=None, vendor=None):
         "source": "an invented study, section 1",
         "idea": f"the idea of {name}",
         "after": after,
+        "family": "blocks" if name in ("mma_t", "mma_bt") else None,
         "vendor": vendor,
         "format": "csr" if vendor else "hrpb" if study == "cutespmm" else "bcsr_16x16",
         "dtype": dtype,

@@ -136,6 +136,17 @@ def test_the_ladder_compares_each_rung_with_the_one_it_names(tables):
     assert dict(counts) == {32: 4, 128: 4, 512: 3}
 
 
+def test_a_family_is_the_fastest_of_its_members_on_each_case(tables):
+    cases, rows = tables["cases"], tables["families"]
+    members = cases[cases["kernel"].isin(["mma_t", "mma_bt"]) & (cases["status"] == "ok")]
+    best = members.groupby(["suite", "matrix", "n"])["time_ms"].min()
+    assert len(rows) == len(best) == 6 * 3 and set(rows["family"]) == {"blocks"}
+    for row in rows.itertuples():
+        assert row.time_ms == best[row.suite, row.matrix, row.n]
+        wrong = (row.matrix, row.n) == ("dblp-2010", 512)  # where mma_t has no time
+        assert (row.kernel, row.members) == ("mma_bt", 1 if wrong else 2)
+
+
 def test_status_counts_every_launched_row_once(tables):
     status = tables["status"]
     assert status["rows"].sum() == len(synthetic.measure_rows())

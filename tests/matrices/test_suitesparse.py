@@ -1,5 +1,6 @@
 """The download against a real local HTTP server with a real .tar.gz, misbehaving in every way that we know."""
 
+import gzip
 import hashlib
 import io
 import socket
@@ -32,7 +33,8 @@ Pajek,football,35000,35000,700,1,1,0,0,1,1,directed graph,700
 class Server:
     """Serves ``answers[path]``: one answer, or a list of answers given one after the other (the last one for good).
 
-    An answer is (status, body) or (status, body, bytes after which the connection is cut).
+    An answer is (status, body) or (status, body, bytes after which the connection is cut). The body of a redirection
+    is where it points.
     """
 
     def __init__(self):
@@ -48,6 +50,8 @@ class Server:
                 status, body, *cut = answers.pop(0) if len(answers) > 1 else answers[0]
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
+                if 300 <= status < 400:
+                    self.send_header("Location", body.decode())
                 self.end_headers()
                 self.wfile.write(body[: cut[0]] if cut else body)
                 if cut:
@@ -253,6 +257,40 @@ def test_archive_that_would_write_elsewhere_is_refused(case, mtx, name, content,
     case.server.answers[PATH] = [(200, tar_gz({"sample/sample.mtx": mtx, name: content}))]
     case.refused(message)
     assert case.asked() == 1
+
+
+def zeros(size):
+    info = tarfile.TarInfo("sample/zeros.mtx")
+    info.size = size
+    return info
+
+
+def test_an_archive_that_would_fill_the_disk_is_refused_before_it_does(case, monkeypatch):
+    monkeypatch.setattr(transfer, "ROOM_BYTES", 1 << 20)
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as tar:
+        tar.addfile(zeros(64 << 20), io.BytesIO(bytes(64 << 20)))
+    assert len(stream.getvalue()) < 1 << 18
+    case.server.answers[PATH] = [(200, stream.getvalue())]
+    case.refused("unpacks to more than 200 times its size")
+    assert case.asked() == 1
+
+
+def test_bytes_behind_an_archive_count_as_well(case, mtx, monkeypatch):
+    monkeypatch.setattr(transfer, "ROOM_BYTES", 1 << 20)
+    whole = gzip.decompress(tar_gz({"sample/sample.mtx": mtx})) + bytes(64 << 20)
+    case.server.answers[PATH] = [(200, gzip.compress(whole))]
+    case.refused("unpacks to more than 200 times its size")
+
+
+def test_a_mirror_may_point_to_another_place_of_the_web_and_to_no_file(case, mtx, tmp_path_factory):
+    secret = tmp_path_factory.mktemp("elsewhere") / "secret.tar.gz"
+    secret.write_bytes(tar_gz({"sample/sample.mtx": mtx}))
+    case.server.answers[PATH] = [(302, secret.as_uri().encode())]
+    case.refused("the transfer failed: No connection adapters were found for 'file:")
+    case.server.answers[PATH] = [(302, b"/elsewhere.tar.gz")]
+    case.server.answers["/elsewhere.tar.gz"] = [(200, secret.read_bytes())]
+    case.build()
 
 
 def test_link_in_place_of_the_matrix_is_refused(case):

@@ -318,7 +318,7 @@ def _refuse(data: pd.DataFrame, breach: pd.Series, where: Where, column: Column,
 # --- documents ------------------------------------------------------------------------------------------------------
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
+class _UniqueKeyLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
     """YAML in which a key that stands twice is an error; the plain loader silently keeps the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -389,10 +389,47 @@ def document(path: str | Path, name: str) -> Any:
 
 
 def write_row(row: Mapping[str, Any], path: str | Path, name: str) -> None:
-    """Write one row of table ``name`` as a JSON file (the per-matrix and per-kernel records of the pipeline)."""
-    checked = frame([row], name, lambda _: str(path)).astype(object)
-    values = {column: None if _missing(value) else value for column, value in checked.iloc[0].items()}
+    """Write one row of table ``name`` as a JSON file (the per-matrix and per-kernel records of the pipeline).
+
+    What :func:`frame` refuses is refused in the same words, without pandas: hundreds of jobs write one row and nothing
+    else, and would spend more time on its import than on their work.
+    """
+    values = {column: None if _missing(value) else value for column, value in _one_row(row, name, path).items()}
     write_text(path, json.dumps(values, indent=1, allow_nan=False) + "\n")
+
+
+def _one_row(row: Mapping[str, Any], name: str, where: str | Path) -> dict[str, Any]:
+    """The row in the types and the column order of the table. Raises :class:`ContractError` at the first breach."""
+    contract = table(name)
+    unknown = sorted(set(row) - set(contract.names))
+    if unknown:
+        raise ContractError(f"{where}: unknown column {unknown[0]!r} in table {name}; add it to its schema or drop it")
+    values: dict[str, Any] = {}
+    for column in contract.columns:
+        given = row.get(column.name)
+        try:
+            values[column.name] = _CONVERT[column.type](given)
+        except (TypeError, ValueError, OverflowError):
+            raise ContractError(f"{where}, column {column.name!r}: {given!r} is not of type {column.type}") from None
+    for column in contract.columns:
+        value = values[column.name]
+        filled = not _missing(value)
+        wanted = all(values[other] == expected for other, expected in column.when)
+        said = " and ".join(f"{other} is {expected}" for other, expected in column.when)
+        breach = ""
+        if not filled and wanted and not column.nullable:
+            breach = f"is empty although {said}" if said else "is empty"
+        elif filled and not wanted:
+            breach = f"may be filled only where {said}"
+        elif filled and column.enum and value not in column.enum:
+            breach = f"is not one of {', '.join(column.enum)}"
+        elif filled and column.minimum is not None and value < column.minimum:
+            breach = f"is below {column.minimum}"
+        elif filled and column.maximum is not None and value > column.maximum:
+            breach = f"is above {column.maximum}"
+        if breach:
+            raise ContractError(f"{where}, column {column.name!r} {breach} (value {value!r})")
+    return values
 
 
 def read_rows(paths: Iterable[str | Path], name: str) -> pd.DataFrame:

@@ -21,6 +21,7 @@ TABLES = {
     "fastest": "analysis_fastest",
     "kinds": "analysis_kinds",
     "ladder": "analysis_ladder",
+    "families": "analysis_families",
     "claims": "analysis_claims",
     "published": "analysis_published",
     "synergy": "analysis_synergy",
@@ -69,6 +70,7 @@ def run(
     from .claims import claims as judge
     from .counters import counters
     from .devices import devices as describe
+    from .families import families
     from .fastest import fastest
     from .kinds import kinds
     from .ladder import ladder
@@ -105,6 +107,7 @@ def run(
     kernels_now = table["kernels"]["kernel_sha256"] == table["kernels"]["kernel"].map(dict(fingerprints))
     table["kernels"] = table["kernels"][kernels_now.fillna(False)]
     table["speedup"] = speedup(table["cases"], bootstrap)
+    table["families"] = families(table["cases"], heads)
     table["ladder"] = ladder(table["cases"], heads, bootstrap)
     wanted = contracts.document(claims, "claims")["claims"] if claims else []
     table["claims"] = judge(table["cases"], table["matrices"], wanted, heads, bootstrap)

@@ -57,7 +57,7 @@ FEATURE_ARCHS = {
 #: Entries of a head that are kept as they are written.
 _PLAIN = (
     *("name", "study", "source", "idea", "format", "dtype", "layout", "requires", "after", "vendor", "min_arch"),
-    *("clear_c", "format_options", "pads", "tile", "constants"),
+    *("family", "clear_c", "format_options", "pads", "tile", "constants"),
 )
 
 
@@ -94,6 +94,7 @@ class Head:
     features: tuple[str, ...]
     deviations: tuple[str, ...]
     after: str | None = None
+    family: str | None = None
     vendor: str | None = None
     variant: str | None = None
     min_arch: str | None = None
@@ -171,6 +172,7 @@ class Head:
             "source": self.source,
             "idea": self.idea,
             "after": self.after,
+            "family": self.family,
             "vendor": self.vendor,
             "format": self.format,
             "dtype": self.dtype,

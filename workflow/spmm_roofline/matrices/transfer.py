@@ -23,6 +23,10 @@ from .canonical import MatrixError
 BACK_OFF_S = 1.0
 #: Seconds without a byte after which an attempt has failed.
 TIMEOUT_S = 30.0
+#: An archive may unpack to so many times its size, and to ROOM_BYTES in any case: lists of coordinates shrink to a
+#: tenth or a thirtieth, an archive made to fill a disk to a thousandth.
+MOST_GROWTH = 200
+ROOM_BYTES = 64 << 20
 
 
 class Absent(MatrixError):
@@ -34,7 +38,7 @@ class Foreign(MatrixError):
 
 
 class Unsafe(MatrixError):
-    """The archive would write outside its own folder; another attempt would bring the same."""
+    """The archive would write outside its own folder or fill the disk; another attempt would bring the same."""
 
 
 def download(
@@ -96,19 +100,22 @@ def _attempt(url: str, folder: Path, name: str, sha256: str | None) -> Path:
 def check_archive(path: Path) -> None:
     """Refuse anything but a whole gzip'd tar (:class:`Foreign`) whose members stay in its folder (:class:`Unsafe`).
 
-    The stream is read to its end, so that gzip's own checksum is verified. Names that point elsewhere are found by
-    Python's ``data`` filter for archives; links are refused altogether, since the collection has none.
+    The stream is read to its end, so that gzip's own checksum is verified, but no further than an honest archive of
+    its size can reach. Names that point elsewhere are found by Python's ``data`` filter for archives; links are refused
+    altogether, since the collection has none.
     """
+    left = ROOM_BYTES + MOST_GROWTH * path.stat().st_size
     try:
         with gzip.open(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
             for member in archive:
+                left = _spend(left, member.size, path)
                 if member.issym() or member.islnk():
                     raise Unsafe(f"{path.name}: the archive holds a link, {member.name!r}; it is refused")
                 if member.name.startswith("/"):
                     raise Unsafe(f"{path.name}: the archive holds {member.name!r}, which would be written elsewhere")
                 tarfile.data_filter(member, str(path.parent))
-            while stream.read(1 << 20):
-                pass
+            while chunk := stream.read(1 << 20):
+                left = _spend(left, len(chunk), path)
     except tarfile.FilterError as error:
         raise Unsafe(f"{path.name}: the archive holds a member that would be written elsewhere: {error}") from error
     except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
@@ -116,3 +123,12 @@ def check_archive(path: Path) -> None:
             head = stream.read(16)
         found = "is truncated or damaged" if head.startswith(b"\x1f\x8b") else f"starts with {head!r}: not an archive"
         raise Foreign(f"{path.name}: not a whole .tar.gz; what arrived {found} ({error})") from error
+
+
+def _spend(left: int, size: int, path: Path) -> int:
+    if size > left:
+        raise Unsafe(
+            f"{path.name}: the archive unpacks to more than {MOST_GROWTH} times its size, as one that is made to fill "
+            "a disk; it is refused"
+        )
+    return left - size

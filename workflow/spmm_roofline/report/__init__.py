@@ -19,6 +19,7 @@ TABLES = {
     "fastest": "analysis_fastest",
     "kinds": "analysis_kinds",
     "ladder": "analysis_ladder",
+    "families": "analysis_families",
     "claims": "analysis_claims",
     "published": "analysis_published",
     "synergy": "analysis_synergy",

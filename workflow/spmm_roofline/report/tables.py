@@ -257,6 +257,44 @@ def counters(rows: pd.DataFrame) -> Table:
     return table
 
 
+def families(rows: pd.DataFrame) -> Table:
+    """Families as one kernel each: the best of their algorithms, a line a width."""
+    import numpy as np
+
+    table = Table(
+        "The best of a family, case by case",
+        (
+            "family",
+            "precision",
+            "N",
+            "cases",
+            "geometric mean over cuSPARSE",
+            "faster on",
+            "chosen most",
+            "never chosen",
+        ),
+    )
+    members = rows.groupby("family")["kernel"].unique()
+    for (family, precision, n), own in rows.groupby(["family", "precision", "n"], sort=True):
+        ratios = own["speedup"].dropna()
+        chosen = own["kernel"].value_counts()
+        most = sorted(chosen[chosen == chosen.max()].index)[0]
+        never = sorted(set(members[family]) - set(chosen.index))
+        table.rows.append(
+            [
+                _code(f"{family}_best"),
+                Cell(_precision(precision)),
+                _count(n),
+                _count(len(own)),
+                _number(times, float(np.exp(np.log(ratios).mean())) if len(ratios) else None),
+                Cell(f"{int((ratios > 1).sum())} of {len(ratios)}"),
+                Cell(f"{most} ({chosen.max()})", code=True),
+                Cell(", ".join(never) or "–", code=True),
+            ]
+        )
+    return table
+
+
 def bounds(rows: pd.DataFrame) -> Table:
     """Gains of the kernels on tensor cores beside their limits, a line a kernel."""
     table = Table(
