@@ -463,3 +463,11 @@ def test_both_array_modules_give_the_same_bytes(name):
             assert host.keys() == device.keys()
             for field in host:
                 assert host[field].tobytes() == device[field].get().tobytes(), (name, dtype, field)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_random_values_can_be_packed_and_weigh_alike(name):
+    structure = canonical(np.eye(8, 12))
+    values = FORMATS[name].random_values(structure, np.random.default_rng())
+    assert values.shape == (8,) and values.dtype == np.float64
+    assert (np.abs(values) >= 0.5).all() and (np.abs(values) < 1.5).all()

@@ -47,6 +47,16 @@ class Format:
         """
         raise NotImplementedError
 
+    @classmethod
+    def random_values(cls, structure: Any, random: Any) -> Any:
+        """Fresh values ±[0.5, 1.5), float64[nnz], for a canonical CSR ``structure`` from the generator ``random``.
+
+        One value an entry; a format whose entries share coefficients draws those instead.
+        """
+        xp = array_module(structure.indices)
+        magnitude = random.random(structure.nnz) + 0.5
+        return xp.where(random.random(structure.nnz) < 0.5, -magnitude, magnitude)
+
     def to_csr(self) -> Any:
         """The matrix as a canonical CSR of the same array module, float64 values, stored zeros dropped."""
         raise NotImplementedError

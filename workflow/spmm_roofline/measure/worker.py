@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -122,25 +122,24 @@ class Worker:
         """
         cupy = self.cupy
         host = matrices.load(matrix["npz"])
-        magnitude = self.random.random(host.nnz) + 0.5
-        sign = cupy.where(self.random.random(host.nnz) < 0.5, -1.0, 1.0)
-        dtype = self.head.dtype["a"]
-        values = widened(rounded(magnitude * sign, dtype), dtype)
         structure = Csr(
             shape=host.shape,
             nnz=int(host.nnz),
             dtype="float64",
             indptr=cupy.asarray(host.indptr.astype("int32")),
             indices=cupy.asarray(host.indices.astype("int32")),
-            data=values,
+            data=cupy.empty(0),
         )
+        dtype, form = self.head.dtype["a"], FORMATS[self.head.format]
+        values = widened(rounded(form.random_values(structure, self.random), dtype), dtype)
+        structure = replace(structure, data=values)
         options = format_options(self.head, cupy.cuda.Device().attributes["MultiProcessorCount"])
         build_ms = 0.0
         # The first build compiles CuPy's own kernels and grows its pool; the second is what packing costs.
         for _ in range(2):
             cupy.cuda.Device().synchronize()
             start = time.perf_counter()
-            packed = FORMATS[self.head.format].from_csr(structure, dtype=dtype, **options)
+            packed = form.from_csr(structure, dtype=dtype, **options)
             cupy.cuda.Device().synchronize()
             build_ms = (time.perf_counter() - start) * 1e3
         return Operand(packed, structure, build_ms)
