@@ -18,6 +18,9 @@ from spmm_roofline import contracts, matrices
 from spmm_roofline.formats import FORMATS, FormatError, blocks, pack
 from spmm_roofline.formats.base import FormatTooLarge, numpy_dtype, rounded, row_of_entry, widened
 
+#: Formats that store zeros of the whole matrix, and those of them that take 2:4 alone.
+TWO_FOUR = ("sparse24", "sparse24_fragments")
+WHOLE = ("dense", *TWO_FOUR)
 DTYPES = ["float16", "bfloat16", "tf32", "float32", "float64"]
 
 
@@ -47,7 +50,7 @@ def sparse(draw):
 
 def fitting(name, a):
     """``a``, or for a format that takes 2:4 alone what is left of it with two non-zeros kept in each group of four."""
-    if name != "sparse24":
+    if name not in TWO_FOUR:
         return a
     rows = row_of_entry(a.indptr, a.nnz)
     group = rows * (a.shape[1] // 4 + 1) + a.indices // 4
@@ -273,7 +276,7 @@ def grid():
     return a
 
 
-@pytest.mark.parametrize("name", [name for name in FORMATS if name != "sparse24"])
+@pytest.mark.parametrize("name", [name for name in FORMATS if name not in WHOLE])
 def test_a_large_matrix_takes_memory_of_its_non_zeros_alone(name, grid):
     # A dense map of its tiles would take 40 GB.
     tracemalloc.start()
@@ -283,6 +286,32 @@ def test_a_large_matrix_takes_memory_of_its_non_zeros_alone(name, grid):
     tracemalloc.stop()
     assert back.nnz == grid.nnz
     assert peak < 4 << 30
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_large_matrix_is_no_matrix_of_every_slot(name, grid):
+    with pytest.raises(FormatTooLarge, match="above the limit of 4,294,967,296"):
+        FORMATS[name].from_csr(grid)
+
+
+@given(a=sparse())
+def test_unpacked_2_4_is_the_matrix(a):
+    a = fitting("sparse24", a)
+    m, k = a.shape
+    unpacked = FORMATS["sparse24"].from_csr(a, "float64").unpacked()
+    assert np.array_equal(unpacked[:m, :k], a.toarray())
+    assert np.count_nonzero(unpacked) == np.count_nonzero(a.toarray())
+
+
+def test_fragments_are_what_lanes_of_a_warp_multiply():
+    a = np.zeros((16, 64))
+    a[9, [44, 47]] = 5, 6
+    packed = FORMATS["sparse24_fragments"].from_csr(canonical(a), "float32")
+    # Row g + 8 of g = 1; columns 44 to 47 are group 3 of the second 32, so t = 3 and the second of four registers.
+    assert packed.data[0, 1, 4 * 1 + 3].tolist() == [0, 0, 5, 6, 0, 0, 0, 0]
+    assert np.count_nonzero(packed.data) == 2
+    # Groups 0 to 3 of the second 32 are lane t = 2's, group 3 on top of a half: columns 0 and 3 of the group.
+    assert packed.metadata[0, 0, 4 * 1 + 2] >> 28 == 0b1100
 
 
 def test_a_block_map_of_a_large_matrix_is_refused_with_its_size():
@@ -303,7 +332,7 @@ def test_more_non_zeros_than_pointers_count_are_refused():
 def test_a_matrix_of_nothing(name, shape):
     packed = FORMATS[name].from_csr(csr_array(shape))
     assert same(packed.to_csr(), csr_array(shape))
-    if name != "sparse24":  # stores every group of four
+    if name not in WHOLE:
         assert packed.stored_slots == 0 and packed.stats()["fill_fraction"] == 1.0
 
 
@@ -441,7 +470,7 @@ def test_real_matrices(real_data, tmp_path, name):
     matrices.build(spec, {}, *map(str, files))
     for packed_format in FORMATS:
         row = packed_row(files, tmp_path, packed_format)
-        if packed_format == "sparse24" and name != "ash219":  # which has two non-zeros a row
+        if packed_format in TWO_FOUR and name != "ash219":  # which has two non-zeros a row
             assert row.status == "unsupported" and "is not 2:4" in row.message
         else:
             assert row.round_trip

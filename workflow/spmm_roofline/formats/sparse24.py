@@ -28,7 +28,7 @@ LIMIT_BYTES = 4 << 30
 class Sparse24(Format):
     """At most two non-zeros in every aligned group of four columns; half of all slots are stored.
 
-    m is padded to m_p, a multiple of 16, and k to k_p, a multiple of 64.
+    m is padded to m_p, a multiple of 16, and k to k_p, a positive multiple of 64.
 
     - ``data`` dtype[m_p, k_p / 2]: the two values of every group, in column order;
     - ``metadata`` uint16[m_p, k_p / 16]: the two columns of four groups a word, see :func:`two_four.row_words`;
@@ -46,15 +46,15 @@ class Sparse24(Format):
     metadata_swizzled: Any
 
     @classmethod
-    def from_csr(cls, a: Any, dtype: str = "bfloat16") -> Self:
-        """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
+    def from_csr(cls, a: Any, dtype: str = "bfloat16", k_multiple: int = 64) -> Self:
+        """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`. ``k_multiple``, of 64, is what k is padded to.
 
         Raises :class:`FormatError` if a group holds more than two non-zeros, and :class:`FormatTooLarge` if the
         packed matrix would take more than 4 GiB.
         """
         xp = array_module(a.data)
         m, k = int(a.shape[0]), int(a.shape[1])
-        m_padded, k_padded = 16 * ceil_div(m, 16), 64 * ceil_div(k, 64)
+        m_padded, k_padded = 16 * ceil_div(m, 16), k_multiple * max(ceil_div(k, k_multiple), 1)
         packed_bytes = m_padded * (k_padded // 2 * itemsize(dtype) + k_padded // 4)
         if packed_bytes > LIMIT_BYTES:
             raise FormatTooLarge(
@@ -103,6 +103,19 @@ class Sparse24(Format):
         within_group = self.metadata[rows, place // 8] >> (2 * (place % 8)).astype(self.metadata.dtype) & 3
         columns = place // 2 * 4 + within_group
         return csr_of_entries(rows, columns, widened(self.data.reshape(-1)[slot], self.dtype), self.shape)
+
+    def unpacked(self) -> Any:
+        """All of the padded matrix, zeros included: dtype[m_p, k_p]."""
+        xp = array_module(self.data)
+        m, half_k = self.data.shape
+        dense = xp.zeros((m, half_k // 2, 4), dtype=self.data.dtype)
+        places = self.metadata[:, :, None] >> (2 * xp.arange(8, dtype=xp.uint16)) & 3
+        groups = dense.reshape(-1, 4)
+        number = xp.arange(len(groups))
+        values = self.data.reshape(-1, 2)
+        for which in range(2):
+            groups[number, places.reshape(-1, 2)[:, which]] = values[:, which]
+        return dense.reshape(m, 2 * half_k)
 
     @property
     def stored_slots(self) -> int:

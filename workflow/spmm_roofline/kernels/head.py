@@ -20,7 +20,7 @@ from . import expressions, includes
 
 _HEAD = re.compile(r"\A/\*---\n(.*?)\n---\*/", re.DOTALL)
 _ENTRY = re.compile(
-    r'extern\s+"C"\s+__global__\s+(?:void\s+)?(?:__launch_bounds__\s*\([^{;]*?\)\s*)?(?:void\s+)?(\w+)\s*\(([^)]*)\)\s*\{'
+    r'extern\s+"C"\s+__global__\s+(?:void\s+)?(?:__(?:launch_bounds|cluster_dims)__\s*\([^{;]*?\)\s*)*(?:void\s+)?(\w+)\s*\(([^)]*)\)\s*\{'
 )
 
 #: C++ types of an array's elements, by dtype. Vectors and unsigned types (uint4, half2) reinterpret: they pass.
@@ -44,11 +44,15 @@ NUMBER_TYPES = {
     "float": "float32",
 }
 
+#: C++ type of a parameter that is a tensor map.
+TENSOR_MAP_TYPE = "const __grid_constant__ ptx::TensorMap"
+
 #: Instruction families that need more than sm_80.
 FEATURE_ARCHS = {
     "mma_f64_wide": "sm_90",
     "tma": "sm_90",
     "mbarrier": "sm_90",
+    "cluster": "sm_90",
     "wgmma": "sm_90a",
     "wgmma_sp": "sm_90a",
     "setmaxnreg": "sm_90a",
@@ -57,7 +61,7 @@ FEATURE_ARCHS = {
 #: Entries of a head that are kept as they are written.
 _PLAIN = (
     *("name", "study", "source", "idea", "format", "dtype", "layout", "requires", "after", "vendor", "min_arch"),
-    *("family", "clear_c", "format_options", "pads", "tile", "constants"),
+    *("family", "clear_c", "format_options", "pads", "tile", "constants", "tensor_maps"),
 )
 
 
@@ -104,6 +108,8 @@ class Head:
     tile: dict[str, int] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict)
     launches: tuple[Launch, ...] = ()
+    #: Argument → ``of``, the operand, and ``box``, its rows and columns.
+    tensor_maps: dict[str, dict[str, str]] = field(default_factory=dict)
     #: What one launch does, ``flops`` or ``bytes`` → expression; it changes nothing, so it is not functional.
     work: dict[str, str] = field(default_factory=dict)
 
@@ -144,6 +150,7 @@ class Head:
                 ]
                 for launch in self.launches
             ],
+            **({"tensor_maps": self.tensor_maps} if self.tensor_maps else {}),
         }
 
     def closure(self) -> list[Path]:
@@ -323,6 +330,13 @@ def supports(arch: str, needed: str) -> bool:
 
 
 def _check_argument(head: Head, entry: str, argument: str, parameter: str) -> None:
+    if argument in head.tensor_maps:
+        expressions.check_numbers(head.tensor_maps[argument]["box"], head)
+        if parameter != TENSOR_MAP_TYPE:
+            raise HeadError(
+                f"{head.path}: {entry} takes the tensor map {argument!r} as {parameter!r}, not {TENSOR_MAP_TYPE!r}"
+            )
+        return
     declared = re.sub(r"\bconst\b|\b__restrict__\b|\*.*", "", parameter).strip()
     is_array, is_pointer = expressions.is_array(argument, head), "*" in parameter
     if not is_array:

@@ -63,8 +63,8 @@ def prepare(head: Head, cubin: Path | None, a: Format | None, b: Dense, c: Dense
         "n": c.columns,
         "nnz": a.nnz if a is not None else 0,
         "a": expressions.namespace(**(a.arrays() | a.counts() if a is not None else {})),
-        "b": expressions.namespace(array=b.storage, ld=b.ld, nbytes=b.nbytes),
-        "c": expressions.namespace(array=c.storage, ld=c.ld),
+        "b": expressions.namespace(operand=b, array=b.storage, ld=b.ld, nbytes=b.nbytes),
+        "c": expressions.namespace(operand=c, array=c.storage, ld=c.ld),
         "tile": expressions.namespace(**head.tile),
         "device": expressions.namespace(
             multiprocessors=cupy.cuda.Device().attributes["MultiProcessorCount"],
@@ -107,6 +107,10 @@ class _Launch:
         for text, declared in zip(launch.args, launch.types, strict=True):
             if text in ("b", "c"):
                 arguments.append(names[text].array)
+                continue
+            if text in head.tensor_maps:
+                rows, columns = expressions.evaluate(head.tensor_maps[text]["box"], names)
+                arguments.append(names[head.tensor_maps[text]["of"]].operand.tensor_map(rows, columns))
                 continue
             (value,) = expressions.evaluate(text, names)
             if "*" not in declared:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ..formats.base import numpy_dtype, rounded, widened
 from .head import Head
 
@@ -49,6 +51,36 @@ class Dense:
             self.storage.fill(0x7FC0)
         else:
             self.storage.fill(float("nan"))
+
+    def tensor_map(self, rows: int, columns: int) -> Any:
+        """How the copy engine sees the operand: a CUtensorMap of boxes of rows×columns, as a 0-d array of 128 bytes.
+
+        A row of a box is 128 bytes, swizzled; elements beyond the allocation arrive as zeros (CUDA driver API,
+        cuTensorMapEncodeTiled). Raises :class:`ValueError` where the driver refuses.
+        """
+        from cuda.bindings import driver
+
+        kinds, size = driver.CUtensorMapDataType, self.storage.itemsize
+        name = {"bfloat16": "BFLOAT16", "tf32": "FLOAT32"}.get(self.dtype, self.dtype.upper())
+        error, encoded = driver.cuTensorMapEncodeTiled(
+            getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{name}"),
+            2,
+            self.storage.data.ptr,
+            [driver.cuuint64_t(extent) for extent in reversed(self.storage.shape)],
+            [driver.cuuint64_t(self.ld * size)],
+            [driver.cuuint32_t(columns), driver.cuuint32_t(rows)],
+            [driver.cuuint32_t(1)] * 2,
+            driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+            driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+        if error != driver.CUresult.CUDA_SUCCESS:
+            raise ValueError(
+                f"no tensor map of {self.storage.shape} {self.dtype} in boxes of {rows}×{columns}: {error}"
+            )
+        words = [int(word) for word in encoded.opaque]
+        return np.array((words,), dtype=[("words", np.uint64, 16)])
 
     def widened(self) -> Any:
         """The logical part as float64."""

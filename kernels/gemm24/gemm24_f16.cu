@@ -1,0 +1,45 @@
+/*---
+name: gemm24_f16
+study: gemm24
+source: "the post 'Implementing a 2:4 Sparse GEMM Kernel with Tensor Cores', sections 'GEMMs' and 'Metadata'"
+idea: the same with operands of half precision
+after: gemm24_bf16
+family: gemm24_f16
+format: sparse24
+dtype: {a: float16, b: float16, accumulator: float32, c: float16}
+layout: {b: row_major, c: row_major}
+pads: {n: 8}
+min_arch: sm_80
+requires: {}
+tile: {m: 128, n: 128, k: 64, stages: 3, pace: 1, warps_m: 2, warps_n: 2, group: 8}
+features: [cp_async, cp_async_l2, ldmatrix, ldmatrix_trans, mma_sp]
+launch:
+  grid: ceil_div(m, tile.m) * ceil_div(n, tile.n)
+  block: 32 * tile.warps_m * tile.warps_n
+  smem: tile.stages * (tile.m * 88 + tile.k * (tile.n * 2 + 16))
+  args: a.data, a.metadata_swizzled, b, c, m, n, k, a.m_padded, a.k_padded, b.ld, c.ld
+variants:
+  small:
+    idea: tiles a quarter as large, so that a small product has enough of them
+    after: gemm24_f16
+    tile: {m: 64, n: 64, stages: 4, warps_m: 1, warps_n: 2}
+  tall:
+    idea: tiles twice as tall, which reuse B twice as often
+    after: gemm24_f16
+    tile: {m: 256, stages: 5, warps_m: 4}
+  wide:
+    idea: tiles twice as wide, which reuse A twice as often
+    after: gemm24_f16
+    tile: {n: 256, stages: 4, warps_n: 4}
+deviations:
+  - "half precision; the original multiplies bfloat16 alone"
+  - "any m, n and k: what lies beyond is read as zeros and not stored; the original wants multiples of 128, 128 and 64"
+  - "other tiles stand beside the original's as variants, and the fastest of the family is named for each case"
+---*/
+#include "tile/gemm24.cuh"
+
+extern "C" __global__ void __launch_bounds__(tile::THREADS) gemm24_f16(
+    const uint4* __restrict__ data, const uint4* __restrict__ metadata, const uint4* __restrict__ b,
+    uint4* __restrict__ c, int m, int n, int k, int m_padded, int k_padded, int ldb, int ldc) {
+    tile::gemm24<tile::F16>(data, metadata, b, c, m, n, k, m_padded, k_padded, ldb, ldc);
+}

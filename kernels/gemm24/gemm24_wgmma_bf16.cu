@@ -1,0 +1,202 @@
+/*---
+name: gemm24_wgmma_bf16
+study: gemm24
+source: "beyond the post 'Implementing a 2:4 Sparse GEMM Kernel with Tensor Cores': its product on Hopper's own instructions"
+idea: 2:4 wgmma, B by the copy engine to two CTAs at once, A straight from memory to the registers that multiply it
+after: gemm24_bf16
+format: sparse24_fragments
+dtype: {a: bfloat16, b: bfloat16, accumulator: float32, c: bfloat16}
+layout: {b: row_major, c: row_major}
+pads: {n: 8}
+min_arch: sm_90a
+requires: {}
+tile: {m: 128, n: 256, k: 64, stages: 6, ctas: 2, group: 8}
+features: [cluster, ld, mbarrier, setmaxnreg, tma, wgmma, wgmma_sp]
+tensor_maps: {b_map: {of: b, box: "tile.k, 64"}}
+launch:
+  grid: device.multiprocessors // tile.ctas * tile.ctas
+  block: 384
+  smem: 1024 + tile.stages * tile.k * tile.n * 2 + tile.m * tile.n
+  args: a.data, a.metadata, b_map, c, m, n, a.blocks, a.steps // 4, c.ld
+deviations: []
+---*/
+#include "ptx/cluster.cuh"
+#include "ptx/ld.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/setmaxnreg.cuh"
+#include "ptx/tma.cuh"
+#include "ptx/wgmma.cuh"
+#include "ptx/wgmma_sp.cuh"
+#include "tile/values_16.cuh"
+
+// Where the time of a sparse product goes on this chip is shared memory: wgmma reads 128 bytes of B a cycle at its full
+// rate, all that there is. So A does not go through it, and a pair of CTAs, one above the other, share what they read of
+// B from L2.
+namespace {
+
+constexpr int WARPGROUPS = TILE_M / 64, BOX = TILE_K * 128, BOXES = TILE_N / 64, STAGE = BOX * BOXES, ROW_C = TILE_N / 16;
+// A step is 256 columns of A: long enough that what the next one needs arrives meanwhile.
+constexpr int STEP_STAGES = 4, STEP_PRODUCTS = STEP_STAGES * TILE_K / 32;
+static_assert(BOXES % TILE_CTAS == 0, "each CTA of a pair asks for as many boxes");
+
+struct Barriers {
+    unsigned long long full[TILE_STAGES], empty[TILE_STAGES];
+};
+
+// What a lane holds of A for one step.
+struct Fragments {
+    uint4 data[STEP_PRODUCTS];
+    unsigned metadata[STEP_STAGES];
+};
+
+// The stage and the parity of a barrier's phase, counted over all steps of all tiles.
+struct Turn {
+    int stage = 0, parity = 0;
+    __device__ __forceinline__ void next() {
+        if (++stage == TILE_STAGES) stage = 0, parity ^= 1;
+    }
+};
+
+}  // namespace
+
+extern "C" __global__ void __cluster_dims__(TILE_CTAS, 1, 1) __launch_bounds__(384, 1) gemm24_wgmma_bf16(
+    const uint4* __restrict__ data, const unsigned* __restrict__ metadata,
+    const __grid_constant__ ptx::TensorMap b_map, uint4* __restrict__ c, int m, int n, int strips, int steps, int ldc) {
+    extern __shared__ unsigned char unaligned[];
+    __shared__ Barriers barriers;
+    unsigned char* stages = unaligned + (1024 - ptx::shared_address(unaligned) % 1024) % 1024;
+    // Of one value in a warp: the compiler lets products overlap on paths only that it knows a warp takes as a whole.
+    const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), warpgroup = warp / 4;
+    const int rank = ptx::cluster_rank(), lane = threadIdx.x % 32;
+    const int rows = (m + TILE_CTAS * TILE_M - 1) / (TILE_CTAS * TILE_M), columns = (n + TILE_N - 1) / TILE_N;
+    const int first = blockIdx.x / TILE_CTAS, apart = gridDim.x / TILE_CTAS, tiles = rows * columns;
+    auto place_of = [&](int tile) {
+        tile::Place place = tile::grouped(tile, rows, columns, TILE_GROUP);
+        place.row = (place.row * TILE_CTAS + rank) * TILE_M;
+        place.column *= TILE_N;
+        return place;
+    };
+
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < TILE_STAGES; ++i) {
+            ptx::mbarrier_init(&barriers.full[i], 1);
+            ptx::mbarrier_init(&barriers.empty[i], TILE_CTAS * WARPGROUPS);
+        }
+        ptx::fence_mbarrier_init();
+    }
+    ptx::cluster_sync();
+
+    if (warpgroup == WARPGROUPS) {
+        ptx::registers_down<40>();
+        if (threadIdx.x == 128 * WARPGROUPS) {
+            Turn turn;
+            for (int tile = first; tile < tiles; tile += apart) {
+                const int n0 = place_of(tile).column;
+                for (int k0 = 0; k0 < steps * STEP_STAGES * TILE_K; k0 += TILE_K, turn.next()) {
+                    unsigned char* stage = stages + turn.stage * STAGE;
+                    ptx::mbarrier_wait(&barriers.empty[turn.stage], turn.parity ^ 1);
+                    ptx::mbarrier_arrive_expect(&barriers.full[turn.stage], STAGE);
+#pragma unroll
+                    for (int i = 0; i < BOXES / TILE_CTAS; ++i) {
+                        const int box = rank * (BOXES / TILE_CTAS) + i;
+                        ptx::tma_load_multicast(
+                            stage + box * BOX, b_map, k0, n0 + 64 * box, &barriers.full[turn.stage],
+                            (1 << TILE_CTAS) - 1);
+                    }
+                }
+            }
+        }
+    } else {
+        ptx::registers_up<232>();
+        uint4* staged = reinterpret_cast<uint4*>(stages + TILE_STAGES * STAGE) + warp * 16 * ROW_C;
+        // Where this warp's rows of A come from, a step at a time and one tile after the other. Of a strip of 16 rows beyond
+        // the last one nothing is used, nor of a step beyond the last one.
+        const uint4* from_data;
+        const unsigned* from_metadata;
+        int fetched = steps, tile_of = first - apart;
+        auto fetch = [&](Fragments& f) {
+            if (fetched == steps) {
+                fetched = 0;
+                tile_of += apart;
+                const int strip = min(place_of(min(tile_of, tiles - 1)).row / 16 + warp, strips - 1);
+                const long long at = static_cast<long long>(strip) * steps * 32;
+                from_data = data + at * STEP_PRODUCTS + lane;
+                from_metadata = metadata + at * STEP_STAGES + lane;
+            }
+#pragma unroll
+            for (int i = 0; i < STEP_STAGES; ++i) f.metadata[i] = ptx::load_once(from_metadata + 32 * i);
+#pragma unroll
+            for (int i = 0; i < STEP_PRODUCTS; ++i) f.data[i] = ptx::load_once(from_data + 32 * i);
+            from_metadata += 32 * STEP_STAGES;
+            from_data += 32 * STEP_PRODUCTS;
+            ++fetched;
+        };
+        float sums[TILE_N / 2];
+        Turn turn, done;
+        auto release = [&]() {
+            if (threadIdx.x % 128 < TILE_CTAS) ptx::mbarrier_arrive(&barriers.empty[done.stage], threadIdx.x % 128);
+            done.next();
+        };
+        // One step; once its first products are under way those of the step before are over, and what that step had of A
+        // can be replaced by what the next one needs.
+        auto multiply = [&](const Fragments& now, Fragments& next, bool add) {
+#pragma unroll
+            for (int i = 0; i < STEP_STAGES; ++i, turn.next()) {
+                ptx::mbarrier_wait(&barriers.full[turn.stage], turn.parity);
+                const unsigned char* stage = stages + turn.stage * STAGE;
+                const uint4 x = now.data[2 * i], y = now.data[2 * i + 1];
+                ptx::wgmma_fence();
+                ptx::wgmma_sp_m64n256k32_f32_bf16_rows<0>(
+                    sums, {x.x, x.y, x.z, x.w}, ptx::wgmma_rows_descriptor(stage, BOX), now.metadata[i], add || i > 0);
+                ptx::wgmma_sp_m64n256k32_f32_bf16_rows<1>(
+                    sums, {y.x, y.y, y.z, y.w}, ptx::wgmma_rows_descriptor(stage + 32 * 128, BOX), now.metadata[i], true);
+                ptx::wgmma_commit();
+                ptx::wgmma_wait<1>();
+                if (add || i > 0) release();
+                if (i == 0) fetch(next);
+            }
+        };
+        // Each warp turns half of its rows around at a time, in its own part of shared memory, and writes whole units of 16
+        // bytes.
+        auto store = [&](tile::Place place) {
+            const int row0 = place.row + 16 * warp;
+#pragma unroll
+            for (int side = 0; side < 2; ++side) {
+#pragma unroll
+                for (int j = 0; j < ROW_C; ++j) {
+#pragma unroll
+                    for (int half = 0; half < 2; ++half) {
+                        const int row = lane / 4 + 8 * half, sum = 4 * (side * ROW_C + j) + 2 * half;
+                        reinterpret_cast<unsigned*>(staged + row * ROW_C + (j ^ row % 8))[lane % 4] =
+                            tile::Bf16::pack(sums[sum], sums[sum + 1]);
+                    }
+                }
+                __syncwarp();
+                const int unit = lane % ROW_C, column = place.column + side * TILE_N / 2 + 8 * unit;
+#pragma unroll
+                for (int row = lane / ROW_C; row < 16; row += 32 / ROW_C) {
+                    if (row0 + row < m && column < ldc) {
+                        c[(static_cast<long long>(row0 + row) * ldc + column) / 8] = staged[row * ROW_C + (unit ^ row % 8)];
+                    }
+                }
+                __syncwarp();
+            }
+        };
+
+        Fragments even, odd;
+        if (first < tiles) fetch(even);
+        for (int tile = first; tile < tiles; tile += apart) {
+            // Two steps a turn, and straight on to what the next tile needs: with a way around any of this the compiler
+            // would have one product wait for the other.
+            for (int step = 0; step < steps; step += 2) {
+                multiply(even, odd, step > 0);
+                multiply(odd, even, true);
+            }
+            ptx::wgmma_wait<0>();
+            release();
+            store(place_of(tile));
+        }
+    }
+    // A CTA may go when nothing more arrives in its shared memory.
+    ptx::cluster_sync();
+}

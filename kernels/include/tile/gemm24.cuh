@@ -1,0 +1,204 @@
+#pragma once
+// A tile of C = A·B through mma.sp, A in the format sparse24: three or more stages of asynchronous copies, operands in
+// shared memory in exchanged places, fragments read while others are multiplied. The twins for bfloat16 and half
+// precision are this one function.
+//
+// Needs TILE_M, TILE_N, TILE_K = 64, TILE_STAGES, TILE_PACE (stages from one barrier to the next), TILE_WARPS_M,
+// TILE_WARPS_N and TILE_GROUP.
+
+#include "ptx/cp_async.cuh"
+#include "ptx/cp_async_l2.cuh"
+#include "ptx/ldmatrix.cuh"
+#include "ptx/ldmatrix_trans.cuh"
+#include "ptx/mma_sp.cuh"
+#include "tile/values_16.cuh"
+
+namespace tile {
+
+constexpr int WARP_M = TILE_M / TILE_WARPS_M, WARP_N = TILE_N / TILE_WARPS_N, THREADS = 32 * TILE_WARPS_M * TILE_WARPS_N;
+constexpr int STRIPS = WARP_M / 16, COLUMNS = WARP_N / 8;
+static_assert(WARP_M == 64 && COLUMNS >= STRIPS, "one ldmatrix.x4 brings the metadata of 64 rows");
+
+// One stage in shared memory, in units of 16 bytes: 32 kept values a row of A, its metadata, 64 rows of B. A row of A and
+// of B is one unit longer than what it holds, so that the eight units which ldmatrix reads together lie in different
+// banks, and so that every address is one register and a constant: places exchanged by XOR, the usual way, cost more
+// instructions than products.
+constexpr int ROW_A = 5, ROW_B = TILE_N / 8 + 1, METADATA = TILE_M * ROW_A, B = METADATA + TILE_M / 2;
+constexpr int STAGE = B + TILE_K * ROW_B;
+static_assert(TILE_STAGES % TILE_PACE == 0, "whole paces");
+static_assert(TILE_M * ROW_B <= TILE_STAGES * STAGE, "the tile of C is staged where the operands were");
+
+template <int selector>
+__device__ __forceinline__ void multiply_24(
+    float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[4], unsigned metadata, Bf16) {
+    ptx::mma_sp_m16n8k32_f32_bf16<selector>(d, a, b, metadata);
+}
+template <int selector>
+__device__ __forceinline__ void multiply_24(
+    float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[4], unsigned metadata, F16) {
+    ptx::mma_sp_m16n8k32_f32_f16<selector>(d, a, b, metadata);
+}
+
+// Fragments of a warp: of A both halves of a step, of B the columns that are multiplied next.
+constexpr int AHEAD = 2, SLOTS = 2 * AHEAD;
+struct Fragments {
+    unsigned metadata[STRIPS], a[2][STRIPS][4], b[SLOTS][4];
+};
+static_assert(2 * COLUMNS % SLOTS == 0, "the first columns of a step do not displace the last ones of the step before");
+
+// Columns of a step are counted over both halves.
+__device__ __forceinline__ void load_b(Fragments& f, const uint4* stage, int column, int column0, int lane) {
+    ptx::ldmatrix_x4_trans(
+        f.b[column % SLOTS],
+        stage + B + (32 * (column / COLUMNS) + lane) * ROW_B + column0 / 8 + column % COLUMNS);
+}
+
+__device__ __forceinline__ void load_a(Fragments& f, const uint4* stage, int half, int row0, int lane) {
+#pragma unroll
+    for (int i = 0; i < STRIPS; ++i) {
+        ptx::ldmatrix_x4(f.a[half][i], stage + (row0 + 16 * i + lane % 16) * ROW_A + 2 * half + lane / 16);
+    }
+}
+
+template <typename Values>
+__device__ __forceinline__ void gemm24(
+    const uint4* __restrict__ data, const uint4* __restrict__ metadata, const uint4* __restrict__ b,
+    uint4* __restrict__ c, int m, int n, int k, int m_padded, int k_padded, int ldb, int ldc) {
+    extern __shared__ uint4 shared[];
+    const unsigned thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
+    const int row0 = warp / TILE_WARPS_N * WARP_M, column0 = warp % TILE_WARPS_N * WARP_N;
+    const Place place = grouped(blockIdx.x, (m + TILE_M - 1) / TILE_M, (n + TILE_N - 1) / TILE_N, TILE_GROUP);
+    const int m0 = place.row * TILE_M, n0 = place.column * TILE_N;
+    const int steps = k_padded / TILE_K, row_a = k_padded / 16, row_b = ldb / 8;
+
+    // What a thread copies of every stage: units of the same column, APART_A and APART_B rows apart. Every other thread
+    // copies metadata: 16 bytes are the least that goes past the first-level cache.
+    constexpr int UNITS_B = TILE_N / 8, APART_A = THREADS / 4, APART_B = THREADS / UNITS_B;
+    const int first_a = thread / 4, first_b = thread / UNITS_B, unit_a = thread % 4, unit_b = thread % UNITS_B;
+    const long long step_b = static_cast<long long>(TILE_K) * row_b;
+    const uint4* from_a = data + static_cast<long long>(m0 + first_a) * row_a + unit_a - 4;
+    const uint4* from_b = b + static_cast<long long>(first_b) * row_b + n0 / 8 + unit_b - step_b;
+    const uint4* from_metadata = metadata + m0 / 2 + thread / 2 - m_padded / 2;
+    const bool wanted_column = n0 + 8 * unit_b < ldb;
+    const bool copies_metadata = thread % 2 == 0 && thread < TILE_M, wanted_metadata = m0 + thread < m_padded;
+    int left = k + TILE_K;
+    auto copy = [&](uint4* stage) {
+        // Here and not behind the copies, which read these registers late.
+        from_a += 4;
+        from_metadata += m_padded / 2;
+        from_b += step_b;
+        left -= TILE_K;
+#pragma unroll
+        for (int i = 0; i < TILE_M / APART_A; ++i) {
+            ptx::cp_async_16_line_or_zero(
+                stage + (first_a + i * APART_A) * ROW_A + unit_a, from_a + static_cast<long long>(i * APART_A) * row_a,
+                m0 + first_a + i * APART_A < m_padded);
+        }
+        if (copies_metadata) ptx::cp_async_16_line_or_zero(stage + METADATA + thread / 2, from_metadata, wanted_metadata);
+        uint4* to_b = stage + B + first_b * ROW_B + unit_b;
+        if (left >= TILE_K) {
+#pragma unroll
+            for (int i = 0; i < TILE_K / APART_B; ++i) {
+                ptx::cp_async_16_line_or_zero(
+                    to_b + i * APART_B * ROW_B, from_b + static_cast<long long>(i * APART_B) * row_b, wanted_column);
+            }
+        } else {
+            for (int i = 0; i < TILE_K / APART_B; ++i) {
+                ptx::cp_async_16_line_or_zero(
+                    to_b + i * APART_B * ROW_B, from_b + static_cast<long long>(i * APART_B) * row_b,
+                    wanted_column && first_b + i * APART_B < left);
+            }
+        }
+    };
+
+#pragma unroll
+    for (int step = 0; step < TILE_STAGES; ++step) {
+        if (step < steps) copy(shared + step * STAGE);
+        if (step % TILE_PACE == TILE_PACE - 1) ptx::cp_async_commit();
+    }
+    ptx::cp_async_wait<TILE_STAGES / TILE_PACE - 1>();
+    __syncthreads();
+    float sums[STRIPS][COLUMNS][4] = {};
+    Fragments f;
+    // What the first products of a stage need; the metadata is that of both halves, eight rows of 16 bytes for every 16
+    // rows of A.
+    auto begin = [&](const uint4* stage) {
+        ptx::ldmatrix_x4(f.metadata, stage + METADATA + row0 / 2 + lane);
+        load_a(f, stage, 0, row0, lane);
+#pragma unroll
+        for (int column = 0; column < AHEAD; ++column) load_b(f, stage, column, column0, lane);
+    };
+    begin(shared);
+    auto multiply = [&](int step, uint4* stage, const uint4* next, bool turn) {
+        unsigned metadata[STRIPS];
+#pragma unroll
+        for (int i = 0; i < STRIPS; ++i) metadata[i] = f.metadata[i];
+#pragma unroll
+        for (int column = 0; column < 2 * COLUMNS; ++column) {
+            if (column + AHEAD < 2 * COLUMNS) load_b(f, stage, column + AHEAD, column0, lane);
+            if (column == 1) load_a(f, stage, 1, row0, lane);
+            if (column + AHEAD == 2 * COLUMNS) {
+                // All warps have read these stages: the next ones are begun, and these filled again, while the last
+                // columns are multiplied. Of what lies behind the last step nothing is used.
+                if (turn) {
+                    ptx::cp_async_wait<TILE_STAGES / TILE_PACE - 2>();
+                    __syncthreads();
+                }
+                begin(next);
+                if (turn) {
+#pragma unroll
+                    for (int i = 0; i < TILE_PACE; ++i) {
+                        if (step + 1 - TILE_PACE + i + TILE_STAGES < steps) copy(stage - (TILE_PACE - 1 - i) * STAGE);
+                    }
+                    ptx::cp_async_commit();
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < STRIPS; ++i) {
+                if (column < COLUMNS) {
+                    multiply_24<0>(sums[i][column], f.a[0][i], f.b[column % SLOTS], metadata[i], Values{});
+                } else {
+                    multiply_24<1>(sums[i][column % COLUMNS], f.a[1][i], f.b[column % SLOTS], metadata[i], Values{});
+                }
+            }
+        }
+    };
+    // Unrolled over the stages, so that where a stage lies is a constant.
+    for (int step = 0; step < steps; step += TILE_STAGES) {
+#pragma unroll
+        for (int i = 0; i < TILE_STAGES; ++i) {
+            if (step + i < steps) {
+                multiply(
+                    step + i, shared + i * STAGE, shared + (i + 1) % TILE_STAGES * STAGE,
+                    i % TILE_PACE == TILE_PACE - 1);
+            }
+        }
+    }
+
+    // C goes through shared memory, so that it is written in units of 16 bytes along its rows.
+    ptx::cp_async_wait<0>();
+    __syncthreads();
+    unsigned* staged = reinterpret_cast<unsigned*>(shared);
+#pragma unroll
+    for (int i = 0; i < STRIPS; ++i) {
+#pragma unroll
+        for (int j = 0; j < COLUMNS; ++j) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const int row = row0 + 16 * i + 8 * half + lane / 4;
+                staged[4 * (row * ROW_B + column0 / 8 + j) + lane % 4] =
+                    Values::pack(sums[i][j][2 * half], sums[i][j][2 * half + 1]);
+            }
+        }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < TILE_M / APART_B; ++i) {
+        const int row = first_b + i * APART_B;
+        if (m0 + row < m && wanted_column) {
+            c[static_cast<long long>(m0 + row) * (ldc / 8) + n0 / 8 + unit_b] = shared[row * ROW_B + unit_b];
+        }
+    }
+}
+
+}  // namespace tile
