@@ -10,7 +10,7 @@ layout: {b: row_major, c: row_major}
 pads: {n: 8}
 min_arch: sm_80
 requires: {}
-tile: {m: 128, n: 128, k: 64, stages: 3, pace: 1, warps_m: 2, warps_n: 2, group: 8}
+tile: {m: 128, n: 128, k: 64, stages: 3, warps_m: 2, warps_n: 2, group: 8}
 features: [cp_async, cp_async_l2, ldmatrix, ldmatrix_trans, mma_sp]
 launch:
   grid: ceil_div(m, tile.m) * ceil_div(n, tile.n)

@@ -14,7 +14,10 @@ tile: {m: 128, n: 256, k: 64, stages: 6, ctas: 2, group: 8}
 features: [cluster, ld, mbarrier, setmaxnreg, tma, wgmma, wgmma_sp]
 tensor_maps: {b_map: {of: b, box: "tile.k, 64"}}
 launch:
-  grid: device.multiprocessors // tile.ctas * tile.ctas
+  grid: >-
+    tile.ctas * ceil_div(
+    ceil_div(m, tile.m * tile.ctas) * ceil_div(n, tile.n),
+    ceil_div(ceil_div(m, tile.m * tile.ctas) * ceil_div(n, tile.n), device.multiprocessors // tile.ctas))
   block: 384
   smem: 1024 + tile.stages * tile.k * tile.n * 2 + tile.m * tile.n
   args: a.data, a.metadata, b_map, c, m, n, a.blocks, a.steps // 4, c.ld
@@ -91,7 +94,7 @@ extern "C" __global__ void __cluster_dims__(TILE_CTAS, 1, 1) __launch_bounds__(3
         if (threadIdx.x == 128 * WARPGROUPS) {
             Turn turn;
             for (int tile = first; tile < tiles; tile += apart) {
-                const int n0 = place_of(tile).column;
+                const tile::Place place = place_of(tile);
                 for (int k0 = 0; k0 < steps * STEP_STAGES * TILE_K; k0 += TILE_K, turn.next()) {
                     unsigned char* stage = stages + turn.stage * STAGE;
                     ptx::mbarrier_wait(&barriers.empty[turn.stage], turn.parity ^ 1);
@@ -100,7 +103,7 @@ extern "C" __global__ void __cluster_dims__(TILE_CTAS, 1, 1) __launch_bounds__(3
                     for (int i = 0; i < BOXES / TILE_CTAS; ++i) {
                         const int box = rank * (BOXES / TILE_CTAS) + i;
                         ptx::tma_load_multicast(
-                            stage + box * BOX, b_map, k0, n0 + 64 * box, &barriers.full[turn.stage],
+                            stage + box * BOX, b_map, k0, place.column + 64 * box, &barriers.full[turn.stage],
                             (1 << TILE_CTAS) - 1);
                     }
                 }
@@ -124,9 +127,9 @@ extern "C" __global__ void __cluster_dims__(TILE_CTAS, 1, 1) __launch_bounds__(3
                 from_metadata = metadata + at * STEP_STAGES + lane;
             }
 #pragma unroll
-            for (int i = 0; i < STEP_STAGES; ++i) f.metadata[i] = ptx::load_once(from_metadata + 32 * i);
+            for (int i = 0; i < STEP_STAGES; ++i) f.metadata[i] = ptx::load_here(from_metadata + 32 * i);
 #pragma unroll
-            for (int i = 0; i < STEP_PRODUCTS; ++i) f.data[i] = ptx::load_once(from_data + 32 * i);
+            for (int i = 0; i < STEP_PRODUCTS; ++i) f.data[i] = ptx::load_here(from_data + 32 * i);
             from_metadata += 32 * STEP_STAGES;
             from_data += 32 * STEP_PRODUCTS;
             ++fetched;

@@ -3,8 +3,7 @@
 // shared memory in exchanged places, fragments read while others are multiplied. The twins for bfloat16 and half
 // precision are this one function.
 //
-// Needs TILE_M, TILE_N, TILE_K = 64, TILE_STAGES, TILE_PACE (stages from one barrier to the next), TILE_WARPS_M,
-// TILE_WARPS_N and TILE_GROUP.
+// Needs TILE_M, TILE_N, TILE_K = 64, TILE_STAGES, TILE_WARPS_M, TILE_WARPS_N and TILE_GROUP.
 
 #include "ptx/cp_async.cuh"
 #include "ptx/cp_async_l2.cuh"
@@ -25,7 +24,6 @@ static_assert(WARP_M == 64 && COLUMNS >= STRIPS, "one ldmatrix.x4 brings the met
 // instructions than products.
 constexpr int ROW_A = 5, ROW_B = TILE_N / 8 + 1, METADATA = TILE_M * ROW_A, B = METADATA + TILE_M / 2;
 constexpr int STAGE = B + TILE_K * ROW_B;
-static_assert(TILE_STAGES % TILE_PACE == 0, "whole paces");
 static_assert(TILE_M * ROW_B <= TILE_STAGES * STAGE, "the tile of C is staged where the operands were");
 
 template <int selector>
@@ -76,47 +74,48 @@ __device__ __forceinline__ void gemm24(
     constexpr int UNITS_B = TILE_N / 8, APART_A = THREADS / 4, APART_B = THREADS / UNITS_B;
     const int first_a = thread / 4, first_b = thread / UNITS_B, unit_a = thread % 4, unit_b = thread % UNITS_B;
     const long long step_b = static_cast<long long>(TILE_K) * row_b;
-    const uint4* from_a = data + static_cast<long long>(m0 + first_a) * row_a + unit_a - 4;
-    const uint4* from_b = b + static_cast<long long>(first_b) * row_b + n0 / 8 + unit_b - step_b;
-    const uint4* from_metadata = metadata + m0 / 2 + thread / 2 - m_padded / 2;
+    const uint4* from_a = data + static_cast<long long>(m0 + first_a) * row_a + unit_a;
+    const uint4* from_b = b + static_cast<long long>(first_b) * row_b + n0 / 8 + unit_b;
+    const uint4* from_metadata = metadata + m0 / 2 + thread / 2;
     const bool wanted_column = n0 + 8 * unit_b < ldb;
-    const bool copies_metadata = thread % 2 == 0 && thread < TILE_M, wanted_metadata = m0 + thread < m_padded;
-    int left = k + TILE_K;
-    auto copy = [&](uint4* stage) {
-        // Here and not behind the copies, which read these registers late.
+    const bool copies_metadata = thread % 2 == 0 && thread < TILE_M;
+    constexpr int PARTS_A = TILE_M / APART_A, PARTS_B = TILE_K / APART_B, PARTS = PARTS_A + 1 + PARTS_B;
+    // So many parts a column that a stage is under way before the next barrier.
+    constexpr int BEFORE = 2 * COLUMNS - AHEAD, PACE = (PARTS + BEFORE - 1) / BEFORE;
+    // One part of the step whose rows of B from here on are `left`; of a step behind the last one nothing is read.
+    int left = k, rows_left = m_padded - m0;
+    auto copy = [&](uint4* stage, int part) {
+        if (part < PARTS_A) {
+            const int row = first_a + part * APART_A;
+            ptx::cp_async_16_line_or_zero(
+                stage + row * ROW_A + unit_a, from_a + static_cast<long long>(part * APART_A) * row_a, row < rows_left);
+        } else if (part == PARTS_A) {
+            if (copies_metadata) {
+                ptx::cp_async_16_line_or_zero(stage + METADATA + thread / 2, from_metadata, int(thread) < rows_left);
+            }
+        } else {
+            const int row = first_b + (part - PARTS_A - 1) * APART_B;
+            ptx::cp_async_16_line_or_zero(
+                stage + B + row * ROW_B + unit_b,
+                from_b + static_cast<long long>((part - PARTS_A - 1) * APART_B) * row_b, wanted_column && row < left);
+        }
+    };
+    auto advance = [&]() {
         from_a += 4;
         from_metadata += m_padded / 2;
         from_b += step_b;
         left -= TILE_K;
-#pragma unroll
-        for (int i = 0; i < TILE_M / APART_A; ++i) {
-            ptx::cp_async_16_line_or_zero(
-                stage + (first_a + i * APART_A) * ROW_A + unit_a, from_a + static_cast<long long>(i * APART_A) * row_a,
-                m0 + first_a + i * APART_A < m_padded);
-        }
-        if (copies_metadata) ptx::cp_async_16_line_or_zero(stage + METADATA + thread / 2, from_metadata, wanted_metadata);
-        uint4* to_b = stage + B + first_b * ROW_B + unit_b;
-        if (left >= TILE_K) {
-#pragma unroll
-            for (int i = 0; i < TILE_K / APART_B; ++i) {
-                ptx::cp_async_16_line_or_zero(
-                    to_b + i * APART_B * ROW_B, from_b + static_cast<long long>(i * APART_B) * row_b, wanted_column);
-            }
-        } else {
-            for (int i = 0; i < TILE_K / APART_B; ++i) {
-                ptx::cp_async_16_line_or_zero(
-                    to_b + i * APART_B * ROW_B, from_b + static_cast<long long>(i * APART_B) * row_b,
-                    wanted_column && first_b + i * APART_B < left);
-            }
-        }
+        if (left <= 0) rows_left = 0;
+        ptx::cp_async_commit();
     };
 
 #pragma unroll
-    for (int step = 0; step < TILE_STAGES; ++step) {
-        if (step < steps) copy(shared + step * STAGE);
-        if (step % TILE_PACE == TILE_PACE - 1) ptx::cp_async_commit();
+    for (int step = 0; step < TILE_STAGES - 1; ++step) {
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) copy(shared + step * STAGE, part);
+        advance();
     }
-    ptx::cp_async_wait<TILE_STAGES / TILE_PACE - 1>();
+    ptx::cp_async_wait<TILE_STAGES - 2>();
     __syncthreads();
     float sums[STRIPS][COLUMNS][4] = {};
     Fragments f;
@@ -129,7 +128,7 @@ __device__ __forceinline__ void gemm24(
         for (int column = 0; column < AHEAD; ++column) load_b(f, stage, column, column0, lane);
     };
     begin(shared);
-    auto multiply = [&](int step, uint4* stage, const uint4* next, bool turn) {
+    auto multiply = [&](const uint4* stage, const uint4* next, uint4* freed) {
         unsigned metadata[STRIPS];
 #pragma unroll
         for (int i = 0; i < STRIPS; ++i) metadata[i] = f.metadata[i];
@@ -137,21 +136,15 @@ __device__ __forceinline__ void gemm24(
         for (int column = 0; column < 2 * COLUMNS; ++column) {
             if (column + AHEAD < 2 * COLUMNS) load_b(f, stage, column + AHEAD, column0, lane);
             if (column == 1) load_a(f, stage, 1, row0, lane);
-            if (column + AHEAD == 2 * COLUMNS) {
-                // All warps have read these stages: the next ones are begun, and these filled again, while the last
-                // columns are multiplied. Of what lies behind the last step nothing is used.
-                if (turn) {
-                    ptx::cp_async_wait<TILE_STAGES / TILE_PACE - 2>();
-                    __syncthreads();
-                }
-                begin(next);
-                if (turn) {
 #pragma unroll
-                    for (int i = 0; i < TILE_PACE; ++i) {
-                        if (step + 1 - TILE_PACE + i + TILE_STAGES < steps) copy(stage - (TILE_PACE - 1 - i) * STAGE);
-                    }
-                    ptx::cp_async_commit();
-                }
+            for (int part = column * PACE; part < min((column + 1) * PACE, PARTS); ++part) copy(freed, part);
+            if (column + AHEAD == 2 * COLUMNS) {
+                // All warps have read this stage then, and the next one is begun while the last columns are multiplied.
+                // Of what lies behind the last step nothing is used.
+                advance();
+                ptx::cp_async_wait<TILE_STAGES - 2>();
+                __syncthreads();
+                begin(next);
             }
 #pragma unroll
             for (int i = 0; i < STRIPS; ++i) {
@@ -169,8 +162,8 @@ __device__ __forceinline__ void gemm24(
         for (int i = 0; i < TILE_STAGES; ++i) {
             if (step + i < steps) {
                 multiply(
-                    step + i, shared + i * STAGE, shared + (i + 1) % TILE_STAGES * STAGE,
-                    i % TILE_PACE == TILE_PACE - 1);
+                    shared + i * STAGE, shared + (i + 1) % TILE_STAGES * STAGE,
+                    shared + (i + TILE_STAGES - 1) % TILE_STAGES * STAGE);
             }
         }
     }
