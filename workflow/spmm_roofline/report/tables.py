@@ -472,11 +472,23 @@ def formats(rows: pd.DataFrame) -> Table:
 
 def ceilings(rows: pd.DataFrame, devices: list[str]) -> Table:
     """Ceilings of the devices that have rows, a line a ceiling."""
-    table = Table("Ceilings", ("device", "ceiling", "basis", "value", "source"))
+    columns = ("device", "ceiling", "through", "measured", "datasheet", "share", "source")
+    table = Table("Ceilings", columns)
     for row in rows[rows["device"].isin(devices)].itertuples():
         shown = bandwidth if row.unit == "GB/s" else rate
         name = row.ceiling.replace("_", " ").replace("sparse24", "2:4").replace("float16 sums", "(FP16 sums)")
-        table.rows.append([Cell(row.device), Cell(name), Cell(row.basis), _number(shown, row.value), Cell(row.source)])
+        marks = [word for word in ("stale", "noisy") if getattr(row, word) is True]
+        table.rows.append(
+            [
+                Cell(row.device),
+                Cell(name, marks=tuple(marks)),
+                Cell(row.through or "–"),
+                _number(shown, row.measured),
+                _number(shown, row.datasheet),
+                _number(percent, row.share_fraction),
+                Cell(row.source),
+            ]
+        )
     return table
 
 
@@ -518,6 +530,7 @@ FURTHER = [
     "intensity_flop_per_byte",
     "bandwidth_limit_gflops",
     "compute_limit_gflops",
+    "compute_basis",
     "protocol",
     "driver",
     "message",
