@@ -71,7 +71,7 @@ def says(tables):
     share, room = percent(known["bound_fraction"].median()), times(known["distance"].median())
     return (
         f"Of {counted(len(known), 'case')} the lowest limit is that of {binds}; in the median a case reaches {share} "
-        f"of it, and the limits allow {room} its rate. Closest is {near['kernel']} on {near['matrix']}, N = {near['n']}, "
-        f"with {percent(near['bound_fraction'])}. To be twice as fast, {percent(len(beyond) / len(known))} of the "
-        f"cases must move or compute less.{l2}"
+        f"of it, and the limits allow {room} its rate. Closest is {near['kernel']} on {near['matrix']}, "
+        f"N = {near['n']}, with {percent(near['bound_fraction'])}. To be twice as fast, "
+        f"{percent(len(beyond) / len(known))} of the cases must move or compute less.{l2}"
     )

@@ -95,6 +95,7 @@ def suites(data: dict[str, pd.DataFrame], drawn: list[Drawn], titles: Mapping[st
             "synergy": tables.synergy(_of(data["synergy_classes"], device, suite)),
             "families": tables.families(_of(data["families"], device, suite)),
             "bounds": tables.bounds(_of(data["bounds"], device, suite)),
+            "limits": tables.limits(_of(data["roofline"], device, suite)),
             "counters": tables.counters(_of(data["counters"], device, suite)),
             "shared_memory": tables.shared_memory(_of(data["shared_memory"], device, suite)),
             "failures": tables.failures(_of(data["status"], device, suite)),

@@ -322,6 +322,43 @@ def bounds(rows: pd.DataFrame) -> Table:
     return table
 
 
+def limits(rows: pd.DataFrame) -> Table:
+    """What limits the kernels that were profiled and what they must save to be twice as fast, a line a kernel."""
+    table = Table(
+        "What limits a kernel at the bytes that were counted, and what it must save to be twice as fast",
+        (
+            *("kernel", "cases", "bound by DRAM", "by L2", "by computation", "share of the limit, median"),
+            *("the limits allow, median", "must save: DRAM traffic", "L2 traffic", "computation"),
+        ),
+    )
+    known = rows[rows["counted"] & (rows["bound"] != "")]
+    for kernel, own in known.groupby("kernel", sort=True):
+        bound = own["bound"].value_counts()
+        table.rows.append(
+            [
+                _code(kernel),
+                _count(len(own)),
+                *(_count(int(bound.get(name, 0))) for name in ("dram", "l2", "compute")),
+                _number(percent, own["bound_fraction"].median()),
+                _number(times, own["distance"].median()),
+                *(_saved(own[column], shown) for column, shown in SAVED.items()),
+            ]
+        )
+    return table
+
+
+#: Column of what must be saved → how it is shown.
+SAVED = {"save_dram_bytes": size, "save_l2_bytes": size, "save_flops": lambda count: size(count, "FLOP")}
+
+
+def _saved(values: pd.Series, shown) -> Cell:
+    """In how many cases something must be saved, and how much of it in their median; a dash where nobody knows."""
+    if values.isna().all():
+        return Cell("–")
+    some = values[values > 0]
+    return Cell(f"{len(some)} of {len(values)}", float(len(some)), note=shown(some.median()) if len(some) else "")
+
+
 def shared_memory(rows: pd.DataFrame) -> Table:
     """The transaction model beside the counters."""
     table = Table(
