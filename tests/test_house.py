@@ -293,6 +293,9 @@ def test_each_kernel_without_a_format_says_what_a_launch_does():
         assert (head.format == "none") == bool(head.work), (
             f"{relative(head.path)}: `work` gives the flops or bytes of a kernel without a format, and of no other"
         )
+        assert ("bytes" in head.work) == bool(head.memory), (
+            f"{relative(head.path)}: `memory` says of a kernel whose work is bytes through which level they go"
+        )
 
 
 @pytest.mark.parametrize("path", [*SOURCES, *HEADERS], ids=lambda path: path.name)

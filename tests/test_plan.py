@@ -60,6 +60,17 @@ def test_microbenchmarks_of_the_machine_are_no_spmm(config):
     assert Plan(config).resolve(["*"])[0].count("dram_copy") == 0
 
 
+def test_ceilings_are_the_kernels_that_multiply_no_matrix(config, gpu):
+    gpu()
+    plan = Plan(config)
+    assert plan.ceilings() == ["results/measure/h200/ceilings.csv"]
+    inputs, job = plan.ceiling_inputs(None), plan.ceiling_params(None)
+    assert {"dram_copy", "l2_read", "mma_f16_f16_sums"} <= set(job["kernels"]) and "mma_bt" not in job["kernels"]
+    assert inputs["cubins"] == [f"results/kernels/sm_90a/{name}.cubin" for name in job["kernels"]]
+    config["measure"]["device"] = "none"
+    assert Plan(config).ceilings() == []
+
+
 def test_large_suites_are_cut():
     names = [str(i) for i in range(20)]
     assert shards(names, 32) == (Shard("", tuple(names)),)

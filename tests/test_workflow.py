@@ -1,6 +1,6 @@
 """The rule graph, on a real run: what an edit reruns, what it leaves alone, and what bad input leads to.
 
-Everything is real but the device: in the copy of the project that is run here, the two scripts that need a GPU write
+Everything is real but the device: in the copy of the project that is run here, the scripts that need a GPU write
 made-up rows under the same contracts.
 """
 
@@ -49,6 +49,11 @@ for _, path in job.matrices:
             useful_gflops=1.0, padded_gflops=1.0, rel_error=0.0, max_row_error=0.0, noisy=False,
             measured_at="2026-01-01T00:00:00Z"))
 contracts.write(contracts.frame(rows, "measure"), snakemake.output.csv, "measure")
+"""
+
+STAND_IN_CEILINGS = """
+from spmm_roofline import contracts
+contracts.write(contracts.frame([], "measure_ceilings"), snakemake.output[0], "measure_ceilings")
 """
 
 TINY = {
@@ -128,6 +133,7 @@ def finished(tmp_path_factory):
     project.write_yaml("config/suites/tiny.yaml", TINY)
     (root / "workflow/scripts/describe_device.py").write_text(STAND_IN_DEVICE)
     (root / "workflow/scripts/measure_kernel.py").write_text(STAND_IN_MEASURE)
+    (root / "workflow/scripts/measure_ceilings.py").write_text(STAND_IN_CEILINGS)
     project.snakemake("report")
     return project
 
@@ -208,6 +214,11 @@ def test_an_edited_header_reruns_exactly_its_users(project, header, old, new, me
     project.edit(f"kernels/include/{header}", old, new)
     expected = {f"compile_kernel:{k}" for k in compiled} | {f"measure_kernel:h200,tiny,{k}," for k in measured}
     assert measured <= compiled and project.jobs() == expected | FOLLOWS
+
+
+def test_an_edited_ceiling_reruns_all_of_them(project):
+    project.edit("kernels/ceilings/fma_f32.cu", "float total = sums[0];", "float total{sums[0]};")
+    assert project.jobs() == {"compile_kernel:fma_f32", "measure_ceilings:h200"} | FOLLOWS
 
 
 def test_an_edited_format_reruns_its_packing_and_its_kernels(project):

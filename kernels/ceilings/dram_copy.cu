@@ -14,6 +14,7 @@ launch:
   block: 256
   args: b, c, b.nbytes
 work: {bytes: 2 * b.nbytes}
+memory: {level: dram, result: copy}
 deviations: []
 ---*/
 

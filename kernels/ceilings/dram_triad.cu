@@ -14,6 +14,7 @@ launch:
   block: 256
   args: b, c, b.nbytes, 0.5
 work: {bytes: b.nbytes + b.nbytes // 2}
+memory: {level: dram, result: triad}
 deviations:
   - "both sources are the halves of one array"
 ---*/

@@ -15,6 +15,7 @@ launch:
   block: tile.threads
   args: b, c, b.nbytes, n
 work: {bytes: tile.rounds * b.nbytes}
+memory: {level: l2, result: sweeps}
 deviations: []
 ---*/
 

@@ -15,6 +15,7 @@ launch:
   block: tile.threads
   args: b, c, n
 work: {bytes: 16 * tile.turns * tile.rounds * tile.threads * tile.ctas * device.multiprocessors}
+memory: {level: shared, result: sweeps}
 deviations: []
 ---*/
 

@@ -296,7 +296,56 @@ def device_record(**changes) -> dict:
     } | changes
 
 
-FINGERPRINTS = {name: sha256(name) for name in HEADS}
+#: Kernels that measure ceilings: dtype of A, of the sums, instructions; level of memory; working set → rate.
+CEILINGS = {
+    "copy_all": ("none", "none", [], "dram", {2 << 30: 4100.0}),
+    "read_all": ("none", "none", [], "dram", {2 << 30: 4400.0}),
+    "sweep": ("none", "none", [], "l2", {1 << 20: 3000.0, 24 << 20: 8000.0, 96 << 20: 9000.0}),
+    "chains": ("float32", "float32", [], "", {32 << 10: 60_000.0}),
+    "products": ("float16", "float32", ["mma"], "", {32 << 10: 635_000.0}),
+    "more_products": ("float16", "float32", ["mma"], "", {32 << 10: 600_000.0}),
+    "group_products": ("float16", "float32", ["wgmma"], "", {32 << 10: 800_000.0}),
+    "sparse_products": ("float16", "float32", ["mma_sp"], "", {32 << 10: 950_000.0}),
+}
+CEILING_HEADS = {
+    name: _head(name, "ceilings", dtype_a, sums, features) | {"format": "none"}
+    for name, (dtype_a, sums, features, _, _) in CEILINGS.items()
+}
+
+
+def ceiling_rows(**changes) -> list[dict]:
+    """The table of ceilings of the device; ``changes`` replaces columns of every row."""
+    rows = []
+    for kernel, (_, _, _, level, rates) in CEILINGS.items():
+        for size, rate in rates.items():
+            row = {
+                "device": DEVICE,
+                "arch": "sm_90a",
+                "driver": "580.65.06",
+                "cuda": "13.0",
+                "l2_bytes": 62_914_560,
+                "kernel": kernel,
+                "kernel_sha256": sha256(kernel),
+                "counted": "bytes" if level else "flops",
+                "level": level,
+                "working_set_bytes": size,
+                "protocol": 1,
+                "rate_gb_per_s" if level else "rate_gflops": rate,
+                "time_ms": 1.0,
+                "time_p10_ms": 0.99,
+                "time_p90_ms": 1.02,
+                "samples": 40,
+                "status": "ok",
+                "noisy": False,
+                "sm_clock_mhz": 1980,
+                "git_commit": "0123abc",
+                "measured_at": "2026-11-20T21:29:30Z",
+            }
+            rows.append(row | changes)
+    return rows
+
+
+FINGERPRINTS = {name: sha256(name) for name in (*HEADS, *CEILINGS)}
 
 
 def write_measures(rows: list[dict], folder: Path) -> list[Path]:
@@ -309,8 +358,11 @@ def write_measures(rows: list[dict], folder: Path) -> list[Path]:
     return sorted(files)
 
 
-def write_recorded(folder: Path, rows: list[dict] | None = None) -> Path:
-    """A folder as ``resources/recorded/<device>``: everything that the analyses need, without the matrices."""
+def write_recorded(folder: Path, rows: list[dict] | None = None, ceilings: list[dict] | None = None) -> Path:
+    """A folder as ``resources/recorded/<device>``: everything that the analyses need, without the matrices.
+
+    Ceilings are optional there, as they are in a folder that was recorded before they were measured.
+    """
     write_measures(measure_rows() if rows is None else rows, folder)
     for name, content in (
         ("matrices", [matrix_row(name) for name in MATRICES]),
@@ -321,6 +373,8 @@ def write_recorded(folder: Path, rows: list[dict] | None = None) -> Path:
     counters = folder / "profile" / "real-sample" / "bricks.csv"
     contracts.write(contracts.frame(profile_rows(), "profile"), counters, "profile")
     (folder / "device.json").write_text(json.dumps(device_record()))
+    if ceilings is not None:
+        contracts.write(contracts.frame(ceilings, "measure_ceilings"), folder / "ceilings.csv", "measure_ceilings")
     return folder
 
 
@@ -338,7 +392,7 @@ def analyse(out: Path, **changes) -> Path:
         "fingerprints": FINGERPRINTS,
         "devices": ROOT / "config/devices",
         "device_records": [],
-        "heads": HEADS,
+        "heads": HEADS | CEILING_HEADS,
         "out": out,
         "claims": Path(__file__).with_name("claims.yaml"),
         "bootstrap": 300,

@@ -22,7 +22,7 @@ def analysed(measured=(), recorded=(), **changes):
         "heads": synthetic.HEADS,
         "fingerprints": synthetic.FINGERPRINTS,
         "peaks": PEAKS,
-        "copy_gb_per_s": COPY,
+        "dram_gb_per_s": COPY,
     }
     return cases(table(*measured), table(*recorded), matrices, **inputs | changes)
 
@@ -138,7 +138,7 @@ def test_operands_in_l2_may_exceed_the_copy():
     assert only(result, kernel="mma_bt")["bound_fraction"] > 1
 
 
-@pytest.mark.parametrize("missing", [{"peaks": {}}, {"copy_gb_per_s": {}}, {"heads": {}}])
+@pytest.mark.parametrize("missing", [{"peaks": {}}, {"dram_gb_per_s": {}}, {"heads": {}}])
 def test_without_datasheet_record_or_head_a_row_keeps_its_time_and_has_no_bound(missing):
     result = only(analysed([row("mma_bt")], **missing), kernel="mma_bt")
     assert result["time_ms"] > 0

@@ -29,6 +29,7 @@ def text(svg):
 def test_the_folder_is_the_registry():
     kinds = {kind.name: kind for kind in figures.kinds()}
     synergy = {"synergy", "synergy_classes", "synergy_heatmap", "preprocessing", "sparsity", "traffic", "bounds"}
+    synergy |= {"roofline_counted"}
     assert set(kinds) == {"throughput", "speedup", "heatmap", "roofline", "statuses", "matrices", "rounding"} | synergy
     for kind in kinds.values():
         assert kind.title and len(kind.caption) > 80, f"the docstring of figures/{kind.name}.py needs title and caption"
@@ -60,8 +61,48 @@ def test_text_stays_text_and_names_what_is_shown(drawn):
     for word in ("bcsstk32", "dblp-2010", "N = 512", "mma_bt", "cusparse_best_f16", "useful GFLOP/s"):
         assert word in throughput, f"{word} is not in the figure"
     roofline = text(drawn["roofline-h200-real-sample-cold"].svg)
-    for word in ("4.13 TB/s", "FP16 tensor cores: 989 TFLOP/s", "FP32 CUDA cores: 66.9 TFLOP/s", "FLOP/B"):
+    for word in ("DRAM 4.13 TB/s", "FP16 tensor: 989 TFLOP/s", "FP32 CUDA cores: 66.9 TFLOP/s", "FLOP/B"):
         assert word in roofline, f"{word} is not in the figure"
+
+
+@pytest.fixture(scope="module")
+def under_ceilings(tmp_path_factory):
+    """The figures of a device whose ceilings were measured."""
+    folder = tmp_path_factory.mktemp("recorded") / "h200"
+    recorded = synthetic.write_recorded(folder, ceilings=synthetic.ceiling_rows())
+    out = synthetic.analyse(tmp_path_factory.mktemp("analysis"), recorded=[recorded])
+    tables = {name: contracts.read(out / f"{name}.csv", contract) for name, contract in analysis.TABLES.items()}
+    return {figure.name: figure for figure in figures.draw_all(tables) if figure.kind.name.startswith("roofline")}
+
+
+def test_measured_ceilings_are_drawn_and_datasheets_where_there_are_none(under_ceilings, drawn):
+    roofline = text(under_ceilings["roofline-h200-real-sample-cold"].svg)
+    told = ("DRAM 4.40 TB/s", "L2 8.00 TB/s", "FP16 tensor, mma: 635 TFLOP/s", "FP16 tensor, wgmma: 800 TFLOP/s")
+    for word in (
+        *told,
+        "FP16 tensor 2:4, mma: 950 TFLOP/s",
+        "FP32 CUDA cores: 60.0 TFLOP/s",
+        "TF32 tensor: 495 TFLOP/s",
+    ):
+        assert word in roofline, f"{word} is not in the figure"
+    assert "L2 8" not in text(drawn["roofline-h200-real-sample-cold"].svg)
+
+
+def test_counted_bytes_have_a_roofline_of_their_own(under_ceilings, drawn):
+    name = "roofline_counted-h200-real-sample-cold-float16"
+    assert "DRAM 4.40 TB/s" in text(under_ceilings[name].svg) and "mma_bt" in text(under_ceilings[name].svg)
+    # 0.3 GB through L2 at 8000 GB/s take 0.0375 ms.
+    own = synthetic.measure_row("mma_bt", "cfd1", 128)
+    share = 0.0375 / own["time_ms"]
+    assert f"that of L2 for 100 %; in the median a case reaches {numbers.percent(share)}" in under_ceilings[name].says
+    assert "The rate of L2 was not measured" in drawn[name].says and "that of DRAM for 100 %" in drawn[name].says
+
+
+def test_labels_of_close_levels_stand_above_the_last():
+    from spmm_roofline.figures import limits
+
+    assert limits._places([1.0, 10.0, 11.0, 12.0, 100.0], 2.0) == [1.0, 12.0, 24.0, 48.0, 100.0]
+    assert limits._places([], 2.0) == []
 
 
 def test_pruned_weights_are_shown_over_sparsity(tables):

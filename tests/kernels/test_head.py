@@ -35,6 +35,15 @@ def test_all_heads_are_true():
     assert {"mma_t", "mma_bt", "mma_bt_f32", "mma_cbt", "cusparse_csr_alg2", "cusparse_csr_alg2_bf16"} <= heads().keys()
 
 
+def test_bytes_say_through_which_level_of_memory_they_go(tree):
+    path = edited(tree, "memory: {level: l2, result: sweeps}\n", "", "ceilings/l2_read.cu")
+    with pytest.raises(HeadError, match="`memory` says through which level the bytes of `work` go"):
+        read(path)
+    path = edited(tree, "features: []\n", "features: []\nmemory: {level: l2, result: sweeps}\n", "ceilings/fma_f32.cu")
+    with pytest.raises(HeadError, match="and nothing else"):
+        read(path)
+
+
 def test_the_ladder_orders_each_kernel_after_the_one_it_builds_on():
     order = list(heads())
     assert all(order.index(head.after) < order.index(name) for name, head in heads().items() if head.after)

@@ -296,13 +296,16 @@ def test_recording_merges_and_replaces(job, play, tmp_path):
     counters.parent.mkdir(parents=True)
     contracts.write(contracts.frame([], "profile"), counters, "profile")
     given = ([suite / "mma_bt.csv"], [counters], [job.device_record])
+    ceilings = tmp_path / "ceilings.csv"
+    contracts.write(contracts.frame([], "measure_ceilings"), ceilings, "measure_ceilings")
     record(*given, features[:2], job.formats[:2], [job.kernel_row], tmp_path / "recorded")
-    record(*given, features[1:], job.formats[1:], [job.kernel_row], tmp_path / "recorded")
+    record(*given, features[1:], job.formats[1:], [job.kernel_row], tmp_path / "recorded", [ceilings])
     folder = tmp_path / "recorded"
     assert contracts.read(folder / "matrices.csv", "matrices").matrix.tolist() == list(MATRICES)
     assert contracts.read(folder / "formats.csv", "formats").matrix.tolist() == list(MATRICES)
     assert len(contracts.read(folder / "s" / "mma_bt.csv", "measure")) == 6
     assert (folder / "profile" / "s" / "mma_bt.csv").exists()
+    assert contracts.read(folder / "ceilings.csv", "measure_ceilings").empty
     assert contracts.document(folder / "device.json", "measured_device")["device"] == "h200"
 
 

@@ -173,6 +173,19 @@ def test_kernels_methods_and_structure_are_told(outline):
         assert words in outline.text, f"the page does not say {words!r}"
 
 
+def test_the_page_says_whether_ceilings_were_measured(outline, tmp_path):
+    assert (
+        "No ceilings of computation were measured on h200: the peaks of its datasheet stand for them." in outline.text
+    )
+    recorded = synthetic.write_recorded(tmp_path / "h200", ceilings=synthetic.ceiling_rows())
+    own = Outline(build(tmp_path, recorded=[recorded])).text
+    # 950 of 1979 through 2:4 products, 60 of 66.9 on CUDA cores.
+    assert "On h200, 4 ceilings of computation were measured; they reach 48 % to 90 % of its datasheet." in own
+    told = "What limits a kernel at the bytes that were counted, and what it must save to be twice as fast"
+    assert told in own and re.search(r"mma_bt 1 0 1 0 \d+ % \S+× \S+ of 1", own)
+    assert re.search(r"float16 tensor mma 635 TFLOP/s 989 TFLOP/s 64 % products on 2026-11-20", own)
+
+
 def test_equal_tables_give_equal_bytes(page, recorded, tmp_path):
     again = build(tmp_path, recorded=[recorded], fingerprints=synthetic.FINGERPRINTS | {"mma_t": "changed"})
     assert again == page

@@ -8,6 +8,7 @@ rule analysis:
         formats=PLAN.format_rows(),
         kernels=PLAN.kernel_rows(),
         device_records=PLAN.device_records(),
+        measured_ceilings=PLAN.ceilings(),
         claims="config/claims.yaml",
         papers=PLAN.papers(),
     output:

@@ -1,6 +1,7 @@
 rule measure:
     input:
         PLAN.measured(),
+        PLAN.ceilings(),
 
 
 rule describe_device:
@@ -18,6 +19,23 @@ rule describe_device:
         arch=PLAN.device[1] if PLAN.device else "none",
     script:
         "../scripts/describe_device.py"
+
+
+rule measure_ceilings:
+    input:
+        unpack(PLAN.ceiling_inputs),
+    output:
+        "results/measure/{device}/ceilings.csv",
+    log:
+        "results/measure/{device}/log/ceilings.log",
+    conda:
+        "../../envs/gpu.yaml"
+    resources:
+        gpu=1,
+    params:
+        job=PLAN.ceiling_params,
+    script:
+        "../scripts/measure_ceilings.py"
 
 
 # Clocks, drivers and mtimes do not make a measurement old: its parameters and the bytes of its inputs do.
@@ -46,6 +64,7 @@ rule record:
         measured=PLAN.measured(),
         profiled=PLAN.profiled(),
         device_record=PLAN.device_records(),
+        ceilings=PLAN.ceilings(),
         matrices=PLAN.matrix_rows(),
         formats=PLAN.format_rows(),
         kernels=PLAN.kernel_rows(),

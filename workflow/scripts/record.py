@@ -6,6 +6,7 @@ record(
     measured=snakemake.input.measured,
     profiled=snakemake.input.profiled,
     device_record=snakemake.input.device_record,
+    ceilings=snakemake.input.ceilings,
     matrices=snakemake.input.matrices,
     formats=snakemake.input.formats,
     kernels=snakemake.input.kernels,

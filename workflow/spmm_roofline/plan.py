@@ -239,6 +239,10 @@ class Plan:
     def device_records(self) -> list[str]:
         return [f"results/measure/{self.device_name}/device.json"] if self.device else []
 
+    def ceilings(self) -> list[str]:
+        """The table of ceilings that this machine measures; none without a device."""
+        return [f"results/measure/{self.device_name}/ceilings.csv"] if self.device else []
+
     def recorded(self) -> list[str]:
         """Folders of recorded devices that the report shows."""
         wanted = self.config["analysis"]["recorded"]
@@ -333,6 +337,30 @@ class Plan:
 
     def clock_cubins(self, wildcards: Any) -> dict[str, str]:
         return {role: f"results/kernels/{self.device[1]}/{kernel}.cubin" for role, kernel in CLOCK_KERNELS.items()}
+
+    @property
+    def ceiling_kernels(self) -> list[str]:
+        """Kernels that multiply no matrix but say what a launch does."""
+        return [name for name, head in self.heads.items() if head.work]
+
+    def ceiling_inputs(self, wildcards: Any) -> dict[str, Any]:
+        """Named inputs of the job that measures ceilings."""
+        folder = f"results/kernels/{self.device[1]}"
+        return {
+            "cubins": [f"{folder}/{name}.cubin" for name in self.ceiling_kernels],
+            "kernel_rows": [f"{folder}/{name}.json" for name in self.ceiling_kernels],
+            **self.clock_cubins(wildcards),
+            "device_record": f"results/measure/{self.device_name}/device.json",
+        }
+
+    def ceiling_params(self, wildcards: Any) -> dict[str, Any]:
+        """What the job that measures ceilings does; a change of any of it measures them again."""
+        return {
+            "device": self.device_name,
+            "arch": self.device[1],
+            "kernels": {name: self.fingerprints[name] for name in self.ceiling_kernels},
+            "protocol": PROTOCOL,
+        }
 
     def measure_params(self, wildcards: Any) -> dict[str, Any]:
         """What a measure job does; a change of any of it measures again."""

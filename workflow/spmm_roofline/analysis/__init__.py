@@ -31,6 +31,7 @@ TABLES = {
     "bounds": "analysis_bounds",
     "status": "analysis_status",
     "ceilings": "analysis_ceilings",
+    "roofline": "analysis_roofline",
     "devices": "analysis_devices",
     "matrices": "matrices",
     "formats": "formats",
@@ -53,6 +54,7 @@ def run(
     claims: str | Path | None = None,
     papers: Iterable[str | Path] = (),
     bootstrap: int = 2000,
+    measured_ceilings: Iterable[str | Path] = (),
 ) -> None:
     """Write every table of :data:`TABLES` as ``<out>/<name>.csv``.
 
@@ -60,13 +62,15 @@ def run(
     ``resources/recorded/<device>``; ``matrices``, ``formats``, ``kernels``: JSON rows made here; ``fingerprints``:
     kernel → hash of its present source; ``devices``: folder of datasheet documents; ``device_records``: documents
     ``measured_device`` made here; ``heads``: kernel → head as plain values; ``claims``: the document of that name, if
-    any; ``papers``: CSVs of the table ``analysis_papers``; ``bootstrap``: resamples of an interval. Each input may be
-    empty: local rows alone, recorded rows alone and neither are all fine. Raises
+    any; ``papers``: CSVs of the table ``analysis_papers``; ``bootstrap``: resamples of an interval;
+    ``measured_ceilings``: tables of that kind made here. Each input may be empty: local rows alone, recorded rows alone
+    and neither are all fine. Raises
     :class:`contracts.ContractError` at the first bad file, :class:`claims.ClaimError` at a claim that cannot be read.
     """
     from .bounds import bounds
     from .cases import cases
-    from .ceilings import ceilings
+    from .ceilings import bandwidths, ceilings
+    from .ceilings import peaks as measured_peaks
     from .claims import claims as judge
     from .counters import counters
     from .devices import devices as describe
@@ -75,6 +79,7 @@ def run(
     from .kinds import kinds
     from .ladder import ladder
     from .published import published
+    from .roofline import roofline
     from .speedup import speedup
     from .status import status
     from .synergy import classes, shared_memory, synergy
@@ -91,8 +96,10 @@ def run(
         "matrices": _local_first("matrices", matrices, folders),
         "formats": _local_first("formats", formats, folders),
         "kernels": _local_first("kernels", kernels, folders),
-        "ceilings": ceilings(datasheets, records),
     }
+    at_top = _local_first("measure_ceilings", measured_ceilings, folders, "ceilings")
+    table["ceilings"] = ceilings(datasheets, records, at_top, table["kernels"], heads, fingerprints)
+    dram, reached = bandwidths(table["ceilings"], "dram"), measured_peaks(table["ceilings"])
     table["cases"] = cases(
         contracts.read_all(sorted(map(str, measured)), "measure"),
         contracts.read_all([path for folder in folders for path in sorted(folder.glob("*/*.csv"))], "measure"),
@@ -101,7 +108,8 @@ def run(
         heads,
         fingerprints,
         peaks,
-        {name: record["copy_gb_per_s"] for name, record in records.items()},
+        dram,
+        reached,
     )
     # Past compilations have said which rows are stale; what follows is about the kernels that exist.
     kernels_now = table["kernels"]["kernel_sha256"] == table["kernels"]["kernel"].map(dict(fingerprints))
@@ -116,7 +124,8 @@ def run(
     counted = _local_first("profile", profiled, folders)
     table["shared_memory"] = shared_memory(counted, table["matrices"], table["formats"], heads)
     table["counters"] = counters(counted, table["cases"])
-    table["bounds"] = bounds(table["cases"], table["counters"], heads, peaks)
+    table["roofline"] = roofline(table["cases"], table["counters"], dram, bandwidths(table["ceilings"], "l2"))
+    table["bounds"] = bounds(table["cases"], table["counters"], heads, peaks, reached)
     table["published"] = published(
         contracts.read_all(sorted(map(str, papers)), "analysis_papers"), table["cases"], table["synergy"]
     )
@@ -128,16 +137,17 @@ def run(
         contracts.write(table[name], Path(out) / f"{name}.csv", contract)
 
 
-def _local_first(name: str, paths: Iterable[str | Path], folders: list[Path]) -> pd.DataFrame:
+def _local_first(name: str, paths: Iterable[str | Path], folders: list[Path], stem: str = "") -> pd.DataFrame:
     """Local rows, then the recorded rows of keys that are not local, sorted by key.
 
-    ``paths``: JSON rows, or CSVs of the whole table; recorded are ``<folder>/<name>.csv``, or
-    ``<folder>/<name>/<suite>/*.csv``.
+    ``paths``: JSON rows, or CSVs of the whole table; recorded are ``<folder>/<stem>.csv``, or
+    ``<folder>/<stem>/<suite>/*.csv``; the stem is the table's name unless given.
     """
     import pandas as pd
 
+    stem = stem or name
     key = list(contracts.table(name).key)
-    files = [path for folder in folders for path in [folder / f"{name}.csv", *sorted(folder.glob(f"{name}/*/*.csv"))]]
+    files = [path for folder in folders for path in [folder / f"{stem}.csv", *sorted(folder.glob(f"{stem}/*/*.csv"))]]
     paths = sorted(map(str, paths))
     rows = [path for path in paths if not path.endswith(".csv")]
     local = contracts.read_rows(rows, name) if rows else contracts.frame([], name)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import contracts
 from .cases import COMPARABLE, is_derived
-from .roofline import TENSOR_FEATURES, machine_balance
+from .roofline import TENSOR_FEATURES, limit_gflops, machine_balance
 
 if TYPE_CHECKING:
     import numpy as np
@@ -171,13 +171,15 @@ def bounds(
     counters: pd.DataFrame,
     heads: Mapping[str, Mapping[str, Any]],
     peaks: Mapping[str, Mapping[str, float]],
+    measured_peaks: Mapping[str, Mapping[tuple[str, str], float]] | None = None,
 ) -> pd.DataFrame:
     """Table ``analysis_bounds``: the limit of the gain of every verified tensor-core row, and what was gained.
 
     The rival is the fastest verified kernel without tensor cores on the same case in the same class of precision (a
     TF32 kernel is compared with FP32). Where both were profiled, a gain beyond the limit is explained if the rival
-    moved so many times the bytes, through DRAM or through L2. Datasheets count the zeros that 2:4 tensor cores skip;
-    of non-zeros they multiply half of their peak at most.
+    moved so many times the bytes, through DRAM or through L2. Peaks, from datasheets or measured where the row's is
+    (``measured_peaks``: device → (unit, instructions) → GFLOP/s), count the zeros that 2:4 tensor cores skip; of
+    non-zeros they multiply half of their peak at most.
     """
     sparse24 = {family for family, ending in TENSOR_FEATURES.items() if ending == "tensor_sparse24"}
     skips = {name for name, head in heads.items() if set(head["features"]) & sparse24}
@@ -198,7 +200,8 @@ def bounds(
     }
     result = []
     for row in rows.to_dict("records"):
-        cuda = peaks.get(row["device"], {}).get("float32_cuda")
+        known = (measured_peaks or {}).get(row["device"], {}) if row["compute_basis"] == "measured" else {}
+        cuda, _ = limit_gflops("float32_cuda", "", known, peaks.get(row["device"], {})) or (0.0, "")
         bandwidth = row["bandwidth_limit_gflops"] / row["intensity_flop_per_byte"]
         if not cuda or not bandwidth > 0:
             continue

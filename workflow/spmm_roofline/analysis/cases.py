@@ -83,26 +83,32 @@ def is_derived(kernel: pd.Series) -> pd.Series:
 
 
 def compute_limits(
-    rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], peaks: Mapping[str, Mapping[str, float]]
-) -> pd.Series:
-    """Datasheet peak in GFLOP/s of the unit that multiplies in each row; empty where head or datasheet is missing."""
+    rows: pd.DataFrame,
+    heads: Mapping[str, Mapping[str, Any]],
+    peaks: Mapping[str, Mapping[str, float]],
+    measured: Mapping[str, Mapping[tuple[str, str], float]],
+) -> pd.DataFrame:
+    """Ceiling of the unit that multiplies in each row: ``compute_limit_gflops`` and ``compute_basis``, measured through
+    the instructions that the kernel uses or from the datasheet; empty where the head or both are missing."""
+    unknown = float("nan"), ""
 
-    def limit(device: str, kernel: str, study: str, dtype_a: str, dtype_accumulator: str) -> float:
+    def limit(device: str, kernel: str, study: str, dtype_a: str, dtype_accumulator: str) -> tuple[float, str]:
         head = heads.get(kernel)
-        if device not in peaks or (head is None and study != "cusparse"):
-            return float("nan")
+        if head is None and study != "cusparse":
+            return unknown
         if study == "external" and not head["features"]:
-            return float("nan")  # nobody said what multiplies
+            return unknown  # nobody said what multiplies
         features = head["features"] if head is not None else ()
         name = roofline.unit(features, dtype_a, dtype_accumulator)
-        return roofline.peak_gflops(peaks[device], name) or float("nan")
+        through = roofline.instructions(features)
+        return roofline.limit_gflops(name, through, measured.get(device, {}), peaks.get(device, {})) or unknown
 
     columns = ["device", "kernel", "study", "dtype_a", "dtype_accumulator"]
     limits = {key: limit(*key) for key in rows[columns].drop_duplicates().itertuples(index=False, name=None)}
-    keys = rows[columns].itertuples(index=False, name=None)
     import pandas as pd
 
-    return pd.Series([limits[key] for key in keys], index=rows.index, dtype="float64")
+    found = [limits[key] for key in rows[columns].itertuples(index=False, name=None)]
+    return pd.DataFrame(found, index=rows.index, columns=["compute_limit_gflops", "compute_basis"])
 
 
 def cases(
@@ -113,16 +119,18 @@ def cases(
     heads: Mapping[str, Mapping[str, Any]],
     fingerprints: Mapping[str, str],
     peaks: Mapping[str, Mapping[str, float]],
-    copy_gb_per_s: Mapping[str, float],
+    dram_gb_per_s: Mapping[str, float],
+    measured_peaks: Mapping[str, Mapping[tuple[str, str], float]] | None = None,
 ) -> pd.DataFrame:
     """Table ``analysis_cases`` from two tables ``measure`` and the tables ``matrices`` and ``kernels``.
 
     ``heads``: kernel → head with ``features``; ``fingerprints``: kernel → hash of its present source; ``peaks``:
-    device → unit → GFLOP/s; ``copy_gb_per_s``: device → measured copy bandwidth. A row whose device or kernel is in
-    none of these keeps its time and has no bound.
+    device → unit → GFLOP/s of the datasheets; ``measured_peaks``: device → (unit, instructions) → GFLOP/s, which come
+    before them; ``dram_gb_per_s``: device → highest measured DRAM rate. A row whose device or kernel is in none of
+    these keeps its time and has no bound.
 
-    The bandwidth limit divides the compulsory traffic (everything once) by the measured copy; with a warm L2, or
-    where the operands fit into it, a row may exceed that limit, and ``bound_fraction`` is then above 1.
+    The bandwidth limit moves the compulsory traffic (everything once) at the measured rate; with a warm L2, or where
+    the operands fit into it, a row may exceed that limit, and ``bound_fraction`` is then above 1.
     """
     import numpy as np
     import pandas as pd
@@ -143,10 +151,12 @@ def cases(
     ok = rows["status"] == "ok"
     flops = 2.0 * rows["nnz"].astype("float64") * rows["n"].astype("float64")
     rows["intensity_flop_per_byte"] = (flops / rows["compulsory_bytes"].astype("float64")).where(ok)
-    bandwidth = rows["device"].map(dict(copy_gb_per_s)).astype("float64")
+    bandwidth = rows["device"].map(dict(dram_gb_per_s)).astype("float64")
     rows["bandwidth_limit_gflops"] = (rows["intensity_flop_per_byte"] * bandwidth).where(ok)
     # A derived row has no head; it multiplies where its winner does, as every cuSPARSE row.
-    rows["compute_limit_gflops"] = compute_limits(rows, heads, peaks).where(ok)
+    limits = compute_limits(rows, heads, peaks, measured_peaks or {})
+    rows["compute_limit_gflops"] = limits["compute_limit_gflops"].where(ok)
+    rows["compute_basis"] = limits["compute_basis"].where(ok, "")
 
     memory, compute = rows["bandwidth_limit_gflops"], rows["compute_limit_gflops"]
     known = memory.notna() & compute.notna()

@@ -7,6 +7,14 @@ Benefit Memory-Bound Kernels? (No!)", sections 2.2 to 2.5.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from .. import contracts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KEY = ["device", "suite", "kernel", "matrix", "n", "l2"]
 
 #: Instruction families (``features`` of a kernel's head) → ending of the name of the peak that limits them.
 TENSOR_FEATURES = {
@@ -40,12 +48,24 @@ def unit(features: Iterable[str], dtype_a: str, dtype_accumulator: str) -> str:
     Tensor cores multiply in the dtype of A. CUDA cores multiply in the dtype of the sums: a kernel that reads FP16 and
     adds in FP32 (cuSPARSE does) converts first.
     """
-    features = set(features)
-    for family, ending in TENSOR_FEATURES.items():
-        if family in features:
-            sums = "_float16_sums" if dtype_accumulator == "float16" else ""
-            return f"{dtype_a}_{ending}{sums}"
+    family = _family(features)
+    if family:
+        sums = "_float16_sums" if dtype_accumulator == "float16" else ""
+        return f"{dtype_a}_{TENSOR_FEATURES[family]}{sums}"
     return f"{dtype_accumulator}_cuda"
+
+
+def instructions(features: Iterable[str]) -> str:
+    """How a kernel reaches the tensor cores, ``mma`` or ``wgmma``; empty for one that does not.
+
+    Where there are both, as on Hopper, only ``wgmma`` reaches the peak of the datasheet.
+    """
+    return (_family(features) or "").partition("_")[0]
+
+
+def _family(features: Iterable[str]) -> str | None:
+    features = set(features)
+    return next((family for family in TENSOR_FEATURES if family in features), None)
 
 
 def peak_gflops(peaks: Mapping[str, float], unit: str) -> float | None:
@@ -54,3 +74,61 @@ def peak_gflops(peaks: Mapping[str, float], unit: str) -> float | None:
     Where sums in FP16 are no faster (data centre devices) only the plain entry exists.
     """
     return peaks.get(unit, peaks.get(unit.removesuffix("_float16_sums")))
+
+
+def limit_gflops(
+    unit: str, through: str, measured: Mapping[tuple[str, str], float], peaks: Mapping[str, float]
+) -> tuple[float, str] | None:
+    """The ceiling of a unit reached ``through`` these instructions in GFLOP/s, and its basis; None if nobody knows it.
+
+    ``measured``: (unit, instructions) → GFLOP/s; ``peaks``: the datasheet's, which hold where nothing was measured.
+    """
+    for name in (unit, unit.removesuffix("_float16_sums")):
+        if (name, through) in measured:
+            return measured[name, through], "measured"
+    peak = peak_gflops(peaks, unit)
+    return None if peak is None else (peak, "datasheet")
+
+
+def roofline(
+    cases: pd.DataFrame, counters: pd.DataFrame, dram_gb_per_s: Mapping[str, float], l2_gb_per_s: Mapping[str, float]
+) -> pd.DataFrame:
+    """Table ``analysis_roofline`` from the tables ``analysis_cases`` and ``analysis_counters``, a row a verified case.
+
+    ``dram_gb_per_s`` and ``l2_gb_per_s``: device → highest measured rate. A launched kernel is held against what it
+    did: bytes that Nsight Compute counted (the roofline of each level of memory: Ilic et al. 2014; Yang et al. 2020),
+    and products with stored zeros. What a case must save to run in half its time is what it moves or computes more
+    than the ceilings allow in that time; where that is nothing, the ceilings leave room for twice the rate.
+    """
+    import numpy as np
+    import pandas as pd
+
+    moved = ["dram_bytes", "cache_bytes", "dram_flop_per_byte", "cache_flop_per_byte"]
+    rows = cases[(cases["status"] == "ok") & (cases["intensity_flop_per_byte"] > 0) & (cases["time_ms"] > 0)]
+    rows = rows[~rows["kernel"].str.startswith("cusparse_best_")]
+    rows = rows.merge(counters[[*KEY, *moved]], on=KEY, how="left")
+    rows["counted"] = rows["dram_bytes"].notna().astype("boolean")
+
+    flops = 2.0 * rows["nnz"].astype("float64") * rows["n"].astype("float64")
+    seconds = rows["time_ms"] * 1e-3
+    multiplied = rows["padded_gflops"] * seconds * 1e9
+    peak = rows["compute_limit_gflops"]
+    dram, l2 = (rows["device"].map(dict(rates)).astype("float64") for rates in (dram_gb_per_s, l2_gb_per_s))
+    traffic = rows["dram_bytes"].fillna(rows["compulsory_bytes"].astype("float64"))
+
+    rows["dram_limit_gflops"] = dram * flops / traffic.where(traffic > 0)
+    rows["l2_limit_gflops"] = l2 * flops / rows["cache_bytes"].where(rows["cache_bytes"] > 0)
+    rows["compute_limit_gflops"] = peak * flops / multiplied.where(multiplied > 0)
+    limits = rows[["dram_limit_gflops", "l2_limit_gflops", "compute_limit_gflops"]]
+    known = rows["dram_limit_gflops"].notna() & rows["compute_limit_gflops"].notna()
+    lowest = limits.min(axis=1).where(known)
+    names = np.array(["dram", "l2", "compute"])[limits.fillna(np.inf).to_numpy().argmin(axis=1)]
+    rows["bound"] = pd.array(np.where(known, names, ""), dtype="string")
+    rows["bound_fraction"] = rows["useful_gflops"] / lowest
+    rows["distance"] = lowest / rows["useful_gflops"]
+    half = seconds / 2 * 1e9
+    rows["save_dram_bytes"] = (traffic - dram * half).clip(lower=0)
+    rows["save_l2_bytes"] = (rows["cache_bytes"] - l2 * half).clip(lower=0)
+    rows["save_flops"] = (multiplied - peak * half).clip(lower=0)
+    columns = contracts.table("analysis_roofline").names
+    return contracts.check(rows[columns].sort_values(KEY, ignore_index=True), "analysis_roofline")

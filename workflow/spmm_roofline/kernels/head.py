@@ -61,7 +61,7 @@ FEATURE_ARCHS = {
 #: Entries of a head that are kept as they are written.
 _PLAIN = (
     *("name", "study", "source", "idea", "format", "dtype", "layout", "requires", "after", "vendor", "min_arch"),
-    *("family", "clear_c", "format_options", "pads", "tile", "constants", "tensor_maps"),
+    *("family", "clear_c", "format_options", "pads", "tile", "constants", "tensor_maps", "memory"),
 )
 
 
@@ -112,6 +112,8 @@ class Head:
     tensor_maps: dict[str, dict[str, str]] = field(default_factory=dict)
     #: What one launch does, ``flops`` or ``bytes`` → expression; it changes nothing, so it is not functional.
     work: dict[str, str] = field(default_factory=dict)
+    #: Where ``work`` counts bytes: the ``level`` of memory that they go through, and the ``result`` that C then holds.
+    memory: dict[str, str] = field(default_factory=dict)
 
     @property
     def external(self) -> bool:
@@ -311,6 +313,8 @@ def _check_against_code(head: Head, entries: dict[str, list[str]]) -> None:
         expressions.check_numbers(text, head)
         if head.format != "none" or len(expressions.split(text)) != 1:
             raise HeadError(f"{head.path}: work.{unit} is {text!r}; it is one number, of a kernel without a format")
+    if ("bytes" in head.work) != bool(head.memory):
+        raise HeadError(f"{head.path}: `memory` says through which level the bytes of `work` go, and nothing else")
     used = {path.stem for path in includes.closure(head.path) if path.parent.name == "ptx"}
     if used != set(head.features):
         raise HeadError(

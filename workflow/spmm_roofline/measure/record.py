@@ -17,12 +17,14 @@ def record(
     formats: Iterable[str],
     kernels: Iterable[str],
     folder: str | Path,
+    ceilings: Iterable[str] = (),
 ) -> None:
     """Store measured tables in ``folder``/<suite>/ and counters in ``folder``/profile/<suite>/, and merge what the
     analysis needs to do without the matrices.
 
     One file holds all of a kernel in a suite, in however many shards it was measured, and replaces what was recorded
-    of it before; other kernels and suites stay. Raises ``ValueError`` if nothing was measured.
+    of it before; other kernels and suites stay. ``ceilings``: the table ``measure_ceilings``, stored as it is. Raises
+    ``ValueError`` if nothing was measured.
     """
     folder = Path(folder)
     measured, kernels = list(measured), list(kernels)
@@ -32,6 +34,8 @@ def record(
     _store(profiled, folder / "profile", "profile")
     for path in device_record:
         shutil.copyfile(path, folder / "device.json")
+    for path in ceilings:
+        contracts.write(contracts.read(path, "measure_ceilings"), folder / "ceilings.csv", "measure_ceilings")
     for name, paths in (("matrices", matrices), ("formats", formats), ("kernels", kernels)):
         _merge(folder / f"{name}.csv", paths, name)
     _forget(folder, kernels)
@@ -42,7 +46,8 @@ def _forget(folder: Path, present: Iterable[str]) -> None:
     rows = contracts.read_all(sorted(folder.glob("*/*.csv")), "measure")["kernel_sha256"]
     path = folder / "kernels.csv"
     table = contracts.read(path, "kernels")
-    kept = {*rows, *contracts.read_rows(present, "kernels")["kernel_sha256"]}
+    ceilings = contracts.read_all(sorted(folder.glob("ceilings.csv")), "measure_ceilings")["kernel_sha256"]
+    kept = {*rows, *ceilings, *contracts.read_rows(present, "kernels")["kernel_sha256"]}
     contracts.write(table[table["kernel_sha256"].isin(kept)], path, "kernels")
 
 

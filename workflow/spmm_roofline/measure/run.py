@@ -86,8 +86,8 @@ def run(job: Job, csv: str | Path, journal: str | Path, log: str | Path | None =
     Raises :class:`WrongResult` if an output was wrong; the journal keeps the finished rows, and only the wrong ones
     are measured again by the next run. ``log`` is a file that gets the progress, beside standard error.
     """
-    say = _Progress(log)
-    worker = _Worker()  # loads CuPy while the cases are planned here
+    say = Progress(log)
+    worker = WorkerProcess()  # loads CuPy while the cases are planned here
     head = heads(job.kernels, job.external)[job.kernel]
     record = contracts.document(job.device_record, "measured_device")
     features = {row["matrix"]: (npz, row) for npz, row in ((npz, _json(path)) for npz, path in job.matrices)}
@@ -167,7 +167,7 @@ def _measure(
     waiting: dict[str, list[int]],
     keep: Any,
     rows: dict[Case, dict[str, Any]],
-    worker: _Worker,
+    worker: WorkerProcess,
     say: Any,
 ) -> None:
     total = sum(map(len, waiting.values()))
@@ -203,7 +203,7 @@ def _measure(
             barren = barren + 1 if done == before else 0
             if barren >= 2:
                 raise RuntimeError(f"{job.kernel} on {job.suite}: the worker does not start: {worker.complaint()}")
-            worker = _Worker()
+            worker = WorkerProcess()
             continue
         name, n = under_way
         status = "timeout" if worker.timed_out else "launch_failed"
@@ -213,18 +213,18 @@ def _measure(
         done += 1
         say(f"[{done}/{total}] {job.kernel} {name} n={n}: {status}: {message}")
         if waiting:
-            worker = _Worker()
+            worker = WorkerProcess()
 
 
-class _Worker:
+class WorkerProcess:
     """A worker process and what it says; it loads its libraries at once and then waits for the request."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: list[str] | None = None) -> None:
         share_package()
         self.timed_out = False
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
         self._process = subprocess.Popen(
-            WORKER_COMMAND,
+            command or WORKER_COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -271,7 +271,7 @@ class _Worker:
         return lines[-1][:500] if lines else f"the worker ended with code {code} and said nothing"
 
 
-class _Progress:
+class Progress:
     """Sentences to standard error and, if given, to a log file."""
 
     def __init__(self, path: str | Path | None) -> None:

@@ -29,6 +29,7 @@ TABLES = {
     "bounds": "analysis_bounds",
     "status": "analysis_status",
     "ceilings": "analysis_ceilings",
+    "roofline": "analysis_roofline",
     "devices": "analysis_devices",
     "matrices": "matrices",
     "formats": "formats",

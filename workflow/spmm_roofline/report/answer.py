@@ -86,7 +86,7 @@ def limits(fastest: pd.DataFrame) -> str:
     """What limits the fastest kernels and how far they are from it."""
     known = fastest[fastest["bound_fraction"].notna()]
     if known.empty:
-        return "What limits them is unknown: the device has no measured copy bandwidth or no file in config/devices."
+        return "What limits them is unknown: the device has no measured DRAM rate or no file in config/devices."
     memory = float((known["bound"] == "memory").mean())
     median = float(known["bound_fraction"].median())
     what = "memory bandwidth" if memory >= 0.5 else "the unit that multiplies"

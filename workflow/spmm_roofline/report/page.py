@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..figures.numbers import PRECISIONS, counted, listed
+from ..figures.numbers import PRECISIONS, counted, listed, percent
 from . import answer, tables
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def render(
         matrix_figures=[figure for figure in drawn if figure.kind.section == "matrices"],
         formats=tables.formats(data["formats"]),
         ceilings=tables.ceilings(data["ceilings"], sorted(cases["device"].unique())),
+        ceilings_say=ceilings_say(data["ceilings"], sorted(cases["device"].unique())),
         provenance=provenance,
         precisions=PRECISIONS,
         rows_json=_script_json(tables.all_rows(cases)),
@@ -94,6 +95,7 @@ def suites(data: dict[str, pd.DataFrame], drawn: list[Drawn], titles: Mapping[st
             "synergy": tables.synergy(_of(data["synergy_classes"], device, suite)),
             "families": tables.families(_of(data["families"], device, suite)),
             "bounds": tables.bounds(_of(data["bounds"], device, suite)),
+            "limits": tables.limits(_of(data["roofline"], device, suite)),
             "counters": tables.counters(_of(data["counters"], device, suite)),
             "shared_memory": tables.shared_memory(_of(data["shared_memory"], device, suite)),
             "failures": tables.failures(_of(data["status"], device, suite)),
@@ -108,6 +110,25 @@ def claims_say(claims: pd.DataFrame) -> str:
         hold, untested = int(counts.get("reproduced", 0)), int(counts.get("not_testable", 0))
         more = f"; for {untested} more the rows are missing" if untested else ""
         said.append(f"On {device}, {hold} of {counted(len(rows) - untested, 'claim')} that can be tested hold{more}.")
+    return " ".join(said)
+
+
+def ceilings_say(ceilings: pd.DataFrame, devices: list[str]) -> str:
+    """Which ceilings the limits of each device come from, in one sentence a device."""
+    said = []
+    for device in devices:
+        own = ceilings[(ceilings["device"] == device) & (ceilings["unit"] == "GFLOP/s")]
+        rows = own[own["measured"].notna()]
+        if rows.empty:
+            said.append(
+                f"No ceilings of computation were measured on {device}: the peaks of its datasheet stand for them."
+            )
+            continue
+        shares = rows["share_fraction"].dropna()
+        span = (
+            f"; they reach {percent(shares.min())} to {percent(shares.max())} of its datasheet" if len(shares) else ""
+        )
+        said.append(f"On {device}, {counted(len(rows), 'ceiling')} of computation were measured{span}.")
     return " ".join(said)
 
 

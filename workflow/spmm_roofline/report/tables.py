@@ -322,6 +322,43 @@ def bounds(rows: pd.DataFrame) -> Table:
     return table
 
 
+def limits(rows: pd.DataFrame) -> Table:
+    """What limits the kernels that were profiled and what they must save to be twice as fast, a line a kernel."""
+    table = Table(
+        "What limits a kernel at the bytes that were counted, and what it must save to be twice as fast",
+        (
+            *("kernel", "cases", "bound by DRAM", "by L2", "by computation", "share of the limit, median"),
+            *("the limits allow, median", "must save: DRAM traffic", "L2 traffic", "computation"),
+        ),
+    )
+    known = rows[rows["counted"] & (rows["bound"] != "")]
+    for kernel, own in known.groupby("kernel", sort=True):
+        bound = own["bound"].value_counts()
+        table.rows.append(
+            [
+                _code(kernel),
+                _count(len(own)),
+                *(_count(int(bound.get(name, 0))) for name in ("dram", "l2", "compute")),
+                _number(percent, own["bound_fraction"].median()),
+                _number(times, own["distance"].median()),
+                *(_saved(own[column], shown) for column, shown in SAVED.items()),
+            ]
+        )
+    return table
+
+
+#: Column of what must be saved → how it is shown.
+SAVED = {"save_dram_bytes": size, "save_l2_bytes": size, "save_flops": lambda count: size(count, "FLOP")}
+
+
+def _saved(values: pd.Series, shown) -> Cell:
+    """In how many cases something must be saved, and how much of it in their median; a dash where nobody knows."""
+    if values.isna().all():
+        return Cell("–")
+    some = values[values > 0]
+    return Cell(f"{len(some)} of {len(values)}", float(len(some)), note=shown(some.median()) if len(some) else "")
+
+
 def shared_memory(rows: pd.DataFrame) -> Table:
     """The transaction model beside the counters."""
     table = Table(
@@ -472,11 +509,23 @@ def formats(rows: pd.DataFrame) -> Table:
 
 def ceilings(rows: pd.DataFrame, devices: list[str]) -> Table:
     """Ceilings of the devices that have rows, a line a ceiling."""
-    table = Table("Ceilings", ("device", "ceiling", "basis", "value", "source"))
+    columns = ("device", "ceiling", "through", "measured", "datasheet", "share", "source")
+    table = Table("Ceilings", columns)
     for row in rows[rows["device"].isin(devices)].itertuples():
         shown = bandwidth if row.unit == "GB/s" else rate
         name = row.ceiling.replace("_", " ").replace("sparse24", "2:4").replace("float16 sums", "(FP16 sums)")
-        table.rows.append([Cell(row.device), Cell(name), Cell(row.basis), _number(shown, row.value), Cell(row.source)])
+        marks = [word for word in ("stale", "noisy") if getattr(row, word) is True]
+        table.rows.append(
+            [
+                Cell(row.device),
+                Cell(name, marks=tuple(marks)),
+                Cell(row.through or "–"),
+                _number(shown, row.measured),
+                _number(shown, row.datasheet),
+                _number(percent, row.share_fraction),
+                Cell(row.source),
+            ]
+        )
     return table
 
 
@@ -518,6 +567,7 @@ FURTHER = [
     "intensity_flop_per_byte",
     "bandwidth_limit_gflops",
     "compute_limit_gflops",
+    "compute_basis",
     "protocol",
     "driver",
     "message",

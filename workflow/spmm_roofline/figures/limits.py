@@ -1,0 +1,92 @@
+"""Ceilings in a roofline: slopes of memory and levels of computation, measured or from the datasheet."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .numbers import PRECISIONS, bandwidth, rate
+from .style import INK
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+#: Dtype of A → units that multiply for its kernels, as the ceilings call them.
+UNITS = {
+    "float16": ("float16_tensor", "float16_tensor_sparse24", "float32_cuda"),
+    "bfloat16": ("bfloat16_tensor", "bfloat16_tensor_sparse24", "float32_cuda"),
+    "tf32": ("tf32_tensor", "tf32_tensor_sparse24"),
+    "float32": ("float32_cuda",),
+    "float64": ("float64_tensor", "float64_cuda"),
+}
+#: Level of memory → its name for people and the line that shows it.
+SLOPES = {"dram": ("DRAM", "solid"), "l2": ("L2", "dashdot")}
+
+
+@dataclass(frozen=True)
+class Level:
+    """A level of computation: GFLOP/s, and whether they were measured."""
+
+    label: str
+    value: float
+    measured: bool
+
+
+def levels(ceilings: pd.DataFrame, *precisions: str) -> list[Level]:
+    """What limits computation in these dtypes of A, the lowest first; of 2:4 products only what was measured."""
+    units = {unit for precision in precisions for unit in UNITS[precision]}
+    found = []
+    for row in ceilings[ceilings["ceiling"].isin(units)].itertuples():
+        measured = row.measured == row.measured
+        if measured or not row.ceiling.endswith("_sparse24"):
+            found.append(Level(_label(row.ceiling, row.through), row.measured if measured else row.datasheet, measured))
+    return sorted(found, key=lambda level: level.value)
+
+
+def _label(unit: str, through: str) -> str:
+    dtype, kind, *sparse = unit.split("_")
+    kind = f"tensor{' 2:4' if sparse else ''}{f', {through}' if through else ''}" if kind == "tensor" else "CUDA cores"
+    return f"{PRECISIONS[dtype]} {kind}"
+
+
+def slopes(ceilings: pd.DataFrame) -> dict[str, float]:
+    """Level of memory → highest measured rate in GB/s, of the levels that :data:`SLOPES` shows."""
+    rows = ceilings[ceilings["level"].isin(SLOPES) & ceilings["measured"].notna()]
+    return rows.groupby("level")["measured"].max().to_dict()
+
+
+def lines(ax: Axes, shown: dict[str, float], across: list[Level], top: float) -> None:
+    """Draw slopes and levels into axes whose limits are set; ``top``: where the slopes end, in GFLOP/s."""
+    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+    first = max(shown.values(), default=math.inf)
+    gap = (high / low) ** 0.045  # the height of a label
+    for level in across:
+        dashes = "solid" if level.measured else (0, (5, 3))
+        start = max(level.value / first, left) if shown else left
+        ax.hlines(level.value, start, right, color=INK, linewidth=0.9, linestyle=dashes)
+    for level, place in zip(across, _places([level.value for level in across], gap), strict=True):
+        text = f"{level.label}: {rate(level.value)}"
+        ax.annotate(text, (right, place), (-2, 2), textcoords="offset points", ha="right", fontsize=7)
+    for number, (name, gb_per_s) in enumerate(shown.items()):
+        label, line = SLOPES[name]
+        end = min(top / gb_per_s, right)
+        ax.plot([left, end], [gb_per_s * left, gb_per_s * end], color=INK, linewidth=1.2, linestyle=line)
+        # Labels of neighbouring slopes stand on either side of them.
+        upper = number == len(shown) - 1
+        at = left * (end / left) ** (0.4 if upper else 0.85)
+        side = {"xytext": (-6, 6), "ha": "right"} if upper else {"xytext": (6, -9), "ha": "left"}
+        text = f"{label} {bandwidth(gb_per_s)}"
+        ax.annotate(text, (at, gb_per_s * at), textcoords="offset points", fontsize=7.5, **side)
+
+
+def _places(values: list[float], gap: float) -> list[float]:
+    """Where labels of rising ``values`` stand on a logarithmic axis: those of close lines above the last of them."""
+    places: list[float] = []
+    start = 0
+    for number, value in enumerate(values):
+        if number + 1 == len(values) or values[number + 1] > value * gap:
+            places += [value * gap**step for step in range(number + 1 - start)]
+            start = number + 1
+    return places

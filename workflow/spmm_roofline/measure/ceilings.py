@@ -1,0 +1,330 @@
+"""Ceilings: the rates that this device reaches where a single limit binds, by kernels that do nothing else.
+
+:func:`measure` plans the launches and keeps the rows; a worker process, which is this module run as a program, checks
+and times them, so that a kernel that breaks the CUDA context or hangs costs its own row and nothing else.
+
+What the DRAM kernels read is thirty times the largest L2, so that next to nothing of it is found there by the launch
+that follows; what they write is written back within the launches, since those follow each other without a break. The
+working set of the L2 kernels is swept. All others take the 32 KB of :data:`OPERAND_BYTES`, which is what each of them
+needs at least. A time holds the replay of a graph (``replay_overhead_ms`` of the device's record), which lowers the
+rate of the shortest launches: those of small working sets.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from .. import contracts
+from ..formats.base import array_module, itemsize, numpy_dtype, rounded
+from ..kernels import heads
+from ..kernels.head import Head
+from ..kernels.operands import Dense
+from . import PROTOCOL
+from . import device as gpu_device
+from .run import DEFAULT_OPTIONS, Progress, WorkerProcess, git_commit
+
+#: Bytes that a kernel reads from DRAM; the DRAM kernels write as many at most.
+DRAM_BYTES = 2 << 30
+#: Bytes of B for the kernels whose operands stay in registers or shared memory.
+OPERAND_BYTES = 32 << 10
+#: Elements of C for all but the DRAM kernels: more than a launch has threads.
+PLACES = 1 << 20
+
+#: A sum of ones in half precision grows at least to here, whatever the order of the additions.
+FLOAT16_STOPS = 2048
+#: Largest share by which the multiply-adds found in C may differ from those claimed; the sums of multiply-adds on CUDA
+#: cores begin with a one of B, one in 16,384.
+COUNT_TOLERANCE = 1e-4
+
+WORKER_COMMAND = [sys.executable, "-m", "spmm_roofline.measure.ceilings"]
+
+Case = tuple[str, int]
+
+
+def working_sets(head: Head, l2_bytes: int) -> list[int]:
+    """Bytes of B at which a ceiling is measured: for L2 from 1 MiB up to twice its size, two points an octave."""
+    level = head.memory.get("level")
+    if level == "l2":
+        return [size << (19 + i) for i in range(20) for size in (2, 3) if size << (19 + i) <= 2 * l2_bytes]
+    return [DRAM_BYTES if level == "dram" else OPERAND_BYTES]
+
+
+def measure(
+    job: Mapping[str, Any],
+    cubins: Iterable[str],
+    kernel_rows: Iterable[str],
+    read_cubin: str,
+    copy_cubin: str,
+    device_record: str,
+    options: Mapping[str, Any],
+    out: str | Path,
+    log: str | Path | None = None,
+) -> None:
+    """Measure every kernel of ``job["kernels"]`` on a leased GPU and write the table ``measure_ceilings``.
+
+    ``job``: ``device``, ``arch`` and ``kernels`` (name → fingerprint); ``cubins`` and ``kernel_rows``: the machine code
+    of each kernel and its row of the table ``kernels``, in the same order; ``device_record``: document
+    ``measured_device``; ``options``: the config's section ``measure``. What goes wrong with a kernel is the status of
+    its rows. Raises :class:`~.device.NoDevice` without a GPU and ``RuntimeError`` where the worker does not start.
+    """
+    say = Progress(log)
+    record = contracts.document(device_record, "measured_device")
+    known = heads()
+    code = dict(zip(job["kernels"], cubins, strict=True))
+    common = {name: record[name] for name in ("driver", "cuda", "l2_bytes")}
+    common |= {"device": job["device"], "arch": job["arch"], "protocol": PROTOCOL, "git_commit": git_commit()}
+    rows: dict[Case, dict[str, Any]] = {}
+    waiting: list[Case] = []
+
+    def keep(case: Case, row: Mapping[str, Any]) -> None:
+        name, size = case
+        rows[case] = {
+            **common,
+            "kernel": name,
+            "kernel_sha256": job["kernels"][name],
+            "counted": next(iter(known[name].work)),
+            "level": known[name].memory.get("level"),
+            "working_set_bytes": size,
+            **row,
+            "measured_at": gpu_device.timestamp(),
+        }
+        say(f"[{len(rows)}/{len(planned)}] {_said(rows[case])}")
+
+    compiled = {name: json.loads(Path(path).read_text()) for name, path in zip(code, kernel_rows, strict=True)}
+    planned = [(name, size) for name in code for size in working_sets(known[name], record["l2_bytes"])]
+    for case in planned:
+        found = compiled[case[0]]
+        if found["status"] == "ok":
+            waiting.append(case)
+        else:
+            keep(case, {"status": found["status"], "message": found["message"]})
+    if waiting:
+        limits = {name: float(options.get(name, default)) for name, default in DEFAULT_OPTIONS.items()}
+        request = {"cubins": code, "read_cubin": read_cubin, "copy_cubin": copy_cubin, "options": limits}
+        with gpu_device.lease(log=say) as gpu:
+            _measure({**request, "uuid": gpu.uuid, "copy_gb_per_s": record["copy_gb_per_s"]}, waiting, keep)
+    contracts.write(contracts.frame([rows[case] for case in planned], "measure_ceilings"), out, "measure_ceilings")
+
+
+def _measure(request: dict[str, Any], waiting: list[Case], keep: Callable[[Case, Mapping[str, Any]], None]) -> None:
+    """Workers until every case has its row; one that dies leaves the rest to the next."""
+    while waiting:
+        before, under_way = len(waiting), None
+        worker = WorkerProcess(WORKER_COMMAND)
+        worker.ask({**request, "cases": waiting})
+        for event in worker.events(request["options"]["case_timeout_s"]):
+            if "begin" in event:
+                under_way = tuple(event["begin"])
+            elif "row" in event:
+                keep(under_way, event["row"])
+                waiting.remove(under_way)
+                under_way = None
+        if under_way is not None:
+            status = "timeout" if worker.timed_out else "launch_failed"
+            silence = f"no answer within {request['options']['case_timeout_s']} s"
+            keep(under_way, {"status": status, "message": silence if worker.timed_out else worker.complaint()})
+            waiting.remove(under_way)
+        elif len(waiting) == before:
+            raise RuntimeError(f"no ceiling can be measured, the worker does not start: {worker.complaint()}")
+
+
+def _said(row: Mapping[str, Any]) -> str:
+    case = f"{row['kernel']} on {row['working_set_bytes']:,} B"
+    if row["status"] != "ok":
+        return f"{case}: {row['status']}: {row['message']}"
+    rate = f"{row['rate_gb_per_s']:.0f} GB/s" if row["counted"] == "bytes" else f"{row['rate_gflops']:.0f} GFLOP/s"
+    return f"{case}: {row['time_ms']:.4f} ms, {rate}"
+
+
+# --- what a launch must leave in C ------------------------------------------------------------------------------------
+
+
+def operands(xp: Any, head: Head, size: int) -> tuple[Dense, Dense]:
+    """B of ``size`` bytes and C, on the host (NumPy) or the device (CuPy)."""
+    places = PLACES if head.memory.get("level") != "dram" else size // _itemsize(head.dtype["c"])
+    return _array(xp, head.dtype["b"], size // _itemsize(head.dtype["b"])), _array(xp, head.dtype["c"], places)
+
+
+def _itemsize(dtype: str) -> int:
+    return 4 if dtype == "none" else itemsize(dtype)
+
+
+def _array(xp: Any, dtype: str, count: int) -> Dense:
+    stored = {"none": "uint32", "bfloat16": "uint16"}.get(dtype) or numpy_dtype(dtype)
+    return Dense(xp.zeros((1, count), dtype=stored), 1, count, False, dtype)
+
+
+def fill(b: Dense, random: Any) -> None:
+    """Fresh values in (-1, 1); where B has no dtype, words that differ from each other and have no highest bit.
+
+    ``random`` is a generator of B's array module.
+    """
+    if b.dtype != "none":
+        b.storage[...] = rounded(random.random(b.storage.shape) * 2 - 1, b.dtype)
+        return
+    xp = array_module(b.storage)
+    start, step = (int(value) for value in random.integers(0, 1 << 30, 2))
+    words = xp.arange(b.columns, dtype=xp.uint32)
+    words *= xp.uint32(2 * step + 1)
+    words += xp.uint32(start)
+    words &= xp.uint32(0x7FFFFFFF)
+    b.storage[0] = words
+
+
+def clear(c: Dense) -> None:
+    """What a launch does not write stays visible: NaN, or zero where C has no dtype."""
+    c.storage.fill(0 if c.dtype == "none" else float("nan"))
+
+
+def check(head: Head, b: Dense, c: Dense, done: Mapping[str, int], launch: Callable[[], None], random: Any) -> str:
+    """What is wrong with a kernel's output on input of which the right output is known; empty if nothing is.
+
+    ``done``: what a launch claims to do (:func:`~spmm_roofline.kernels.work.work`); ``launch`` clears C, launches once
+    and waits; ``random`` is a generator of B's array module.
+    """
+    if "flops" in done:
+        return _check_multiply_adds(head, b, c, done["flops"], launch)
+    result = head.memory["result"]
+    if result == "flag":
+        return _check_flag(b, c, launch, random)
+    fill(b, random)
+    launch()
+    words, values = b.storage[0], c.storage[0]
+    if result == "copy":
+        return "" if bool((words == values).all()) else "C is no copy of B"
+    if result == "triad":
+        half = b.columns // 2
+        right = words[:half] + 0.5 * words[half:]
+        return "" if bool((values[:half] == right).all()) else "C is not the first half of B plus half of the second"
+    sweeps = done["bytes"] // b.nbytes
+    read, wanted = _total(values), sweeps * _total(words) % 2**32
+    return "" if read % 2**32 == wanted else f"the words read add up to {read % 2**32}, {sweeps} sweeps to {wanted}"
+
+
+def _total(words: Any) -> int:
+    return int(words.sum(dtype="uint64"))
+
+
+def _check_flag(b: Dense, c: Dense, launch: Callable[[], None], random: Any) -> str:
+    """The kernel sees one word with all its bits wherever it stands, and none where there is none."""
+    everything = 0xFFFFFFFF
+    words = b.storage[0]
+    words.fill(0)
+    for place in (None, 0, b.columns - 1, *(int(value) for value in random.integers(0, b.columns, 6))):
+        if place is not None:
+            words[place] = everything
+        launch()
+        if int(c.storage[0, 0]) != (0 if place is None else everything):
+            return f"word {place} of B was not read" if place is not None else "a word was seen that B does not hold"
+        if place is not None:
+            words[place] = 0
+    return ""
+
+
+def _check_multiply_adds(head: Head, b: Dense, c: Dense, flops: int, launch: Callable[[], None]) -> str:
+    """Of ones every multiply-add adds one, in 2:4 products every second: all of them must be in the sums."""
+    xp = array_module(b.storage)
+    b.storage[...] = rounded(xp.ones(b.storage.shape), b.dtype)
+    launch()
+    sums = c.widened().ravel()
+    sums = sums[~xp.isnan(sums)]
+    if sums.size == 0 or not bool((sums == sums[0]).all()):
+        return "threads that do the same have different sums" if sums.size else "no sum was written"
+    sparse = any("sp" in feature.split("_") for feature in head.features)
+    claimed = flops // (4 if sparse else 2)
+    found = float(sums.sum())
+    if head.dtype["accumulator"] == "float16":
+        right = FLOAT16_STOPS * sums.size <= found <= claimed
+    else:
+        right = abs(found / claimed - 1) <= COUNT_TOLERANCE
+    return "" if right else f"the sums hold {found:.6g} multiply-adds of the {claimed:.6g} that the head claims"
+
+
+# --- the worker -------------------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Read a request (JSON) from standard input; an event (JSON) a line before and after each case."""
+    from .worker import end_with_parent, keep_events_apart, one_line, tell
+
+    end_with_parent()
+    keep_events_apart()
+    request = json.loads(sys.stdin.read())
+    # The GPU that the job has leased; CUDA looks at this when it is first used.
+    os.environ["CUDA_VISIBLE_DEVICES"] = request["uuid"]
+    import cupy
+
+    from .timing import Clock
+
+    clock = Clock(Path(request["read_cubin"]), Path(request["copy_cubin"]))
+    clock.warm_up()
+    for name, size in request["cases"]:
+        tell(begin=[name, size])
+        try:
+            row = _case(clock, heads()[name], size, request)
+        except MemoryError as error:  # of the host, and CuPy's own of the device
+            row = {"status": "out_of_memory", "message": one_line(error)}
+        except Exception as error:
+            tell(row={"status": "launch_failed", "message": f"{type(error).__name__}: {one_line(error)}"})
+            # A sticky error ends the context: the parent starts another worker for what is left.
+            cupy.cuda.Device().synchronize()
+            continue
+        tell(row=row)
+        cupy.get_default_memory_pool().free_all_blocks()
+    # All is said: the driver frees a context faster than Python its objects one by one.
+    os._exit(0)
+
+
+def _case(clock: Any, head: Head, size: int, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Check a kernel, then time it on random input, whose output must be the same before and after."""
+    import cupy
+
+    from ..kernels.launch import prepare
+    from ..kernels.work import work
+    from .timing import CANARY_NOISY
+
+    def drifted() -> bool:
+        return abs(clock.copy_gb_per_s() / request["copy_gb_per_s"] - 1) > CANARY_NOISY
+
+    random = cupy.random.default_rng()
+    b, c = operands(cupy, head, size)
+    call = prepare(head, Path(request["cubins"][head.name]), None, b, c)
+    (counted, done), *_ = work(head, b, c, cupy.cuda.Device().attributes["MultiProcessorCount"]).items()
+
+    def launch() -> None:
+        clear(c)
+        cupy.cuda.Device().synchronize()
+        call(clock.stream)
+        clock.stream.synchronize()
+
+    if wrong := check(head, b, c, {counted: done}, launch, random):
+        return {"status": "wrong", "message": wrong}
+    fill(b, random)
+    launch()
+    once = c.storage.view(cupy.uint32).copy()
+    noisy = drifted()
+    options = request["options"]
+    timing = clock.time(call, False, options["repeat_cap"], options["time_cap_ms"], after_capture=lambda: clear(c))
+    if not bool((once == c.storage.view(cupy.uint32)).all()):
+        return {"status": "wrong", "message": f"after {timing.samples} calls C differs from that of the first"}
+    column = {"bytes": "rate_gb_per_s", "flops": "rate_gflops"}[counted]
+    return {
+        "status": "ok",
+        "message": "",
+        column: done / timing.median_ms / 1e6,
+        "time_ms": timing.median_ms,
+        "time_p10_ms": timing.p10_ms,
+        "time_p90_ms": timing.p90_ms,
+        "samples": timing.samples,
+        "sm_clock_mhz": gpu_device.sm_clock_mhz(request["uuid"]),
+        "noisy": noisy or timing.noisy or drifted(),
+    }
+
+
+if __name__ == "__main__":
+    main()
