@@ -1,10 +1,13 @@
 """Every kernel on a device: right on every shape that its head admits, and a plain refusal on the others."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
 
 from spmm_roofline.kernels import heads
+from tests.formats.fitting import fitting
 
 pytestmark = pytest.mark.gpu
 
@@ -69,12 +72,11 @@ def multiply(head, cubin, a, n, drop=None):
 
     rng = cupy.random.default_rng()
     dtype = head.dtype["a"]
-    values = rng.random(a.nnz) + 0.5
-    exact = Csr(
-        a.shape, a.nnz, "float64", cupy.asarray(a.indptr, "int32"), cupy.asarray(a.indices, "int32"),
-        widened(rounded(values, dtype), dtype),
-    )  # fmt: skip
-    packed = FORMATS[head.format].from_csr(exact, dtype=dtype, **format_options(head, 2))
+    form, a = FORMATS[head.format], fitting(head.format, a)
+    indptr, indices = cupy.asarray(a.indptr, "int32"), cupy.asarray(a.indices, "int32")
+    exact = Csr(a.shape, a.nnz, "float64", indptr, indices, cupy.empty(0))
+    exact = replace(exact, data=widened(rounded(form.random_values(exact, rng), dtype), dtype))
+    packed = form.from_csr(exact, dtype=dtype, **format_options(head, 2))
     check_case(head, *a.shape[:1], n, a.shape[1])
     if drop is not None:
         flat = packed.data.ravel()

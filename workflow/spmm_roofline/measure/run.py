@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import contracts, share_package
+from ..formats import FORMATS
 from ..formats.base import itemsize
 from ..kernels.head import Head, supports
 from ..kernels.registry import heads
@@ -311,23 +312,25 @@ def identity(job: Job, head: Head, record: dict[str, Any]) -> dict[str, Any]:
 
 def sizes(head: Head, features: dict[str, Any], n: int) -> dict[str, Any]:
     """Columns that a matrix (a row of table ``matrices``) and a width give."""
-    a, b, c = (itemsize(head.dtype[operand]) for operand in "abc")
+    m, nnz, touched = (features[name] for name in ("m", "nnz", "nonempty_columns"))
+    of_a = FORMATS[head.format].compulsory_bytes(m, nnz, head.dtype["a"])
+    b, c = (itemsize(head.dtype[operand]) for operand in "bc")
     return {
         "matrix_sha256": features["matrix_sha256"],
-        "m": features["m"],
+        "m": m,
         "k": features["k"],
         "n": n,
-        "nnz": features["nnz"],
-        "compulsory_bytes": compulsory_bytes(features["m"], features["nonempty_columns"], features["nnz"], n, a, b, c),
+        "nnz": nnz,
+        "compulsory_bytes": compulsory_bytes(of_a, m, touched, n, b, c),
     }
 
 
-def compulsory_bytes(m: int, touched: int, nnz: int, n: int, a: int, b: int, c: int) -> int:
-    """Least bytes that C = A·B moves: A in CSR, the ``touched`` rows of B that A needs, and C, each once.
+def compulsory_bytes(of_a: int, m: int, touched: int, n: int, b: int, c: int) -> int:
+    """Least bytes that C = A·B moves: those of A, the ``touched`` rows of B that A needs, and C, each once.
 
-    ``a``, ``b``, ``c`` are bytes of a value; indices and row pointers are 32-bit.
+    ``of_a``: :meth:`spmm_roofline.formats.base.Format.compulsory_bytes`; ``b`` and ``c``: bytes of a value.
     """
-    return nnz * (a + 4) + (m + 1) * 4 + touched * n * b + m * n * c
+    return of_a + touched * n * b + m * n * c
 
 
 def _reason_to_skip(job: Job, head: Head) -> dict[str, tuple[str, str]]:
