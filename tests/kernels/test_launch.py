@@ -15,6 +15,11 @@ KERNELS = [name for name, head in heads().items() if head.format != "none"]
 SHAPES = [(1, 1), (16, 16), (33, 47), (200, 40), (40, 200), (257, 129), (1000, 1000)]
 
 
+def of_dtype(dtype):
+    """Kernels whose operands and sums are all of one dtype."""
+    return [name for name in KERNELS if set(heads()[name].dtype.values()) == {dtype}]
+
+
 def structure(m, k, density, rng):
     a = csr_array(random_array((m, k), density=density, rng=rng, format="csr"))
     a.sort_indices()
@@ -114,12 +119,26 @@ def test_right_on_tiles_of_every_class(name, cubins):
             assert not verdict.wrong, f"{name} {m}×{k} n {n}: {verdict.wrong}"
 
 
-@pytest.mark.parametrize("name", [name for name in KERNELS if set(heads()[name].dtype.values()) == {"float32"}])
+@pytest.mark.parametrize("name", [*of_dtype("float32"), *of_dtype("float64")])
 def test_right_on_rows_that_are_worked_on_in_parts(name, cubins):
     # Longer than what a block keeps in shared memory, than a segment and than one CTA's share of a row.
     a = structure(9, 9001, 0.3, np.random.default_rng())
     verdict = multiply(heads()[name], cubins / f"{name}.cubin", a, 24)
     assert not verdict.wrong, f"{name}: {verdict.wrong}"
+
+
+@pytest.mark.parametrize("name", of_dtype("float64"))
+def test_right_on_a_huge_row_among_short_and_empty_ones(name, cubins):
+    # Rows that a kernel cuts over many CTAs, more empty ones in a run than a CTA's share, and lengths of every class.
+    rng = np.random.default_rng()
+    lengths = np.concatenate([rng.integers(0, 6, 3000), [60_000, 300, 256, 255], np.zeros(9000, int)])
+    lengths = np.concatenate([lengths, rng.integers(0, 90, 2000), [5000]])
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    indices = np.concatenate([np.sort(rng.choice(70_000, length, replace=False)) for length in lengths])
+    a = csr_array((np.ones(indptr[-1]), indices, indptr), shape=(len(lengths), 70_000))
+    for n in (1, 3):
+        verdict = multiply(heads()[name], cubins / f"{name}.cubin", a, n)
+        assert not verdict.wrong, f"{name} n {n}: {verdict.wrong}"
 
 
 @pytest.mark.parametrize("n", [1, 33])
