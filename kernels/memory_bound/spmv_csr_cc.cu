@@ -26,6 +26,7 @@ launches:
 deviations:
   - "tiles are cut once for each matrix and not at each call, and threads add up rows instead of following the path"
 ---*/
+#include "tile/parts.cuh"
 
 constexpr unsigned ALL = 0xffffffffu;
 
@@ -68,7 +69,9 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spmv_csr_c
 #pragma unroll
         for (int i = 0; i < TILE_BATCH; ++i) value[i] *= __ldg(x + column[i]);
 #pragma unroll
-        for (int i = 0; i < TILE_BATCH; ++i) products[min(first + i * TILE_THREADS, entries - 1)] = value[i];
+        for (int i = 0; i < TILE_BATCH; ++i) {
+            if (first + i * TILE_THREADS < entries) products[first + i * TILE_THREADS] = value[i];
+        }
     }
     if (thread <= rows) begins[thread] = max(pointer - entry0, 0);
     for (int i = thread + TILE_THREADS; i <= rows; i += TILE_THREADS) begins[i] = indptr[row0 + i] - entry0;
@@ -118,17 +121,13 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spmv_csr_c
     }
 }
 
-// Rows of several tiles: the parts of all tiles but the last, which has stored its own, added up by eight lanes.
+// Rows of several tiles: the parts of all but the last, which has stored its own, added up by eight lanes.
 extern "C" __global__ void __launch_bounds__(128) add_parts(
     const int* __restrict__ split_row, const int* __restrict__ split_first, const int* __restrict__ split_last,
     const double* __restrict__ parts, double* __restrict__ c, int rows, int tiles, long long ldc) {
     const int i = blockIdx.x * 16 + threadIdx.x / 8;
-    double sum = 0.0;
-    if (i < rows) {
-        const double* own = parts + static_cast<long long>(blockIdx.y) * tiles;
-        for (int tile = split_first[i] + threadIdx.x % 8; tile < split_last[i]; tile += 8) sum += own[tile];
-    }
-#pragma unroll
-    for (int distance = 4; distance > 0; distance /= 2) sum += __shfl_xor_sync(ALL, sum, distance);
-    if (i < rows && threadIdx.x % 8 == 0) c[blockIdx.y * ldc + split_row[i]] += sum;
+    const bool own = i < rows;
+    const double sum = tile::sum_by_eight(
+        parts + static_cast<long long>(blockIdx.y) * tiles, own ? split_first[i] : 0, own ? split_last[i] : 0);
+    if (own && threadIdx.x % 8 == 0) c[blockIdx.y * ldc + split_row[i]] += sum;
 }
