@@ -4,7 +4,6 @@ import pytest
 
 from spmm_roofline import contracts
 from spmm_roofline.analysis.projection import limits
-from spmm_roofline.formats import Format
 from spmm_roofline.measure.run import compulsory_bytes
 from tests.analysis.synthetic import ROOT
 
@@ -31,5 +30,4 @@ def test_two_percent_of_the_weights_take_27_times_longer_to_move():
 
 def test_the_model_counts_the_compulsory_bytes_of_the_measured_rows():
     moved = limits(128, 512, 2048, 9000, 1.0, 1.0).moved_bytes
-    weights = Format.compulsory_bytes(2048, 9000, "float32")
-    assert moved == compulsory_bytes(weights, 2048, 512, 128, b=4, c=4)
+    assert moved == compulsory_bytes(2048, 512, 9000, 128, a=4, b=4, c=4)

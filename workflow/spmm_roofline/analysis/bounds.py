@@ -175,9 +175,10 @@ def bounds(
     """Table ``analysis_bounds``: the limit of the gain of every verified tensor-core row, and what was gained.
 
     The rival is the fastest verified kernel without tensor cores on the same case in the same class of precision (a
-    TF32 kernel is compared with FP32). Where both were profiled, a gain beyond the limit is explained if the rival
-    moved so many times the bytes, through DRAM or through L2. Datasheets count the zeros that 2:4 tensor cores skip;
-    of non-zeros they multiply half of their peak at most.
+    TF32 kernel is compared with FP32). α is over the FP32 peak of CUDA cores, in double precision over the FP64 one.
+    Where both were profiled, a gain beyond the limit is explained if the rival moved so many times the bytes, through
+    DRAM or through L2. Datasheets count the zeros that 2:4 tensor cores skip; of non-zeros they multiply half of their
+    peak at most.
     """
     sparse24 = {family for family, ending in TENSOR_FEATURES.items() if ending == "tensor_sparse24"}
     skips = {name for name, head in heads.items() if set(head["features"]) & sparse24}
@@ -198,7 +199,7 @@ def bounds(
     }
     result = []
     for row in rows.to_dict("records"):
-        cuda = peaks.get(row["device"], {}).get("float32_cuda")
+        cuda = peaks.get(row["device"], {}).get("float64_cuda" if row["precision"] == "float64" else "float32_cuda")
         bandwidth = row["bandwidth_limit_gflops"] / row["intensity_flop_per_byte"]
         if not cuda or not bandwidth > 0:
             continue

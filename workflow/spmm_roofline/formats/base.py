@@ -34,6 +34,8 @@ class Format:
     """
 
     name: ClassVar[str]
+    #: Whether the arrays say where the non-zeros are; a format that knows it from a few numbers reads no indices.
+    stores_structure: ClassVar[bool] = True
 
     shape: tuple[int, int]
     nnz: int
@@ -56,14 +58,6 @@ class Format:
         xp = array_module(structure.indices)
         magnitude = random.random(structure.nnz) + 0.5
         return xp.where(random.random(structure.nnz) < 0.5, -magnitude, magnitude)
-
-    @classmethod
-    def compulsory_bytes(cls, m: int, nnz: int, dtype: str) -> int:
-        """Least bytes of A that a product reads: its CSR with 32-bit indices, each array once.
-
-        A format that leaves out of memory what its structure implies has its own count.
-        """
-        return nnz * (itemsize(dtype) + 4) + (m + 1) * 4
 
     def to_csr(self) -> Any:
         """The matrix as a canonical CSR of the same array module, float64 values, stored zeros dropped."""
@@ -103,7 +97,7 @@ class Format:
 
         Formats of tiles add the shares of their kinds, ``hrpb`` its brick densities.
         """
-        csr_bytes = Format.compulsory_bytes(self.shape[0], self.nnz, self.dtype)
+        csr_bytes = self.nnz * (itemsize(self.dtype) + 4) + (self.shape[0] + 1) * 4
         return {
             "format_bytes": self.nbytes,
             "stored_slots": self.stored_slots,

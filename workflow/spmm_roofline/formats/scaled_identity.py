@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from .base import Format, FormatError, array_module, csr_type, itemsize, rounded, widened
+from .base import Format, FormatError, array_module, csr_type, rounded, widened
 
 
 @dataclass(frozen=True)
@@ -13,6 +13,7 @@ class ScaledIdentity(Format):
     """One coefficient, ``data`` dtype[1]; the zero matrix is the case q = 0."""
 
     name: ClassVar[str] = "scaled_identity"
+    stores_structure: ClassVar[bool] = False
 
     data: Any
 
@@ -40,11 +41,6 @@ class ScaledIdentity(Format):
         magnitude = random.random(1) + 0.5
         xp = array_module(structure.indices)
         return xp.repeat(xp.where(random.random(1) < 0.5, -magnitude, magnitude), structure.nnz)
-
-    @classmethod
-    def compulsory_bytes(cls, m: int, nnz: int, dtype: str) -> int:
-        """The coefficient; see :meth:`Format.compulsory_bytes`."""
-        return itemsize(dtype)
 
     def to_csr(self) -> Any:
         """The matrix as float64 CSR."""

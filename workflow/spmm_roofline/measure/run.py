@@ -312,25 +312,31 @@ def identity(job: Job, head: Head, record: dict[str, Any]) -> dict[str, Any]:
 
 def sizes(head: Head, features: dict[str, Any], n: int) -> dict[str, Any]:
     """Columns that a matrix (a row of table ``matrices``) and a width give."""
-    m, nnz, touched = (features[name] for name in ("m", "nnz", "nonempty_columns"))
-    of_a = FORMATS[head.format].compulsory_bytes(m, nnz, head.dtype["a"])
-    b, c = (itemsize(head.dtype[operand]) for operand in "bc")
+    a, b, c = (itemsize(head.dtype[operand]) for operand in "abc")
+    compulsory = compulsory_bytes(features["m"], features["nonempty_columns"], features["nnz"], n, a, b, c)
+    if not FORMATS[head.format].stores_structure:
+        compulsory -= csr_bytes(features["m"], features["nnz"], a)
     return {
         "matrix_sha256": features["matrix_sha256"],
-        "m": m,
+        "m": features["m"],
         "k": features["k"],
         "n": n,
-        "nnz": nnz,
-        "compulsory_bytes": compulsory_bytes(of_a, m, touched, n, b, c),
+        "nnz": features["nnz"],
+        "compulsory_bytes": compulsory,
     }
 
 
-def compulsory_bytes(of_a: int, m: int, touched: int, n: int, b: int, c: int) -> int:
-    """Least bytes that C = A·B moves: those of A, the ``touched`` rows of B that A needs, and C, each once.
+def compulsory_bytes(m: int, touched: int, nnz: int, n: int, a: int, b: int, c: int) -> int:
+    """Least bytes that C = A·B moves: A in CSR, the ``touched`` rows of B that A needs, and C, each once.
 
-    ``of_a``: :meth:`spmm_roofline.formats.base.Format.compulsory_bytes`; ``b`` and ``c``: bytes of a value.
+    ``a``, ``b``, ``c`` are bytes of a value; indices and row pointers are 32-bit.
     """
-    return of_a + touched * n * b + m * n * c
+    return csr_bytes(m, nnz, a) + touched * n * b + m * n * c
+
+
+def csr_bytes(m: int, nnz: int, a: int) -> int:
+    """Bytes of A in CSR with values of ``a`` bytes and 32-bit indices."""
+    return nnz * (a + 4) + (m + 1) * 4
 
 
 def _reason_to_skip(job: Job, head: Head) -> dict[str, tuple[str, str]]:
