@@ -1,8 +1,8 @@
 """Roofline
 Each mark is one kernel on one matrix at one width: useful rate over compulsory intensity, 2·nnz·N over the bytes of A
-in CSR (none where its format implies the structure), the touched rows of B, and C, each moved once. The slope is the copy bandwidth measured on this device, the
-level lines are datasheet peaks. A mark below the slope either moves more bytes than it must or waits; a mark above it
-found operands in the L2 cache, which is no error."""
+in CSR (none where its format implies the structure), the touched rows of B, and C, each moved once. The slope is the
+copy bandwidth measured on this device, the level lines are datasheet peaks. A mark below the slope either moves more
+bytes than it must or waits; a mark above it found operands in the L2 cache, which is no error."""
 
 from __future__ import annotations
 
