@@ -5,7 +5,8 @@
 
 The matrix has three unknowns a node on a cube of nodes, each coupled with 27 neighbours (generator fem3d). Times are
 medians of packing without transfers; peaks hold the packed arrays, not the CSR that is packed. sparse24, which stores
-half of all slots, packs a square matrix of as many non-zeros that is 2:4 throughout.
+half of all slots, packs a square matrix of as many non-zeros that is 2:4 throughout, and scaled_identity the identity
+with as many.
 """
 
 from __future__ import annotations
@@ -51,6 +52,12 @@ def two_of_four(nnz: int) -> csr_array:
     indptr = np.arange(size + 1) * (size // 2)
     arrays = rng.normal(size=columns.size), columns.ravel().astype(np.int32), indptr.astype(np.int32)
     return csr_array(arrays, shape=(size, size))
+
+
+def identity(nnz: int) -> csr_array:
+    """The identity with ``nnz`` non-zeros."""
+    places = np.arange(nnz + 1, dtype=np.int32)
+    return csr_array((np.ones(nnz), places[:-1], places), shape=(nnz, nnz))
 
 
 def on_host(pack, a, repeats: int) -> tuple[float, int]:
@@ -116,7 +123,7 @@ def main() -> None:
     csr_bytes = a.data.nbytes + a.indices.nbytes + a.indptr.nbytes
     lines = []
     for name in options.formats:
-        held = two_of_four(a.nnz) if name == "sparse24" else a
+        held = {"sparse24": two_of_four, "scaled_identity": identity}.get(name, lambda nnz: a)(a.nnz)
         pack = FORMATS[name].from_csr
         packed = pack(held)
         size = [name, packed.dtype, f"{packed.nbytes / 1e6:.0f}", f"{packed.nbytes / held.nnz:.1f}"]
@@ -142,7 +149,7 @@ def page(a: csr_array, gpu: str, lines: list[list[str]]) -> str:
 Every format, packed from canonical CSR (float64 values, 32-bit indices) of a FEM-like matrix of {a.shape[0]:,} rows
 and {a.nnz:,} non-zeros: medians, without transfers. Host: {cores} cores, NumPy {np.__version__}. GPU: {gpu or "none"}.
 A peak counts the packed arrays and all temporary ones, over the bytes of that CSR. sparse24 packs a square matrix of
-as many non-zeros that is 2:4 throughout.
+as many non-zeros that is 2:4 throughout, scaled_identity the identity with as many.
 
 {table}
 

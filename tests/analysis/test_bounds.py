@@ -205,6 +205,18 @@ def test_a_gain_beyond_the_limit_is_looked_up_in_the_counters(tables, gain, move
     assert not moved or row["traffic_ratio"] == pytest.approx(moved)
 
 
+def test_double_precision_stands_beside_the_double_precision_peak(tables):
+    cases = tables["cases"][tables["cases"]["kernel"].isin(["bricks", "row_split"])].copy()
+    cases["precision"] = cases["dtype_a"] = "float64"
+    cases["compute_limit_gflops"] = cases["kernel"].map({"bricks": 66_900.0, "row_split": 33_500.0})
+    peaks = {"h200": {"float32_cuda": 66_900.0, "float64_cuda": 33_500.0}}
+    rows = bounds.bounds(cases, tables["counters"], synthetic.HEADS, peaks)
+    # Twice the peak: less than 1.33 where memory binds (equation 23).
+    assert rows["alpha"].tolist() == pytest.approx([66_900 / 33_500] * len(rows)) and len(rows)
+    bound_by_memory = rows[rows["intensity_flop_per_byte"] < rows["balance_flop_per_byte"]]
+    assert len(bound_by_memory) and (bound_by_memory["gain_limit"] < 4 / 3).all()
+
+
 def test_without_a_rival_there_is_no_gain(tables):
     cases = tables["cases"][tables["cases"]["kernel"] == "bricks"]
     rows = bounds.bounds(cases, tables["counters"], synthetic.HEADS, {"h200": {"float32_cuda": 66_900.0}})

@@ -24,7 +24,11 @@ def judged(expression, *, times=TIMES, suites=("quick",), **expect):
         [
             {"device": "h200", "suite": "quick", "matrix": matrix, "matrix_sha256": matrix, "n": n, "l2": "cold"}
             | {"protocol": 1, "kernel": kernel, "time_ms": n / 128 * time, "status": "ok"}
-            | {"preprocess_ms": 6.0, "useful_gflops": 1 / time}
+            | {
+                "preprocess_ms": 6.0,
+                "useful_gflops": 1 / time,
+                "compulsory_bytes": n * {"a": 50, "b": 100}.get(matrix, 200),
+            }
             for matrix, (_, *row) in times.items()
             for kernel, time in zip(kernels, row, strict=True)
             for n in (64, 128)
@@ -33,7 +37,7 @@ def judged(expression, *, times=TIMES, suites=("quick",), **expect):
         + [
             {"device": "h200", "suite": "quick", "matrix": "d", "matrix_sha256": "d", "n": 128, "l2": "cold"}
             | {"protocol": 1, "kernel": kernel, "time_ms": float("nan"), "status": "wrong"}
-            | {"preprocess_ms": 6.0, "useful_gflops": float("nan")}
+            | {"preprocess_ms": 6.0, "useful_gflops": float("nan"), "compulsory_bytes": 100}
             for kernel in kernels
         ]
     )
@@ -45,7 +49,7 @@ def judged(expression, *, times=TIMES, suites=("quick",), **expect):
     )
     claim = {"id": "x", "study": "smat", "source": "section", "says": "it is so", "suites": list(suites)}
     claim |= {"value": expression, "expect": expect or {"at_least": 0}}
-    (row,) = claims(cases, matrices, [claim], synthetic.HEADS, 100).to_dict("records")
+    (row,) = claims(cases, matrices, [claim], synthetic.HEADS, {"h200": 12_800}, 100).to_dict("records")
     return row
 
 
@@ -64,6 +68,10 @@ def judged(expression, *, times=TIMES, suites=("quick",), **expect):
         ('geomean(speedup("mma_bt", "mma_t", n=128, sparse24_at_least=0.1, sparse24_below=0.4))', 0.5, 1),
         ('geomean(speedup("mma_bt", "mma_t", n=128, alpha_at_least=0.25))', 4, 1),
         ('geomean(speedup("mma_bt", "mma_t", n=128, alpha_below=0.25))', 0.5**0.5, 2),
+        # 12,800 bytes of L2; at n = 128 matrix a moves 6,400, b just as many as fit, c twice as many.
+        ('geomean(speedup("mma_bt", "mma_t", n=128, l2_below=1))', 4, 1),
+        ('geomean(speedup("mma_bt", "mma_t", n=128, l2_at_least=1))', 0.5**0.5, 2),
+        ('maximum(speedup("mma_bt", "mma_t", n=128, l2_at_least=1.5))', 0.5, 1),
         ('median(packing("mma_bt", n=128))', 3, 3),  # 6 over 2, 3, 2
         # Of several rivals the fastest counts, case by case, and never the kernel itself.
         ('maximum(speedup("mma_bt", "smat/*", n=128))', 1, 3),
@@ -116,6 +124,7 @@ def test_the_verdict_is_whether_all_limits_hold(expect, verdict, expected):
         ('geomean(speedup("mma_bt", "mma_t", n=32))', {}, "no measured matrix is of the kind"),
         ('geomean(speedup("mma_bt", "mma_t", matrix="zz*"))', {}, "no measured matrix is of the kind"),
         ('geomean(speedup("mma_bt", "mma_t", sparse24_at_least=0.9))', {}, "no measured matrix is of the kind"),
+        ('geomean(speedup("mma_bt", "mma_t", l2_at_least=9))', {}, "no measured matrix is of the kind"),
         ('geomean(speedup("mma_obts", "mma_t"))', {}, "not measured in its cases: mma_obts"),
         ('median(packing("mma_obts"))', {}, "not measured in its cases: mma_obts"),
         ('synergy("mma_bt", n=128)', {}, "a rank correlation of 3 cases says nothing"),
@@ -154,10 +163,12 @@ def test_ids_are_unique():
 def test_a_claim_names_what_exists(claim):
     """Suites that are there, kernels that their suites run, and limits that something can break."""
     known = {name: head.as_dict() for name, head in heads(str(synthetic.ROOT / "kernels")).items()}
-    empty = pd.DataFrame(columns=["device", "status", "suite", "matrix", "matrix_sha256", "n", "l2", "protocol"])
+    empty = pd.DataFrame(
+        columns=["device", "status", "suite", "matrix", "matrix_sha256", "n", "l2", "protocol", "compulsory_bytes"]
+    )
     one = pd.DataFrame([dict.fromkeys(empty.columns, "x") | {"kernel": "x", "time_ms": 1.0}])
     nothing = pd.DataFrame({"matrix": [], "tile_24_16x32_fraction": [], "alpha_fraction": []})
-    (row,) = claims(one, nothing, [claim], known, 10).to_dict("records")
+    (row,) = claims(one, nothing, [claim], known, {}, 10).to_dict("records")
     assert row["verdict"] == "not_testable"
     plan = Plan(contracts.document(CONFIG / "config.yaml", "config"))
     for name in claim["suites"]:

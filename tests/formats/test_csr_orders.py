@@ -1,5 +1,7 @@
 """What the CSR formats with an extra order add: rows by length, pieces of rows, condensed columns."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -60,6 +62,41 @@ def test_pieces_cover_every_entry_once(a, segment):
     pieces = np.bincount(row, minlength=a.shape[0])
     assert packed.split_rows.tolist() == np.flatnonzero(pieces != 1).tolist()
     assert ((packed.piece_row < 0) == (pieces[row] > 1)).all()
+
+
+def test_tiles_of_the_merge_path_by_hand():
+    # The path: three entries, end of row 0, end of row 1, nine entries, end of row 2, four entries, end of row 3.
+    packed = FORMATS["csr_merge_path"].from_csr(lengths(3, 0, 9, 4), items=5)
+    assert packed.tile_row.tolist() == [0, 2, 2, 3, 4]
+    assert (packed.split_row.tolist(), packed.split_first.tolist(), packed.split_last.tolist()) == ([2], [1], [2])
+    counts = packed.counts()
+    assert (counts["tiles"], counts["split_rows"], counts["items"]) == (4, 1, 5)
+
+
+@settings(max_examples=100, deadline=None)
+@given(matrices(), st.integers(1, 40))
+def test_tiles_of_the_merge_path_add_up_to_the_product(a, items):
+    """The sums of a tile's rows and the part of the row that goes on, as a kernel takes them from the cuts."""
+    packed = FORMATS["csr_merge_path"].from_csr(a, items=items)
+    m, path = a.shape[0], a.shape[0] + a.nnz
+    x = np.random.default_rng(0).integers(1, 9, a.shape[1]).astype(float)
+    products, y, parts = a.data * x[a.indices], np.full(m, np.nan), np.full(packed.counts()["tiles"], np.nan)
+    for tile, (row0, row1) in enumerate(zip(packed.tile_row[:-1], packed.tile_row[1:], strict=True)):
+        entry0, entry1 = tile * items - row0, min((tile + 1) * items, path) - row1
+        assert 0 <= entry0 <= entry1 <= a.nnz and (entry1 - entry0) + (row1 - row0) <= items
+        begins = np.append(np.maximum(packed.indptr[row0 : row1 + 1] - entry0, 0), entry1 - entry0)
+        assert (np.diff(begins) >= 0).all()
+        sums = [products[entry0:entry1][start:end].sum() for start, end in pairwise(begins)]
+        y[row0:row1], parts[tile] = sums[:-1], sums[-1]
+    for row, first, last in zip(packed.split_row, packed.split_first, packed.split_last, strict=True):
+        y[row] += parts[first:last].sum()
+        parts[first:last] = 0
+    assert np.array_equal(y, a @ x) and not parts.any()
+
+
+def test_a_tile_of_the_merge_path_has_at_least_one_item():
+    with pytest.raises(FormatError, match="at least 1 item, not 0"):
+        FORMATS["csr_merge_path"].from_csr(lengths(1), items=0)
 
 
 def test_a_segment_has_at_least_one_entry():

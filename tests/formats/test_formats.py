@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 from spmm_roofline import contracts, matrices
 from spmm_roofline.formats import FORMATS, FormatError, blocks, pack
 from spmm_roofline.formats.base import FormatTooLarge, numpy_dtype, rounded, row_of_entry, widened
+from tests.formats.fitting import fitting
 
 #: Formats that store zeros of the whole matrix, and those of them that take 2:4 alone.
 TWO_FOUR = ("sparse24", "sparse24_fragments")
@@ -46,18 +47,6 @@ def sparse(draw):
         if draw(st.booleans()):
             dense[:, rng.integers(k)] = 0
     return canonical(dense)
-
-
-def fitting(name, a):
-    """``a``, or for a format that takes 2:4 alone what is left of it with two non-zeros kept in each group of four."""
-    if name not in TWO_FOUR:
-        return a
-    rows = row_of_entry(a.indptr, a.nnz)
-    group = rows * (a.shape[1] // 4 + 1) + a.indices // 4
-    kept = np.ones(a.nnz, bool)
-    kept[2:] = group[2:] != group[:-2]
-    indptr = np.append(0, np.cumsum(np.bincount(rows[kept], minlength=a.shape[0])))
-    return csr_array((a.data[kept], a.indices[kept], indptr.astype(np.int32)), shape=a.shape)
 
 
 def same(a, b):
@@ -232,6 +221,31 @@ def test_an_option_out_of_range_is_refused(name, options, message):
         FORMATS[name].from_csr(canonical(np.eye(3)), **options)
 
 
+@pytest.mark.parametrize(
+    ("dense", "message"),
+    [
+        (np.ones((2, 2)), "a 2 x 2 matrix with 4 non-zeros is none"),
+        (np.eye(2, 3), "a 2 x 3 matrix with 2 non-zeros is none"),
+        (np.zeros((2, 3)), "a 2 x 3 matrix with 0 non-zeros is none"),
+        (np.diag([1, 0, 1]), "a 3 x 3 matrix with 2 non-zeros is none"),
+        (np.eye(3)[[1, 0, 2]], "non-zeros beside its diagonal"),
+        ([[1, 1, 0], [0, 0, 0], [0, 0, 1]], "non-zeros beside its diagonal"),
+        (np.diag([2, 2, 3]), "the diagonal of this matrix is not constant"),
+    ],
+)
+def test_what_is_no_multiple_of_the_identity_is_refused(dense, message):
+    with pytest.raises(FormatError, match=message):
+        FORMATS["scaled_identity"].from_csr(canonical(dense))
+
+
+def test_a_multiple_of_the_identity_is_one_coefficient():
+    packed = FORMATS["scaled_identity"].from_csr(canonical(-3 * np.eye(5)), dtype="float64")
+    assert packed.data.tolist() == [-3.0] and packed.nbytes == 8 and packed.covered_slots == 5
+    structure = canonical(np.eye(50))
+    values = FORMATS["scaled_identity"].random_values(structure, np.random.default_rng())
+    assert len(values) == 50 and len(set(values)) == 1
+
+
 @pytest.mark.parametrize("columns", [(0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3), (0, 1, 2, 3)])
 def test_a_group_of_three_is_not_2_to_4(columns):
     dense = np.zeros((20, 40))
@@ -280,11 +294,11 @@ def grid():
 def test_a_large_matrix_takes_memory_of_its_non_zeros_alone(name, grid):
     # A dense map of its tiles would take 40 GB.
     tracemalloc.start()
-    packed = FORMATS[name].from_csr(grid)
+    packed = FORMATS[name].from_csr(fitting(name, grid))
     back = packed.to_csr()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert back.nnz == grid.nnz
+    assert back.nnz == packed.nnz
     assert peak < 4 << 30
 
 
@@ -330,6 +344,8 @@ def test_more_non_zeros_than_pointers_count_are_refused():
 @pytest.mark.parametrize("shape", [(0, 0), (0, 5), (5, 0), (1, 1), (16, 16), (17, 15)])
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_matrix_of_nothing(name, shape):
+    if name == "scaled_identity" and shape[0] != shape[1]:
+        pytest.skip("zero times the identity is square")
     packed = FORMATS[name].from_csr(csr_array(shape))
     assert same(packed.to_csr(), csr_array(shape))
     if name not in WHOLE:
@@ -408,14 +424,19 @@ def test_rows_of_entries_skip_empty_rows():
 # --- the stage ------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def imported(tmp_path):
-    """A small matrix as the stage before leaves it."""
-    suite = {"name": "s", "matrices": {"generated": [{"generator": "mesh2d", "name": "mesh", "nodes": 6}]}}
-    (spec,) = matrices.expand(suite, {})
-    files = tmp_path / "mesh.npz", tmp_path / "mesh.json"
+def generated(folder, generator, **parameters):
+    """A generated matrix as the stage before leaves it."""
+    entry = {"generator": generator, "name": "a", **parameters}
+    (spec,) = matrices.expand({"name": "s", "matrices": {"generated": [entry]}}, {})
+    files = folder / "a.npz", folder / "a.json"
     matrices.build(spec, {}, *map(str, files))
     return files
+
+
+@pytest.fixture
+def imported(tmp_path):
+    """A small matrix."""
+    return generated(tmp_path, "mesh2d", nodes=6)
 
 
 def packed_row(imported, tmp_path, name="bcsr_16x16", **options):
@@ -425,6 +446,8 @@ def packed_row(imported, tmp_path, name="bcsr_16x16", **options):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_matrix_is_packed_and_described(imported, tmp_path, name):
+    if name == "scaled_identity":
+        imported = generated(tmp_path, "identity", size=30)
     row = packed_row(imported, tmp_path, name)
     assert row.status == "ok" and row.round_trip
     assert row.format_bytes == FORMATS[name].load(tmp_path / "out.npz").nbytes
@@ -472,6 +495,8 @@ def test_real_matrices(real_data, tmp_path, name):
         row = packed_row(files, tmp_path, packed_format)
         if packed_format in TWO_FOUR and name != "ash219":  # which has two non-zeros a row
             assert row.status == "unsupported" and "is not 2:4" in row.message
+        elif packed_format == "scaled_identity":
+            assert row.status == "unsupported" and "holds q·I alone" in row.message
         else:
             assert row.round_trip
 

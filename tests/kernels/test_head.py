@@ -82,6 +82,7 @@ LIES = [
     ("grid: ceil_div(n, tile.n), a.block_rows", "grid: n, m, k, nnz", "grid is .*, and must be one to 3 numbers"),
     ("grid: ceil_div(n, tile.n), a.block_rows", "grid: ''", "grid is '', and must be"),
     ("block: 32", "block: 32\n  smem: 4, 8", "smem is '4, 8', and must be one number"),
+    ("study: smat", "scratch: 4, 8\nstudy: smat", "scratch is '4, 8', and must be one number of bytes"),
     ("dtype: {accumulator: float32}", "dtype: {b: float32}", "says that 'b' is float32"),
     ("/*---\n", "/*---\n- a\n---*/\n/*", "is not of type 'object'"),
     (
@@ -120,6 +121,8 @@ def test_a_lie_is_found(tree, old, new, sentence):
         ("a.block_rows", "a.indptr", "'a.indptr' is an array"),
         ("b.ld, c.ld", "b + 1, c.ld", "'b' is an array"),
         ("study: smat", "work: {flops: a.data}\nstudy: smat", "'a.data' is an array"),
+        ("study: smat", "scratch: 8 * c\nstudy: smat", "'c' is an array"),
+        ("b.ld, c.ld", "scratch, c.ld", "unknown name 'scratch'"),
         ("b.ld, c.ld", "'8', c.ld", "'8' in .* is no number"),
         ("ceil_div(n, tile.n)", "n / tile.n", "divide by ceil_div or //"),
         ("b.ld, c.ld", "b.ld / 2, c.ld", "divide by ceil_div or //"),
@@ -131,6 +134,13 @@ def test_an_unknown_name_fails_at_planning(tree, old, new, sentence):
     with pytest.raises(ExpressionError, match=sentence) as caught:
         read(path)
     assert str(path) in str(caught.value)
+
+
+def test_scratch_is_part_of_what_is_launched(tree):
+    before = heads()["mma_bt"]
+    head = read(edited(tree, "study: smat", "scratch: 8*n\nstudy: smat"))[0]
+    assert "scratch" not in before.functional()
+    assert head.functional() == {**before.functional(), "scratch": "8 * n"} and head.sha256() != before.sha256()
 
 
 def test_an_array_that_the_format_makes_on_request_must_be_requested(tree):

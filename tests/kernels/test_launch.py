@@ -1,15 +1,23 @@
 """Every kernel on a device: right on every shape that its head admits, and a plain refusal on the others."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
 
 from spmm_roofline.kernels import heads
+from tests.formats.fitting import fitting
 
 pytestmark = pytest.mark.gpu
 
 KERNELS = [name for name, head in heads().items() if head.format != "none"]
 SHAPES = [(1, 1), (16, 16), (33, 47), (200, 40), (40, 200), (257, 129), (1000, 1000)]
+
+
+def of_dtype(dtype):
+    """Kernels whose operands and sums are all of one dtype."""
+    return [name for name in KERNELS if set(heads()[name].dtype.values()) == {dtype}]
 
 
 def structure(m, k, density, rng):
@@ -69,12 +77,11 @@ def multiply(head, cubin, a, n, drop=None):
 
     rng = cupy.random.default_rng()
     dtype = head.dtype["a"]
-    values = rng.random(a.nnz) + 0.5
-    exact = Csr(
-        a.shape, a.nnz, "float64", cupy.asarray(a.indptr, "int32"), cupy.asarray(a.indices, "int32"),
-        widened(rounded(values, dtype), dtype),
-    )  # fmt: skip
-    packed = FORMATS[head.format].from_csr(exact, dtype=dtype, **format_options(head, 2))
+    form, a = FORMATS[head.format], fitting(head.format, a)
+    indptr, indices = cupy.asarray(a.indptr, "int32"), cupy.asarray(a.indices, "int32")
+    exact = Csr(a.shape, a.nnz, "float64", indptr, indices, cupy.empty(0))
+    exact = replace(exact, data=widened(rounded(form.random_values(exact, rng), dtype), dtype))
+    packed = form.from_csr(exact, dtype=dtype, **format_options(head, 2))
     check_case(head, *a.shape[:1], n, a.shape[1])
     if drop is not None:
         flat = packed.data.ravel()
@@ -112,12 +119,26 @@ def test_right_on_tiles_of_every_class(name, cubins):
             assert not verdict.wrong, f"{name} {m}×{k} n {n}: {verdict.wrong}"
 
 
-@pytest.mark.parametrize("name", [name for name in KERNELS if set(heads()[name].dtype.values()) == {"float32"}])
+@pytest.mark.parametrize("name", [*of_dtype("float32"), *of_dtype("float64")])
 def test_right_on_rows_that_are_worked_on_in_parts(name, cubins):
     # Longer than what a block keeps in shared memory, than a segment and than one CTA's share of a row.
     a = structure(9, 9001, 0.3, np.random.default_rng())
     verdict = multiply(heads()[name], cubins / f"{name}.cubin", a, 24)
     assert not verdict.wrong, f"{name}: {verdict.wrong}"
+
+
+@pytest.mark.parametrize("name", of_dtype("float64"))
+def test_right_on_a_huge_row_among_short_and_empty_ones(name, cubins):
+    # Rows that a kernel cuts over many CTAs, more empty ones in a run than a CTA's share, and lengths of every class.
+    rng = np.random.default_rng()
+    lengths = np.concatenate([rng.integers(0, 6, 3000), [60_000, 300, 256, 255], np.zeros(9000, int)])
+    lengths = np.concatenate([lengths, rng.integers(0, 90, 2000), [5000]])
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    indices = np.concatenate([np.sort(rng.choice(70_000, length, replace=False)) for length in lengths])
+    a = csr_array((np.ones(indptr[-1]), indices, indptr), shape=(len(lengths), 70_000))
+    for n in (1, 3):
+        verdict = multiply(heads()[name], cubins / f"{name}.cubin", a, n)
+        assert not verdict.wrong, f"{name} n {n}: {verdict.wrong}"
 
 
 @pytest.mark.parametrize("n", [1, 33])

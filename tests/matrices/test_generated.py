@@ -17,6 +17,7 @@ SMALL = {
     "fem3d": {"nodes": 4, "dofs": 2},
     "mesh2d": {"nodes": 9, "shuffled": True},
     "banded": {"rows": 50, "half_width": 3},
+    "identity": {"size": 40},
     "rmat": {"scale": 8, "edge_factor": 4},
     "uniform": {"rows": 60, "columns": 90, "nnz_per_row": 2.5},
 }
@@ -46,7 +47,7 @@ def test_one_call_gives_one_matrix(name):
     assert first.csr.nnz > 0
     assert np.isfinite(first.csr.data).all()
     assert np.abs(first.csr.data).max() < 100
-    if name not in ("wilson_dirac", "fem3d", "banded"):  # their structure is not random
+    if name not in ("wilson_dirac", "fem3d", "banded", "identity"):  # their structure is not random
         assert make(name, **SMALL[name], seed=1).sha256 != first.sha256
 
 
@@ -60,6 +61,7 @@ def test_one_call_gives_one_matrix(name):
         ("fem3d", "b040850ebff945db"),
         ("mesh2d", "7f6df60554841e45"),
         ("banded", "2a298fb1e60c57a0"),
+        ("identity", "a14064a96aa07e74"),
         ("rmat", "01bed1b3d0251ace"),
         ("uniform", "0eb4470083491116"),
     ],
@@ -137,6 +139,10 @@ def test_banded_fills_its_diagonals():
     assert np.array_equal(dense != 0, np.abs(row - column) <= 2)
 
 
+def test_identity_is_one_on_its_diagonal():
+    assert np.array_equal(make("identity", size=30).csr.toarray(), np.eye(30))
+
+
 def test_rmat_is_skewed_as_its_probabilities_say():
     csr = make("rmat", scale=12, edge_factor=16).csr
     assert csr.shape == (4096, 4096)
@@ -197,6 +203,7 @@ def test_wrong_entries_are_refused_while_planning(entry, message):
         ("fem3d", {"nodes": 0}, "0 nodes an edge"),
         ("mesh2d", {"nodes": 1}, "nodes is 1"),
         ("banded", {"half_width": -1}, "half width -1"),
+        ("identity", {"size": 0}, "size is 0"),
         ("rmat", {"a": 0.9}, "no probabilities that sum to 1"),
         ("rmat", {"scale": 0}, "scale 0"),
         ("uniform", {"rows": 3, "columns": 3, "nnz_per_row": 4}, "12 non-zeros do not fit a matrix of 3 x 3"),

@@ -164,6 +164,12 @@ def test_least_bytes_by_hand():
     assert run.compulsory_bytes(m=3, touched=2, nnz=2, n=8, a=2, b=2, c=4) == 12 + 16 + 32 + 96
 
 
+def test_what_a_format_implies_is_not_moved():
+    # SCALE moves 16 bytes an element (Zhang et al. 2025, section 3.1).
+    features = {"matrix_sha256": "x", "m": 1000, "k": 1000, "nnz": 1000, "nonempty_columns": 1000}
+    assert run.sizes(heads()["scale_cc"], features, 1)["compulsory_bytes"] == 16 * 1000
+
+
 def test_a_matrix_of_no_non_zeros_is_measured(job, play, tmp_path):
     (tmp_path / "none.mtx").write_text("%%MatrixMarket matrix coordinate real general\n50 30 0\n")
     suite = {"name": "s", "matrices": {"file": [{"path": str(tmp_path / "none.mtx")}]}}

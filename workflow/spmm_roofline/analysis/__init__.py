@@ -118,7 +118,8 @@ def run(
     table["families"] = families(table["cases"], heads)
     table["ladder"] = ladder(table["cases"], heads, bootstrap)
     wanted = contracts.document(claims, "claims")["claims"] if claims else []
-    table["claims"] = judge(table["cases"], table["matrices"], wanted, heads, bootstrap)
+    l2_bytes = {name: document["l2_bytes"] for name, document in (datasheets | records).items()}
+    table["claims"] = judge(table["cases"], table["matrices"], wanted, heads, l2_bytes, bootstrap)
     table["synergy"] = synergy(table["cases"], table["matrices"], table["formats"], heads)
     table["synergy_classes"] = classes(table["synergy"], bootstrap)
     counted = _local_first("profile", profiled, folders)

@@ -176,10 +176,11 @@ def bounds(
     """Table ``analysis_bounds``: the limit of the gain of every verified tensor-core row, and what was gained.
 
     The rival is the fastest verified kernel without tensor cores on the same case in the same class of precision (a
-    TF32 kernel is compared with FP32). Where both were profiled, a gain beyond the limit is explained if the rival
-    moved so many times the bytes, through DRAM or through L2. Peaks, from datasheets or measured where the row's is
-    (``measured_peaks``: device → (unit, instructions) → GFLOP/s), count the zeros that 2:4 tensor cores skip; of
-    non-zeros they multiply half of their peak at most.
+    TF32 kernel is compared with FP32). α is over the FP32 peak of CUDA cores, in double precision over the FP64 one.
+    Where both were profiled, a gain beyond the limit is explained if the rival moved so many times the bytes, through
+    DRAM or through L2. Peaks, from datasheets or measured where the row's is (``measured_peaks``: device → (unit,
+    instructions) → GFLOP/s), count the zeros that 2:4 tensor cores skip; of non-zeros they multiply half of their peak
+    at most.
     """
     sparse24 = {family for family, ending in TENSOR_FEATURES.items() if ending == "tensor_sparse24"}
     skips = {name for name, head in heads.items() if set(head["features"]) & sparse24}
@@ -201,7 +202,8 @@ def bounds(
     result = []
     for row in rows.to_dict("records"):
         known = (measured_peaks or {}).get(row["device"], {}) if row["compute_basis"] == "measured" else {}
-        cuda, _ = limit_gflops("float32_cuda", "", known, peaks.get(row["device"], {})) or (0.0, "")
+        unit = "float64_cuda" if row["precision"] == "float64" else "float32_cuda"
+        cuda, _ = limit_gflops(unit, "", known, peaks.get(row["device"], {})) or (0.0, "")
         bandwidth = row["bandwidth_limit_gflops"] / row["intensity_flop_per_byte"]
         if not cuda or not bandwidth > 0:
             continue

@@ -35,12 +35,13 @@ def claims(
     matrices: pd.DataFrame,
     documents: Iterable[Mapping[str, Any]],
     heads: Mapping[str, Mapping[str, Any]],
+    l2_bytes: Mapping[str, int],
     resamples: int,
 ) -> pd.DataFrame:
     """Table ``analysis_claims`` from ``analysis_cases``, ``matrices`` and the list in ``config/claims.yaml``.
 
-    ``heads``: kernel → head, for the studies that patterns name. Raises :class:`ClaimError` where an expression calls
-    what is not in its vocabulary or names a kernel that nobody knows.
+    ``heads``: kernel → head, for the studies that patterns name; ``l2_bytes``: device → size of its L2. Raises
+    :class:`ClaimError` where an expression calls what is not in its vocabulary or names a kernel that nobody knows.
     """
     ok = cases[cases["status"] == "ok"]
     structure = matrices.set_index("matrix")
@@ -48,7 +49,8 @@ def claims(
     for device in sorted(cases["device"].unique()):
         for claim in documents:
             own = ok[(ok["device"] == device) & ok["suite"].isin(claim["suites"])]
-            rows.append(_judge(claim, device, _Vocabulary(own, structure, heads, claim["id"]), resamples))
+            words = _Vocabulary(own, structure, heads, l2_bytes.get(device, float("nan")), claim["id"])
+            rows.append(_judge(claim, device, words, resamples))
     return contracts.frame(rows, "analysis_claims")
 
 
@@ -92,6 +94,7 @@ class _Vocabulary:
     rows: pd.DataFrame
     structure: pd.DataFrame
     heads: Mapping[str, Mapping[str, Any]]
+    l2_bytes: float
     claim: str
     used: set[tuple] = field(default_factory=set)
     #: Ratios of the outermost geometric mean.
@@ -152,7 +155,10 @@ class _Vocabulary:
     def _cases(
         self, n: int | list[int] | None = None, matrix: str | list[str] | None = None, **limits: float
     ) -> pd.DataFrame:
-        """Rows of some widths and matrices, and of a structure: ``<feature>_at_least``, ``<feature>_below``."""
+        """Rows of some widths and matrices, and of a structure: ``<feature>_at_least``, ``<feature>_below``.
+
+        ``l2`` is how many times the compulsory bytes of a row fill L2.
+        """
         rows = self.rows
         if n is not None:
             rows = rows[rows["n"].isin(n if isinstance(n, list) else [n])]
@@ -162,9 +168,12 @@ class _Vocabulary:
             rows = rows[rows["matrix"].isin(names)]
         for name, limit in limits.items():
             feature, _, end = name.rpartition("_at_least" if name.endswith("_at_least") else "_below")
-            if feature not in FEATURES or end:
+            if feature not in (*FEATURES, "l2") or end:
                 raise TypeError(f"there is no condition {name!r}")
-            values = rows["matrix"].map(self.structure[FEATURES[feature]]).astype("float64")
+            if feature == "l2":
+                values = rows["compulsory_bytes"].astype("float64") / self.l2_bytes
+            else:
+                values = rows["matrix"].map(self.structure[FEATURES[feature]]).astype("float64")
             rows = rows[values >= limit if name.endswith("_at_least") else values < limit]
         return rows
 

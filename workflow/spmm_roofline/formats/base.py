@@ -34,6 +34,8 @@ class Format:
     """
 
     name: ClassVar[str]
+    #: Whether the arrays say where the non-zeros are; a format that knows it from a few numbers reads no indices.
+    stores_structure: ClassVar[bool] = True
 
     shape: tuple[int, int]
     nnz: int

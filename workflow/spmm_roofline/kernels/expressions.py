@@ -1,8 +1,8 @@
 """The small language of ``grid``, ``block``, ``smem`` and ``args`` in a kernel's head.
 
 Names: ``m n k nnz``, ``a.<array or count of the format>``, ``b``, ``c`` with their leading dimensions ``b.ld`` and
-``c.ld``, ``b.nbytes``, ``tile.<name>``, ``device.multiprocessors``; functions ``ceil_div``, ``min``, ``max``,
-``power_of_two`` (the least that is not below its argument).
+``c.ld``, ``b.nbytes``, ``tile.<name>``, ``device.multiprocessors``, and ``scratch`` where the head asks for it;
+functions ``ceil_div``, ``min``, ``max``, ``power_of_two`` (the least that is not below its argument).
 Evaluated by simpleeval, never by Python.
 """
 
@@ -44,8 +44,8 @@ def normal(text: str) -> str:
 
 
 def is_array(text: str, head: Head) -> bool:
-    """Whether an argument is a pointer: ``b``, ``c`` or an array of the format."""
-    return text in ("b", "c") or (text.startswith("a.") and text[2:] in format_names(head)[0])
+    """Whether an argument is a pointer: ``b``, ``c``, ``scratch`` where the head has it, or an array of the format."""
+    return text in _operands(head) or (text.startswith("a.") and text[2:] in format_names(head)[0])
 
 
 def check_numbers(text: str, head: Head, whole: bool = True) -> None:
@@ -56,7 +56,7 @@ def check_numbers(text: str, head: Head, whole: bool = True) -> None:
     arrays, counts = format_names(head)
     known = {f"a.{name}" for name in counts} | {f"tile.{name}" for name in head.tile}
     known |= {*SIZES, "b.ld", "c.ld", "b.nbytes", "device.multiprocessors"}
-    pointers = {f"a.{name}" for name in arrays} | {"b", "c"}
+    pointers = {f"a.{name}" for name in arrays} | _operands(head)
     for part in split(text):
         nodes = list(ast.walk(_parse(part, text)))
         called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
@@ -77,6 +77,10 @@ def check_numbers(text: str, head: Head, whole: bool = True) -> None:
                 raise ExpressionError(f"{node.value!r} in {text!r} is no number")
             if whole and isinstance(node, ast.Div):
                 raise ExpressionError(f"{text!r} must be a whole number: divide by ceil_div or //, not by /")
+
+
+def _operands(head: Head) -> set[str]:
+    return {"b", "c", "scratch"} if head.scratch else {"b", "c"}
 
 
 def evaluate(text: str, names: dict[str, Any]) -> list[Any]:

@@ -110,6 +110,8 @@ class Head:
     launches: tuple[Launch, ...] = ()
     #: Argument → ``of``, the operand, and ``box``, its rows and columns.
     tensor_maps: dict[str, dict[str, str]] = field(default_factory=dict)
+    #: Bytes of device memory that one launch leaves its parts in for the next, an expression; none if empty.
+    scratch: str = ""
     #: What one launch does, ``flops`` or ``bytes`` → expression; it changes nothing, so it is not functional.
     work: dict[str, str] = field(default_factory=dict)
     #: Where ``work`` counts bytes: the ``level`` of memory that they go through, and the ``result`` that C then holds.
@@ -135,7 +137,7 @@ class Head:
 
     def functional(self) -> dict[str, Any]:
         """The entries that change what is compiled, launched or verified; prose does not count."""
-        return {
+        entries = {
             "format": self.format,
             "format_options": self.format_options,
             "dtype": self.dtype,
@@ -152,8 +154,10 @@ class Head:
                 ]
                 for launch in self.launches
             ],
-            **({"tensor_maps": self.tensor_maps} if self.tensor_maps else {}),
         }
+        # Only where they are set, so that they change no fingerprint of a kernel without.
+        entries |= {"tensor_maps": self.tensor_maps} if self.tensor_maps else {}
+        return entries | ({"scratch": expressions.normal(self.scratch)} if self.scratch else {})
 
     def closure(self) -> list[Path]:
         """The source and every project header that it includes; for a library, the adapter and what adapters share.
@@ -285,6 +289,7 @@ def _head(path: Path, raw: dict[str, Any], variant: str | None, types: dict[str,
             )
             for launch in launches
         ),
+        scratch=str(raw.get("scratch", "")),
         work={unit: str(text) for unit, text in raw.get("work", {}).items()},
         **plain,
     )
@@ -309,6 +314,9 @@ def _check_against_code(head: Head, entries: dict[str, list[str]]) -> None:
             if not 1 <= len(expressions.split(text)) <= most:
                 wanted = "one number" if most == 1 else f"one to {most} numbers"
                 raise HeadError(f"{head.path}: {what} is {text!r}, and must be {wanted}")
+    expressions.check_numbers(head.scratch, head)
+    if len(expressions.split(head.scratch)) > 1:
+        raise HeadError(f"{head.path}: scratch is {head.scratch!r}, and must be one number of bytes")
     for unit, text in head.work.items():
         expressions.check_numbers(text, head)
         if head.format != "none" or len(expressions.split(text)) != 1:
@@ -357,6 +365,8 @@ def _check_argument(head: Head, entry: str, argument: str, parameter: str) -> No
                 f"{', '.join(NUMBER_TYPES)}"
             )
         return
+    if argument == "scratch":
+        return  # bytes, of which the kernel makes what it wants
     dtype = head.dtype[argument] if argument in ("b", "c") else expressions.format_names(head)[0][argument[2:]]
     known = set().union(*ELEMENT_TYPES.values())
     if declared in known and declared not in ELEMENT_TYPES.get(dtype, known):

@@ -70,6 +70,10 @@ def prepare(head: Head, cubin: Path | None, a: Format | None, b: Dense, c: Dense
             multiprocessors=cupy.cuda.Device().attributes["MultiProcessorCount"],
         ),
     }
+    if head.scratch:
+        (size,) = expressions.evaluate(head.scratch, names)
+        # All bits set are NaN: a part that nobody wrote shows in the sum.
+        names["scratch"] = cupy.full(max(int(size), 1), 0xFF, dtype="uint8")
     launches = [_Launch.of(head, launch, module, names) for launch in head.launches]
 
     def enqueue(stream: Any) -> None:
@@ -78,7 +82,7 @@ def prepare(head: Head, cubin: Path | None, a: Format | None, b: Dense, c: Dense
         for launch in launches:
             launch.on(stream)
 
-    return Call(enqueue, keeps=(module, a, b, c))
+    return Call(enqueue, keeps=(module, a, b, c, names.get("scratch")))
 
 
 def load(cubin: Path) -> Any:

@@ -249,6 +249,14 @@ def banded(rng: np.random.Generator, rows: int = 65536, half_width: int = 8) -> 
     return Entries((rows, rows), row[inside], column[inside])
 
 
+@generator("diagonal")
+def identity(rng: np.random.Generator, size: int = 65536) -> Entries:
+    """``size`` ones on the diagonal: with one coefficient for all, STREAM's SCALE (McCalpin 1995)."""
+    _require(size > 0, f"identity: size is {size}, but must be positive")
+    diagonal = np.arange(size, dtype=np.int32)
+    return Entries((size, size), diagonal, diagonal, np.ones(size))
+
+
 # --- graphs -----------------------------------------------------------------------------------------------------------
 
 

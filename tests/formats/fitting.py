@@ -1,0 +1,31 @@
+"""What is left of a matrix for the formats that do not take every structure, so that one test serves all formats."""
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from spmm_roofline.formats.base import row_of_entry
+
+
+def two_in_four(a):
+    """``a`` with two non-zeros kept in each group of four."""
+    rows = row_of_entry(a.indptr, a.nnz)
+    group = rows * (a.shape[1] // 4 + 1) + a.indices // 4
+    kept = np.ones(a.nnz, bool)
+    kept[2:] = group[2:] != group[:-2]
+    indptr = np.append(0, np.cumsum(np.bincount(rows[kept], minlength=a.shape[0])))
+    return csr_array((a.data[kept], a.indices[kept], indptr.astype(np.int32)), shape=a.shape)
+
+
+def scaled_identity(a):
+    """The identity of as many rows, times the first value of ``a`` if it has one."""
+    m = a.shape[0]
+    value = a.data[0] if a.nnz and a.data[0] else 1.0
+    return csr_array((np.full(m, value), np.arange(m, dtype=np.int32), np.arange(m + 1, dtype=np.int32)), shape=(m, m))
+
+
+FITTING = {"sparse24": two_in_four, "sparse24_fragments": two_in_four, "scaled_identity": scaled_identity}
+
+
+def fitting(name, a):
+    """``a`` itself for a format that takes any matrix."""
+    return FITTING[name](a) if name in FITTING else a
