@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import contracts, share_package
+from ..formats import FORMATS
 from ..formats.base import itemsize
 from ..kernels.head import Head, supports
 from ..kernels.registry import heads
@@ -312,13 +313,16 @@ def identity(job: Job, head: Head, record: dict[str, Any]) -> dict[str, Any]:
 def sizes(head: Head, features: dict[str, Any], n: int) -> dict[str, Any]:
     """Columns that a matrix (a row of table ``matrices``) and a width give."""
     a, b, c = (itemsize(head.dtype[operand]) for operand in "abc")
+    compulsory = compulsory_bytes(features["m"], features["nonempty_columns"], features["nnz"], n, a, b, c)
+    if not FORMATS[head.format].stores_structure:
+        compulsory -= csr_bytes(features["m"], features["nnz"], a)
     return {
         "matrix_sha256": features["matrix_sha256"],
         "m": features["m"],
         "k": features["k"],
         "n": n,
         "nnz": features["nnz"],
-        "compulsory_bytes": compulsory_bytes(features["m"], features["nonempty_columns"], features["nnz"], n, a, b, c),
+        "compulsory_bytes": compulsory,
     }
 
 
@@ -327,7 +331,12 @@ def compulsory_bytes(m: int, touched: int, nnz: int, n: int, a: int, b: int, c: 
 
     ``a``, ``b``, ``c`` are bytes of a value; indices and row pointers are 32-bit.
     """
-    return nnz * (a + 4) + (m + 1) * 4 + touched * n * b + m * n * c
+    return csr_bytes(m, nnz, a) + touched * n * b + m * n * c
+
+
+def csr_bytes(m: int, nnz: int, a: int) -> int:
+    """Bytes of A in CSR with values of ``a`` bytes and 32-bit indices."""
+    return nnz * (a + 4) + (m + 1) * 4
 
 
 def _reason_to_skip(job: Job, head: Head) -> dict[str, tuple[str, str]]:
