@@ -47,46 +47,17 @@ deviations:
 ---*/
 #include "ptx/mma_f64.cuh"
 #include "tile/stencil.cuh"
+#include "tile/stencil_bands.cuh"
 
 static_assert(TILE_X % 64 == 0, "a warp has 64 points of a row");
-
-// One row of A is the window that eight neighbouring results see, eight of them are eight runs of a row: A(i, p) is the
-// value at x + 8i + p - RADIUS. B(p, j) is the coefficient of offset p - j - RADIUS along x, a band. Their product is the
-// share of one input row in 64 results. A lane holds one element of each four columns of A and of each four rows of B.
-namespace {
-
-constexpr int FOURS = (2 * tile::RADIUS + 8 + 3) / 4;
-
-// Whether four rows of the band of an offset hold any coefficient.
-__device__ constexpr bool touches(int dz, int dy, int four) {
-    for (int p = 4 * four; p < 4 * four + 4; ++p) {
-        for (int j = 0; j < 8; ++j) {
-            if (tile::has(dz, dy, p - j - tile::RADIUS)) return true;
-        }
-    }
-    return false;
-}
-
-}  // namespace
 
 // As in stencil_cc, a warp for 64 points of TILE_ROWS rows instead of a thread for one point of each.
 extern "C" __global__ void __launch_bounds__(TILE_X / 2 * TILE_Y, TILE_CTAS) stencil_tc(
     const double* __restrict__ coefficients, const double* __restrict__ b, double* __restrict__ c, int nx, int ny, int nz) {
     using namespace tile;
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    double bands[DIAMETER][DIAMETER_Y][FOURS];
-#pragma unroll
-    for (int dz = -RADIUS; dz <= RADIUS; ++dz) {
-#pragma unroll
-        for (int dy = -REACH_Y; dy <= REACH_Y; ++dy) {
-#pragma unroll
-            for (int four = 0; four < FOURS; ++four) {
-                const int dx = 4 * four + t - g - RADIUS;
-                const bool inside = -RADIUS <= dx && dx <= RADIUS && touches(dz, dy, four);
-                bands[dz + RADIUS][dy + REACH_Y][four] = inside ? coefficients[place(dz, dy, dx)] : 0.0;
-            }
-        }
-    }
+    Bands bands;
+    bands.load(coefficients);
 
     const Grid grid = {nx, ny, nz};
     const int x = blockIdx.x * TILE_X + threadIdx.x / 32 * 64 + 8 * g;
@@ -123,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(TILE_X / 2 * TILE_Y, TILE_CTAS) ste
                         for (int row = 0; row < TILE_ROWS; ++row) {
                             ptx::mma_m8n8k4_f64(
                                 sums[layer - dz + RADIUS][row], windows[layer][row + dy + REACH_Y][four],
-                                bands[dz + RADIUS][dy + REACH_Y][four]);
+                                bands.at(dz, dy, four));
                         }
                     }
                 }
