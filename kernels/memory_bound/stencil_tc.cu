@@ -104,12 +104,12 @@ extern "C" __global__ void __launch_bounds__(TILE_X / 2 * TILE_Y, TILE_CTAS) ste
         for (int layer = 0; layer < TILE_AHEAD + 2 * RADIUS; ++layer) {
 #pragma unroll
             for (int row = 0; row < TILE_ROWS; ++row) {
+                const int done = z + layer - RADIUS;
+                if (layer < TILE_AHEAD && done >= start && done < end) {
+                    store_pair(grid, c, x + 2 * t, y + row, done, sums[layer][row]);
+                }
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
-                    const int done = z + layer - RADIUS;
-                    if (layer < TILE_AHEAD && done >= start && done < end && grid.has(x + 2 * t + i, y + row, done)) {
-                        c[grid.at(x + 2 * t + i, y + row, done)] = sums[layer][row][i];
-                    }
                     const bool kept = layer < 2 * RADIUS;
                     sums[layer][row][i] = kept ? sums[layer + TILE_AHEAD][row][i] : 0.0;
                 }

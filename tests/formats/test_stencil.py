@@ -111,6 +111,20 @@ def test_another_stencil_is_refused_by_name():
         StencilGrid.from_csr(csr_array((3, 4)))
 
 
+@pytest.mark.parametrize(("points", "terms"), [("2d5pt", 2), ("2d9pt", 3), ("2d13pt", 2), ("2d49pt", 7)])
+def test_outer_products_are_the_coefficients(points, terms):
+    for _ in range(50):
+        packed = StencilGrid.from_csr(matrix(points, 9, 8), low_rank=True)
+        assert packed.data_left.shape == packed.data_right.shape and packed.counts()["terms"] == terms
+        product = packed.data_left.T @ packed.data_right
+        assert np.abs(product - packed.data.reshape(product.shape)).max() < 1e-14
+
+
+def test_a_solid_stencil_is_no_sum_of_outer_products():
+    with pytest.raises(FormatError, match="only the coefficients of a stencil in a plane are a matrix"):
+        StencilGrid.from_csr(matrix("3d7pt", 5, 4, 3), low_rank=True)
+
+
 @pytest.mark.parametrize("m", [0, 1, 5])
 def test_no_non_zeros_are_a_stencil_of_zeros(m):
     packed = StencilGrid.from_csr(csr_array((m, m)))

@@ -42,4 +42,17 @@ struct Grid {
     }
 };
 
+// Store the values of x, which is even, and x + 1, those of them that the grid has: at once where rows are aligned to that.
+__device__ __forceinline__ void store_pair(
+    const Grid& grid, double* __restrict__ c, int x, int y, int z, const double (&values)[2]) {
+    if (grid.nx % 2 == 0) {
+        if (grid.has(x, y, z)) *reinterpret_cast<double2*>(c + grid.at(x, y, z)) = make_double2(values[0], values[1]);
+    } else {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            if (grid.has(x + i, y, z)) c[grid.at(x + i, y, z)] = values[i];
+        }
+    }
+}
+
 }  // namespace tile

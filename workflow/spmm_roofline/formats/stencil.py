@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from ..matrices.stencils import STENCILS, Stencil
 from .base import Format, FormatError, array_module, csr_type, rounded, row_of_entry, signed, widened
 
@@ -17,7 +19,9 @@ class StencilGrid(Format):
 
     - ``data`` dtype[(2r+1)^d]: the coefficient of every offset of the box of radius r in d dimensions, z slowest and x
       fastest, zero where the stencil has none;
-    - ``points``: the stencil's name; ``nx``, ``ny``, ``nz``: the grid's extents.
+    - ``points``: the stencil's name; ``nx``, ``ny``, ``nz``: the grid's extents;
+    - on request, for a stencil in a plane, ``data_left`` and ``data_right`` dtype[terms, 2r+1]: the coefficients as the
+      sum over the terms of left (along y) times right (along x). Two are enough for a star, 2r + 1 for every box.
 
     A square matrix without non-zeros is the stencil of zeros on a line of points.
     """
@@ -30,13 +34,15 @@ class StencilGrid(Format):
     ny: int
     nz: int
     data: Any
+    data_left: Any = None
+    data_right: Any = None
 
     @classmethod
-    def from_csr(cls, a: Any, dtype: str = "float64", points: str | None = None) -> Self:
+    def from_csr(cls, a: Any, dtype: str = "float64", points: str | None = None, low_rank: bool = False) -> Self:
         """Recognise the grid of a canonical CSR; ``points`` names the stencil, otherwise the first that fits is taken.
 
-        Raises :class:`FormatError` unless A has exactly the entries of that stencil on some grid, with one value for
-        each offset.
+        ``low_rank`` also makes ``data_left`` and ``data_right``. Raises :class:`FormatError` unless A has exactly the
+        entries of that stencil on some grid, with one value for each offset.
         """
         if points is not None and points not in STENCILS:
             raise FormatError(f"there is no stencil {points!r}, only {', '.join(STENCILS)}")
@@ -46,16 +52,25 @@ class StencilGrid(Format):
         named = [points] if points else list(STENCILS)
         if not a.nnz:
             data = array_module(a.data).zeros(prod(2 * r + 1 for r in STENCILS[named[0]].reach))
-            return cls((m, m), 0, dtype, named[0], m, 1, 1, rounded(data, dtype))
+            return cls._packed(0, dtype, named[0], (m, 1, 1), data, low_rank)
         for name in named:
-            for nx, ny, nz in _extents(STENCILS[name], m, int(a.nnz)):
-                data = _coefficients(a, STENCILS[name], nx, ny, nz)
+            for extents in _extents(STENCILS[name], m, int(a.nnz)):
+                data = _coefficients(a, STENCILS[name], *extents)
                 if data is not None:
-                    return cls((m, m), int(a.nnz), dtype, name, nx, ny, nz, rounded(data, dtype))
+                    return cls._packed(int(a.nnz), dtype, name, extents, data, low_rank)
         raise FormatError(
             f"the matrix is not {points or 'one of ' + ', '.join(STENCILS)} with one coefficient an offset on any grid "
             f"of {m} points with zero boundary"
         )
+
+    @classmethod
+    def _packed(
+        cls, nnz: int, dtype: str, points: str, extents: tuple[int, int, int], data: Any, low_rank: bool
+    ) -> Self:
+        m = prod(extents)
+        terms = _terms(data, STENCILS[points]) if low_rank else (None, None)
+        left, right = (None if band is None else rounded(band, dtype) for band in terms)
+        return cls((m, m), nnz, dtype, points, *extents, rounded(data, dtype), left, right)
 
     @classmethod
     def random_values(cls, structure: Any, random: Any) -> Any:
@@ -101,12 +116,14 @@ class StencilGrid(Format):
     def counts(self) -> dict[str, int]:
         """``nx``, ``ny``, ``nz``, and the same as ``layers`` along the slowest axis, of ``layer_rows`` rows each.
 
-        A layer of a plane stencil is a single row, of a solid one a plane.
+        A layer of a plane stencil is a single row, of a solid one a plane. ``terms`` of the outer products, if there
+        are any.
         """
         solid = STENCILS[self.points].dimensions == 3
         layers, layer_rows = (self.nz, self.ny) if solid else (self.ny, 1)
         extents = {"nx": self.nx, "ny": self.ny, "nz": self.nz}
-        return {**super().counts(), **extents, "layers": layers, "layer_rows": layer_rows}
+        terms = {} if self.data_left is None else {"terms": len(self.data_left)}
+        return {**super().counts(), **extents, "layers": layers, "layer_rows": layer_rows, **terms}
 
 
 def _extents(shape: Stencil, points: int, nnz: int) -> Iterator[tuple[int, int, int]]:
@@ -146,6 +163,26 @@ def _coefficients(a: Any, shape: Stencil, nx: int, ny: int, nz: int) -> Any:
         data[_place(shape, offset)] = values[0]
         at += inside
     return data if (at == a.indptr[1:]).all() else None
+
+
+def _terms(data: Any, shape: Stencil) -> tuple[Any, Any]:
+    """Left and right bands (terms, 2r+1) whose outer products sum up to the coefficients of the box, float64.
+
+    Elimination with complete pivoting: each term takes away the row and the column of the largest entry that is left.
+    """
+    if shape.dimensions != 2:
+        raise FormatError("only the coefficients of a stencil in a plane are a matrix, and so a sum of outer products")
+    xp = array_module(data)
+    side = 2 * shape.radius + 1
+    rest = np.array(data.tolist()).reshape(side, side)
+    left, right = np.zeros((2, side if shape.box else 2, side))
+    for term in range(len(left)):
+        i, j = np.unravel_index(np.abs(rest).argmax(), rest.shape)
+        if rest[i, j] == 0:
+            break
+        left[term], right[term] = rest[:, j] / rest[i, j], rest[i]
+        rest = rest - np.outer(left[term], right[term])
+    return xp.asarray(left), xp.asarray(right)
 
 
 def _neighbours(xp: Any, shape: Stencil, nx: int, ny: int, nz: int) -> Iterator[tuple[Any, Any]]:
