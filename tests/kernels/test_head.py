@@ -10,6 +10,7 @@ from spmm_roofline.kernels import HeadError, heads
 from spmm_roofline.kernels.expressions import ExpressionError
 from spmm_roofline.kernels.head import read, supports
 from spmm_roofline.kernels.includes import IncludeError, closure
+from spmm_roofline.kernels.launch import Unsupported, check_case
 from spmm_roofline.kernels.registry import LIBRARIES
 from spmm_roofline.kernels.registry import heads as registry
 
@@ -141,6 +142,17 @@ def test_scratch_is_part_of_what_is_launched(tree):
     head = read(edited(tree, "study: smat", "scratch: 8*n\nstudy: smat"))[0]
     assert "scratch" not in before.functional()
     assert head.functional() == {**before.functional(), "scratch": "8 * n"} and head.sha256() != before.sha256()
+
+
+def test_several_multiplications_of_a_call_are_told_to_code_and_fingerprint(tree):
+    once = read(tree / "smat/mma_bt.cu")[0]
+    thrice = read(edited(tree, "study: smat", "steps: 3\nstudy: smat", count=1))[0]
+    assert once.steps == 1 and "steps" not in once.functional() and "STEPS" not in once.defines()
+    assert thrice.steps == 3 and thrice.defines() == {"STEPS": "3", **once.defines()}
+    assert thrice.launch_sha256() != once.launch_sha256()
+    check_case(thrice, 16, 8, 16)
+    with pytest.raises(Unsupported, match="A must be square, not 16 x 32"):
+        check_case(thrice, 16, 8, 32)
 
 
 def test_an_array_that_the_format_makes_on_request_must_be_requested(tree):

@@ -58,6 +58,17 @@ def test_a_check_reads_c_in_its_order(order):
     assert "above" in verify.verify(a, b, c, "float32").wrong
 
 
+def test_a_call_of_several_multiplications_is_checked_as_one():
+    rng = np.random.default_rng()
+    matrix = csr_array((rng.random((6, 6)) + 0.5) * (rng.random((6, 6)) < 0.7))
+    a = Csr.from_csr(matrix, "float64")
+    b, c = operands.allocate(head("row_major"), "b", 6, 3), operands.allocate(head("row_major"), "c", 6, 3)
+    b.fill(rng.random((6, 3)) * 2 - 1)
+    c.fill(matrix @ (matrix @ (matrix @ b.widened())))
+    assert not verify.verify(a, b, c, "float32", steps=3).wrong
+    assert "above" in verify.verify(a, b, c, "float32", steps=2).wrong
+
+
 def test_kernels_of_dense_times_sparse_take_x_and_y_in_row_major_order():
     study = [each for each in heads().values() if each.study == "attention"]
     assert study and all(each.layout == {"b": "column_major", "c": "column_major"} for each in study)

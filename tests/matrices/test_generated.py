@@ -9,6 +9,7 @@ from spmm_roofline.matrices import expand
 from spmm_roofline.matrices.canonical import MatrixError, canonical
 from spmm_roofline.matrices.features import features
 from spmm_roofline.matrices.generated import GENERATORS, fetch
+from spmm_roofline.matrices.stencils import STENCILS
 
 SMALL = {
     "tiles": {"size": 256, "dense": 2, "sparse24": 3},
@@ -18,6 +19,7 @@ SMALL = {
     "mesh2d": {"nodes": 9, "shuffled": True},
     "banded": {"rows": 50, "half_width": 3},
     "identity": {"size": 40},
+    "stencil": {"points": "3d27pt", "nx": 5, "ny": 4, "nz": 3},
     "rmat": {"scale": 8, "edge_factor": 4},
     "uniform": {"rows": 60, "columns": 90, "nnz_per_row": 2.5},
 }
@@ -47,7 +49,7 @@ def test_one_call_gives_one_matrix(name):
     assert first.csr.nnz > 0
     assert np.isfinite(first.csr.data).all()
     assert np.abs(first.csr.data).max() < 100
-    if name not in ("wilson_dirac", "fem3d", "banded", "identity"):  # their structure is not random
+    if name not in ("wilson_dirac", "fem3d", "banded", "identity", "stencil"):  # their structure is not random
         assert make(name, **SMALL[name], seed=1).sha256 != first.sha256
 
 
@@ -62,6 +64,7 @@ def test_one_call_gives_one_matrix(name):
         ("mesh2d", "7f6df60554841e45"),
         ("banded", "2a298fb1e60c57a0"),
         ("identity", "a14064a96aa07e74"),
+        ("stencil", "9767c01c3543e23c"),
         ("rmat", "01bed1b3d0251ace"),
         ("uniform", "0eb4470083491116"),
     ],
@@ -212,3 +215,35 @@ def test_wrong_entries_are_refused_while_planning(entry, message):
 def test_values_out_of_range_are_refused(name, parameters, message):
     with pytest.raises(MatrixError, match=message):
         make(name, **parameters)
+
+
+@pytest.mark.parametrize("points", STENCILS)
+def test_a_stencil_is_a_sum_of_shifted_grids(points):
+    nx, ny, nz = (9, 8, 7) if STENCILS[points].dimensions == 3 else (9, 8, 1)
+    csr = make("stencil", points=points, nx=nx, ny=ny, nz=nz).csr
+    offsets = STENCILS[points].offsets
+    assert len(offsets) == int(points[2:-2]) == np.diff(csr.indptr).max()
+    # The point in the middle has all neighbours.
+    middle = ((nz // 2) * ny + ny // 2) * nx + nx // 2
+    coefficients = csr.data[csr.indptr[middle] : csr.indptr[middle + 1]]
+    grid = np.random.default_rng().random((nz, ny, nx))
+    padded = np.pad(grid, 3)
+    expected = sum(
+        weight * padded[3 + dz : 3 + dz + nz, 3 + dy : 3 + dy + ny, 3 + dx : 3 + dx + nx]
+        for weight, (dz, dy, dx) in zip(coefficients, offsets, strict=True)
+    )
+    assert np.allclose(csr @ grid.ravel(), expected.ravel(), rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"points": "2d25pt"}, "there is no '2d25pt'; points is one of 2d5pt, 2d9pt"),
+        ({"nx": 0}, "a grid of 0 x 64 x 1 has no points"),
+        ({"nz": 2}, "2d5pt lies in a plane, so nz is 1, not 2"),
+        ({"nx": 2**16, "ny": 2**16}, "more than 32-bit indices count"),
+    ],
+)
+def test_a_grid_that_cannot_be_is_refused(parameters, message):
+    with pytest.raises(MatrixError, match=message):
+        make("stencil", **parameters)

@@ -55,9 +55,7 @@ class Format:
 
         One value an entry; a format whose entries share coefficients draws those instead.
         """
-        xp = array_module(structure.indices)
-        magnitude = random.random(structure.nnz) + 0.5
-        return xp.where(random.random(structure.nnz) < 0.5, -magnitude, magnitude)
+        return signed(random, structure.nnz)
 
     def to_csr(self) -> Any:
         """The matrix as a canonical CSR of the same array module, float64 values, stored zeros dropped."""
@@ -200,6 +198,12 @@ def widened(values: Any, dtype: str) -> Any:
     if dtype == "bfloat16" and values.dtype == xp.uint16:
         return (values.astype(xp.uint32) << xp.uint32(16)).view(xp.float32).astype(xp.float64)
     return values.astype(xp.float64)
+
+
+def signed(random: Any, count: int) -> Any:
+    """``count`` values ±[0.5, 1.5), float64, from a generator of either array module."""
+    magnitude = random.random(count) + 0.5
+    return array_module(magnitude).where(random.random(count) < 0.5, -magnitude, magnitude)
 
 
 def row_of_entry(indptr: Any, nnz: int) -> Any:

@@ -61,7 +61,7 @@ FEATURE_ARCHS = {
 #: Entries of a head that are kept as they are written.
 _PLAIN = (
     *("name", "study", "source", "idea", "format", "dtype", "layout", "requires", "after", "vendor", "min_arch"),
-    *("family", "clear_c", "format_options", "pads", "tile", "constants", "tensor_maps", "memory"),
+    *("family", "clear_c", "steps", "format_options", "pads", "tile", "constants", "tensor_maps", "memory"),
 )
 
 
@@ -103,6 +103,8 @@ class Head:
     variant: str | None = None
     min_arch: str | None = None
     clear_c: bool = False
+    #: Multiplications of one call: it computes A^steps·B.
+    steps: int = 1
     format_options: dict[str, Any] = field(default_factory=dict)
     pads: dict[str, int] = field(default_factory=dict)
     tile: dict[str, int] = field(default_factory=dict)
@@ -132,8 +134,9 @@ class Head:
 
     def defines(self) -> dict[str, str]:
         """``-D`` constants of the compiler: ``tile.m`` becomes ``TILE_M``, ``constants.stages`` ``STAGES``."""
+        steps = {"STEPS": str(self.steps)} if self.steps != 1 else {}
         tile = {f"TILE_{key.upper()}": str(value) for key, value in self.tile.items()}
-        return tile | {key.upper(): str(value) for key, value in self.constants.items()}
+        return steps | tile | {key.upper(): str(value) for key, value in self.constants.items()}
 
     def functional(self) -> dict[str, Any]:
         """The entries that change what is compiled, launched or verified; prose does not count."""
@@ -156,6 +159,7 @@ class Head:
             ],
         }
         # Only where they are set, so that they change no fingerprint of a kernel without.
+        entries |= {"steps": self.steps} if self.steps != 1 else {}
         entries |= {"tensor_maps": self.tensor_maps} if self.tensor_maps else {}
         return entries | ({"scratch": expressions.normal(self.scratch)} if self.scratch else {})
 
@@ -191,6 +195,7 @@ class Head:
             "dtype": self.dtype,
             "layout": self.layout,
             "requires": self.requires,
+            "steps": self.steps,
             "tile": self.tile,
             "min_arch": self.min_arch,
             "features": list(self.features),

@@ -38,7 +38,9 @@ class Call:
 
 
 def check_case(head: Head, m: int, n: int, k: int) -> None:
-    """Raise :class:`Unsupported` if the head's ``requires`` excludes these sizes."""
+    """Raise :class:`Unsupported` if the head's ``requires`` or ``steps`` exclude these sizes."""
+    if head.steps > 1 and m != k:
+        raise Unsupported(f"{head.name} multiplies {head.steps} times by A, so A must be square, not {m} x {k}")
     sizes = {"m": m, "n": n, "k": k}
     for name, multiple in head.requires.items():
         if sizes[name] % multiple:
@@ -66,6 +68,7 @@ def prepare(head: Head, cubin: Path | None, a: Format | None, b: Dense, c: Dense
         "b": expressions.namespace(operand=b, array=b.storage, ld=b.ld, nbytes=b.nbytes),
         "c": expressions.namespace(operand=c, array=c.storage, ld=c.ld),
         "tile": expressions.namespace(**head.tile),
+        "steps": head.steps,
         "device": expressions.namespace(
             multiprocessors=cupy.cuda.Device().attributes["MultiProcessorCount"],
         ),

@@ -18,6 +18,7 @@ def work(head: Head, b: Dense, c: Dense, multiprocessors: int) -> dict[str, int]
         "b": expressions.namespace(ld=b.ld, nbytes=b.nbytes),
         "c": expressions.namespace(ld=c.ld),
         "tile": expressions.namespace(**head.tile),
+        "steps": head.steps,
         "device": expressions.namespace(multiprocessors=multiprocessors),
     }
     return {unit: int(expressions.evaluate(text, names)[0]) for unit, text in head.work.items()}

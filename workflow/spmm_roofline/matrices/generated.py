@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from .canonical import Entries, MatrixError
+from .canonical import INDEX_LIMIT, Entries, MatrixError
+from .stencils import STENCILS
 
 
 @dataclass(frozen=True)
@@ -255,6 +256,38 @@ def identity(rng: np.random.Generator, size: int = 65536) -> Entries:
     _require(size > 0, f"identity: size is {size}, but must be positive")
     diagonal = np.arange(size, dtype=np.int32)
     return Entries((size, size), diagonal, diagonal, np.ones(size))
+
+
+@generator("grid")
+def stencil(rng: np.random.Generator, points: str = "2d5pt", nx: int = 64, ny: int = 64, nz: int = 1) -> Entries:
+    """One step of a stencil on a grid of ``nx`` x ``ny`` x ``nz`` points, x fastest, zero outside the grid.
+
+    ``points`` names one of the six stencils of Zhang et al. 2025, table 3 (:data:`~.stencils.STENCILS`); each of its
+    offsets has one coefficient drawn from ±[0.5, 1.5).
+    """
+    _require(points in STENCILS, f"stencil: there is no {points!r}; points is one of {', '.join(STENCILS)}")
+    _require(min(nx, ny, nz) > 0, f"stencil: a grid of {nx} x {ny} x {nz} has no points")
+    _require(nz == 1 or STENCILS[points].dimensions == 3, f"stencil: {points} lies in a plane, so nz is 1, not {nz}")
+    size = nx * ny * nz
+    _require(size <= INDEX_LIMIT, f"stencil: {size} points are more than 32-bit indices count")
+    offsets = STENCILS[points].offsets
+    inside = np.empty((nz, ny, nx, len(offsets)), dtype=bool)
+    for place, offset in enumerate(offsets):
+        along = [
+            (np.arange(extent) + step >= 0) & (np.arange(extent) + step < extent)
+            for extent, step in zip((nz, ny, nx), offset, strict=True)
+        ]
+        inside[..., place] = along[0][:, None, None] & along[1][:, None] & along[2]
+    inside = inside.reshape(size, len(offsets))
+    row = np.arange(size, dtype=np.int32)
+    shift = np.array([(dz * ny + dy) * nx + dx for dz, dy, dx in offsets], dtype=np.int32)
+    coefficients = (rng.random(len(offsets)) + 0.5) * rng.choice([-1.0, 1.0], len(offsets))
+    return Entries(
+        (size, size),
+        np.repeat(row, inside.sum(axis=1)),
+        (row[:, None] + shift)[inside],
+        np.broadcast_to(coefficients, inside.shape)[inside],
+    )
 
 
 # --- graphs -----------------------------------------------------------------------------------------------------------

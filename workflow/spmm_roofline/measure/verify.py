@@ -51,13 +51,13 @@ class Verdict:
     wrong: str
 
 
-def verify(a: Any, b: Any, c: Any, sums: str) -> Verdict:
-    """Compare C = A·B with float64 on all rows.
+def verify(a: Any, b: Any, c: Any, sums: str, steps: int = 1) -> Verdict:
+    """Compare C = A·B with float64 on all rows; with several ``steps`` C = A^steps·B, A square.
 
     ``a``: :class:`spmm_roofline.formats.csr.Csr` in float64, its values those that the kernel multiplies (rounded);
     ``b`` and ``c``: :class:`spmm_roofline.kernels.operands.Dense`. The relative error is that of the Frobenius norm; a
     row's error is measured against the size that the row has on average, ‖a_i‖₂ · rms(B) · √n, so that cancellation
-    does not make a good row look bad; an empty row must be exactly zero.
+    does not make a good row look bad, B being what the last multiplication reads; an empty row must be exactly zero.
     """
     import cupy
 
@@ -69,10 +69,11 @@ def verify(a: Any, b: Any, c: Any, sums: str) -> Verdict:
     unwritten = cupy.zeros(m, dtype=bool)
     for start in range(0, n, COLUMNS):
         stop = min(start + COLUMNS, n)
-        b64 = cupy.ascontiguousarray(b.widened()[:, start:stop])
-        reference = product(a, b64)
-        if start == 0:
-            _spot_check(a, b64, reference)
+        reference = cupy.ascontiguousarray(b.widened()[:, start:stop])
+        for _ in range(steps):
+            b64, reference = reference, product(a, reference)
+            if start == 0:
+                _spot_check(a, b64, reference)
         difference = c.widened()[:, start:stop] - reference
         unwritten |= cupy.isnan(difference).any(axis=1)
         squares = (difference * difference).sum(axis=1)

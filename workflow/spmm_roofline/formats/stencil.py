@@ -1,0 +1,208 @@
+"""A stencil on a grid: extents and one coefficient an offset, what kernels that need no indices read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ..matrices.stencils import STENCILS, Stencil
+from .base import Format, FormatError, array_module, csr_type, rounded, row_of_entry, signed, widened
+
+
+@dataclass(frozen=True)
+class StencilGrid(Format):
+    """A matrix that is one step of a stencil on a grid with zero boundary; see :mod:`..matrices.stencils`.
+
+    - ``data`` dtype[(2r+1)^d]: the coefficient of every offset of the box of radius r in d dimensions, z slowest and x
+      fastest, zero where the stencil has none;
+    - ``points``: the stencil's name; ``nx``, ``ny``, ``nz``: the grid's extents;
+    - on request, for a stencil in a plane, ``data_left`` and ``data_right`` dtype[terms, 2r+1]: the coefficients as the
+      sum over the terms of left (along y) times right (along x). Two are enough for a star, 2r + 1 for every box.
+
+    A square matrix without non-zeros is the stencil of zeros on a line of points.
+    """
+
+    name: ClassVar[str] = "stencil"
+    stores_structure: ClassVar[bool] = False
+
+    points: str
+    nx: int
+    ny: int
+    nz: int
+    data: Any
+    data_left: Any = None
+    data_right: Any = None
+
+    @classmethod
+    def from_csr(cls, a: Any, dtype: str = "float64", points: str | None = None, low_rank: bool = False) -> Self:
+        """Recognise the grid of a canonical CSR; ``points`` names the stencil, otherwise the first that fits is taken.
+
+        ``low_rank`` also makes ``data_left`` and ``data_right``. Raises :class:`FormatError` unless A has exactly the
+        entries of that stencil on some grid, with one value for each offset.
+        """
+        if points is not None and points not in STENCILS:
+            raise FormatError(f"there is no stencil {points!r}, only {', '.join(STENCILS)}")
+        m, k = a.shape
+        if m != k:
+            raise FormatError(f"a stencil gives a square matrix, and this one is {m} x {k}")
+        named = [points] if points else list(STENCILS)
+        if not a.nnz:
+            data = array_module(a.data).zeros(prod(2 * r + 1 for r in STENCILS[named[0]].reach))
+            return cls._packed(0, dtype, named[0], (m, 1, 1), data, low_rank)
+        for name in named:
+            for extents in _extents(STENCILS[name], m, int(a.nnz)):
+                data = _coefficients(a, STENCILS[name], *extents)
+                if data is not None:
+                    return cls._packed(int(a.nnz), dtype, name, extents, data, low_rank)
+        raise FormatError(
+            f"the matrix is not {points or 'one of ' + ', '.join(STENCILS)} with one coefficient an offset on any grid "
+            f"of {m} points with zero boundary"
+        )
+
+    @classmethod
+    def _packed(
+        cls, nnz: int, dtype: str, points: str, extents: tuple[int, int, int], data: Any, low_rank: bool
+    ) -> Self:
+        m = prod(extents)
+        terms = _terms(data, STENCILS[points]) if low_rank else (None, None)
+        left, right = (None if band is None else rounded(band, dtype) for band in terms)
+        return cls((m, m), nnz, dtype, points, *extents, rounded(data, dtype), left, right)
+
+    @classmethod
+    def random_values(cls, structure: Any, random: Any) -> Any:
+        """As :meth:`Format.random_values`, one value a diagonal: an offset of the grid lies on one diagonal."""
+        m, k = structure.shape
+        rows = row_of_entry(structure.indptr, structure.nnz)
+        return signed(random, m + k)[structure.indices - rows + m]
+
+    def to_csr(self) -> Any:
+        """The matrix as float64 CSR."""
+        xp = array_module(self.data)
+        m = self.shape[0]
+        values = widened(self.data, self.dtype)
+        shape = STENCILS[self.points]
+        columns, entries = xp.zeros((m, 0), dtype=xp.int64), xp.zeros((m, 0))
+        if self.nnz:
+            neighbours = list(_neighbours(xp, shape, self.nx, self.ny, self.nz))
+            columns = xp.stack([xp.where(inside, column, -1) for inside, column in neighbours], axis=1)
+            entries = xp.broadcast_to(xp.stack([values[_place(shape, each)] for each in shape.offsets]), columns.shape)
+        kept = (columns >= 0) & (entries != 0)
+        indptr = xp.zeros(m + 1, dtype=xp.int32)
+        indptr[1:] = xp.cumsum(kept.sum(axis=1))
+        return csr_type(xp)((entries[kept], columns[kept].astype(xp.int32), indptr), shape=self.shape)
+
+    @property
+    def stored_slots(self) -> int:
+        """Coefficients: each stands for the entries of a diagonal."""
+        return len(STENCILS[self.points].offsets) if self.nnz else 0
+
+    @property
+    def covered_slots(self) -> int:
+        """Entries of the matrix; no tile pads them."""
+        return self.nnz
+
+    def stats(self) -> dict[str, float | int]:
+        """As :meth:`Format.stats`; nothing that is stored is padding."""
+        return {**super().stats(), "fill_fraction": 1.0}
+
+    @property
+    def blocks(self) -> int:
+        return self.shape[0]
+
+    def counts(self) -> dict[str, int]:
+        """``nx``, ``ny``, ``nz``, and the same as ``layers`` along the slowest axis, of ``layer_rows`` rows each.
+
+        A layer of a plane stencil is a single row, of a solid one a plane. ``terms`` of the outer products, if there
+        are any.
+        """
+        solid = STENCILS[self.points].dimensions == 3
+        layers, layer_rows = (self.nz, self.ny) if solid else (self.ny, 1)
+        extents = {"nx": self.nx, "ny": self.ny, "nz": self.nz}
+        terms = {} if self.data_left is None else {"terms": len(self.data_left)}
+        return {**super().counts(), **extents, "layers": layers, "layer_rows": layer_rows, **terms}
+
+
+def _extents(shape: Stencil, points: int, nnz: int) -> Iterator[tuple[int, int, int]]:
+    """Extents nx, ny, nz of every grid of so many points on which the stencil has ``nnz`` entries."""
+    for nz in _divisors(points) if shape.dimensions == 3 else [1]:
+        for ny in _divisors(points // nz):
+            extents = (nz, ny, points // nz // ny)
+            entries = sum(
+                prod(max(extent - abs(step), 0) for extent, step in zip(extents, offset, strict=True))
+                for offset in shape.offsets
+            )
+            if entries == nnz:
+                yield extents[::-1]
+
+
+def _divisors(number: int) -> list[int]:
+    small = [each for each in range(1, int(number**0.5) + 1) if number % each == 0]
+    return sorted({*small, *(number // each for each in small)})
+
+
+def _coefficients(a: Any, shape: Stencil, nx: int, ny: int, nz: int) -> Any:
+    """Coefficients of the box, float64, if ``a`` is exactly this stencil on this grid; otherwise None."""
+    xp = array_module(a.data)
+    data = xp.zeros(prod(2 * r + 1 for r in shape.reach))
+    at = a.indptr[:-1].astype(xp.int64)
+    right = xp.ones((), dtype=bool)
+    for offset, (inside, column) in zip(shape.offsets, _neighbours(xp, shape, nx, ny, nz), strict=True):
+        # Rows and offsets both ascend: the next entry of a row that has this neighbour is that neighbour.
+        here = at[inside]
+        if not len(here):
+            continue
+        here = xp.minimum(here, a.nnz - 1)
+        values = a.data[here]
+        right &= (a.indices[here] == column[inside]).all() & (values == values[0]).all()
+        if not right:
+            return None
+        data[_place(shape, offset)] = values[0]
+        at += inside
+    return data if (at == a.indptr[1:]).all() else None
+
+
+def _terms(data: Any, shape: Stencil) -> tuple[Any, Any]:
+    """Left and right bands (terms, 2r+1) whose outer products sum up to the coefficients of the box, float64.
+
+    Elimination with complete pivoting: each term takes away the row and the column of the largest entry that is left.
+    """
+    if shape.dimensions != 2:
+        raise FormatError("only the coefficients of a stencil in a plane are a matrix, and so a sum of outer products")
+    xp = array_module(data)
+    side = 2 * shape.radius + 1
+    rest = np.array(data.tolist()).reshape(side, side)
+    left, right = np.zeros((2, side if shape.box else 2, side))
+    for term in range(len(left)):
+        i, j = np.unravel_index(np.abs(rest).argmax(), rest.shape)
+        if rest[i, j] == 0:
+            break
+        left[term], right[term] = rest[:, j] / rest[i, j], rest[i]
+        rest = rest - np.outer(left[term], right[term])
+    return xp.asarray(left), xp.asarray(right)
+
+
+def _neighbours(xp: Any, shape: Stencil, nx: int, ny: int, nz: int) -> Iterator[tuple[Any, Any]]:
+    """For each offset: whether a point has that neighbour (bool[m]), and the neighbour's number (int64[m])."""
+    point = xp.arange(nx * ny * nz)
+    place = (point // (nx * ny), point // nx % ny, point % nx)
+    for offset in shape.offsets:
+        moved = [p + step for p, step in zip(place, offset, strict=True)]
+        inside = xp.ones(len(point), dtype=bool)
+        for p, extent in zip(moved, (nz, ny, nx), strict=True):
+            inside &= (p >= 0) & (p < extent)
+        yield inside, (moved[0] * ny + moved[1]) * nx + moved[2]
+
+
+def _place(shape: Stencil, offset: tuple[int, int, int]) -> int:
+    """Position of an offset in the box."""
+    place = 0
+    for step, reach in zip(offset, shape.reach, strict=True):
+        place = place * (2 * reach + 1) + step + reach
+    return place
+
+
+FORMAT = StencilGrid
