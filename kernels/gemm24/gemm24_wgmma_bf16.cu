@@ -90,7 +90,7 @@ extern "C" __global__ void __cluster_dims__(TILE_CTAS, 1, 1) __launch_bounds__(3
     ptx::cluster_sync();
 
     if (warpgroup == WARPGROUPS) {
-        ptx::registers_down<40>();
+        ptx::registers_down<32>();
         if (threadIdx.x == 128 * WARPGROUPS) {
             Turn turn;
             for (int tile = first; tile < tiles; tile += apart) {
@@ -110,7 +110,7 @@ extern "C" __global__ void __cluster_dims__(TILE_CTAS, 1, 1) __launch_bounds__(3
             }
         }
     } else {
-        ptx::registers_up<232>();
+        ptx::registers_up<240>();
         uint4* staged = reinterpret_cast<uint4*>(stages + TILE_STAGES * STAGE) + warp * 16 * ROW_C;
         // Where this warp's rows of A come from, a step at a time and one tile after the other. Of a strip of 16 rows beyond
         // the last one nothing is used, nor of a step beyond the last one.
@@ -135,10 +135,11 @@ extern "C" __global__ void __cluster_dims__(TILE_CTAS, 1, 1) __launch_bounds__(3
             ++fetched;
         };
         float sums[TILE_N / 2];
-        Turn turn, done;
+        Turn turn;
+        int freed = 0;
         auto release = [&]() {
-            if (threadIdx.x % 128 < TILE_CTAS) ptx::mbarrier_arrive(&barriers.empty[done.stage], threadIdx.x % 128);
-            done.next();
+            if (threadIdx.x % 128 < TILE_CTAS) ptx::mbarrier_arrive(&barriers.empty[freed], threadIdx.x % 128);
+            freed = freed + 1 == TILE_STAGES ? 0 : freed + 1;
         };
         // One step; once its first products are under way those of the step before are over, and what that step had of A
         // can be replaced by what the next one needs.

@@ -12,14 +12,16 @@ if TYPE_CHECKING:
 #: Model, method and sparsity of a pruned matrix, without its layer.
 PRUNED = r"^([^-]+-[^-]+-[0-9.]+)-"
 #: The papers' baselines, under our names.
-BEST_SC, CUSPARSE = "best_sc", "cusparse"
+BEST_SC, CUSPARSE, CUSPARSELT = "best_sc", "cusparse", "cusparselt_search"
+#: What papers call the rate of a kernel: of non-zeros alone, or of the dense product.
+RATES = ("useful rate", "throughput")
 
 
 def published(papers: pd.DataFrame, cases: pd.DataFrame, synergy: pd.DataFrame) -> pd.DataFrame:
     """Table ``analysis_published`` from ``analysis_papers``, ``analysis_cases`` and ``analysis_synergy``.
 
-    Three kinds of numbers have a counterpart: a kernel's rate over that of the best on scalar cores or of cuSPARSE on
-    the same matrix and width, and the share of matrices in a class of synergy. Where a paper prints time and rate, the
+    Three kinds of numbers have a counterpart: a kernel's rate over that of the best on scalar cores, of cuSPARSE or of
+    cuSPARSELt on the same matrix and width, and the share of matrices in a class of synergy. Where a paper prints time and rate, the
     rate is taken. A paper that names a pruned matrix without its layer is compared with the layer that we measured.
     What we have not measured is left out.
     """
@@ -28,6 +30,7 @@ def published(papers: pd.DataFrame, cases: pd.DataFrame, synergy: pd.DataFrame) 
     tables = [
         _rates(papers, synergy, BEST_SC, "over_best_sc"),
         _rates(papers, cases, CUSPARSE, "over_cusparse"),
+        _rates(papers, _over(cases, CUSPARSELT), CUSPARSELT, "over_cusparselt"),
         _shares(papers, synergy),
     ]
     rows = [row for table in tables for row in table.to_dict("records")]
@@ -39,7 +42,7 @@ def _rates(papers: pd.DataFrame, measured: pd.DataFrame, baseline: str, quantity
     import pandas as pd
 
     case = ["study", "source", "paper_device", "matrix", "n"]
-    rates = papers[papers["quantity"] == "useful rate"]
+    rates = papers[papers["quantity"].isin(RATES)]
     base = rates.loc[rates["kernel"] == baseline, [*case, "value"]].rename(columns={"value": "base"})
     pairs = rates[rates["kernel"] != baseline].merge(base, on=case)
     ours = measured.dropna(subset="speedup")[["device", "suite", "kernel", "matrix", "n", "speedup"]]
@@ -47,6 +50,15 @@ def _rates(papers: pd.DataFrame, measured: pd.DataFrame, baseline: str, quantity
     both = pairs.merge(pd.concat([ours, layers]), on=["kernel", "matrix", "n"]).assign(quantity=quantity)
     both["published"] = both["value"] / both["base"]
     return both.rename(columns={"speedup": "ours"})[list(contracts.table("analysis_published").names)]
+
+
+def _over(cases: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """``cases`` with ``speedup`` over one kernel, where both were timed."""
+    case = ["device", "suite", "matrix", "n", "l2"]
+    times = cases[cases["status"] == "ok"]
+    base = times.loc[times["kernel"] == baseline, [*case, "time_ms"]].rename(columns={"time_ms": "base_ms"})
+    both = times.merge(base, on=case)
+    return both.assign(speedup=both["base_ms"] / both["time_ms"])
 
 
 def _shares(papers: pd.DataFrame, synergy: pd.DataFrame) -> pd.DataFrame:

@@ -141,6 +141,20 @@ def pruned(rng: np.random.Generator, rows: int = 512, columns: int = 512, sparsi
     return Entries((rows, columns), flat // columns, flat % columns, weights.ravel()[flat])
 
 
+@generator("pruned")
+def pruned24(rng: np.random.Generator, rows: int = 512, columns: int = 512) -> Entries:
+    """Weights of a layer pruned to 2:4: of every four in a row two survive, any two (Mishra et al. 2021)."""
+    _require(
+        rows > 0 and columns > 0 and columns % 4 == 0,
+        f"pruned24: {rows} x {columns} has no whole groups of four columns",
+    )
+    pairs = np.array([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)], dtype=np.int32)
+    column = pairs[rng.integers(6, size=(rows, columns // 4), dtype=np.uint8)]
+    column += 4 * np.arange(columns // 4, dtype=np.int32)[:, None]
+    row = np.repeat(np.arange(rows, dtype=np.int32), columns // 2)
+    return Entries((rows, columns), row, column.ravel())
+
+
 # --- lattices, meshes and bands ---------------------------------------------------------------------------------------
 
 

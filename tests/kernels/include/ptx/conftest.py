@@ -22,3 +22,20 @@ def device_function(tmp_path):
         return cupy.RawModule(path=str(path)).get_function("probe")
 
     return build
+
+
+@pytest.fixture
+def hopper_function(tmp_path):
+    """As ``device_function``, for the architecture of its own that Hopper's instructions need."""
+    from spmm_roofline.measure.device import visible
+
+    cupy = pytest.importorskip("cupy")
+    if visible()[0].arch != "sm_90a":
+        pytest.skip("these instructions need sm_90a")
+
+    def build(source):
+        path = tmp_path / "probe.cubin"
+        path.write_bytes(cubin_of(source, "probe", "sm_90a", {}, INCLUDE)[0])
+        return cupy.RawModule(path=str(path)).get_function("probe")
+
+    return build

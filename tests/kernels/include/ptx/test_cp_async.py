@@ -57,3 +57,14 @@ def test_cp_async_16_or_zero_writes_zeros_where_nothing_is_wanted(device_functio
     out = cupy.zeros((32, 4), dtype=cupy.uint32)
     device_function(ZERO_SOURCE)((1,), (32,), (cupy.asarray(source), out))
     assert np.array_equal(out.get(), source * (np.arange(32) % 3 != 0)[:, None].astype(np.uint32))
+
+
+# ptx/cp_async_l2.cuh
+def test_cp_async_16_line_or_zero_does_the_same(device_function):
+    import cupy
+
+    source = np.random.default_rng().integers(1, 1 << 32, (32, 4), dtype=np.uint32)
+    out = cupy.zeros((32, 4), dtype=cupy.uint32)
+    lines = '#include "ptx/cp_async_l2.cuh"' + ZERO_SOURCE.replace("cp_async_16_or_zero", "cp_async_16_line_or_zero")
+    device_function(lines)((1,), (32,), (cupy.asarray(source), out))
+    assert np.array_equal(out.get(), source * (np.arange(32) % 3 != 0)[:, None].astype(np.uint32))

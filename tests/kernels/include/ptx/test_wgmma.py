@@ -1,12 +1,13 @@
 """ptx/wgmma.cuh and ptx/wgmma_sp.cuh: the layouts that their heads state, against NumPy.
 
 They hold wgmma_descriptor, fence_proxy_async, wgmma_fence, wgmma_commit, wgmma_wait and the products
-wgmma_m64n128k16_f32_f16 and wgmma_sp_m64n256k32_f32_f16; the model of 2:4 fragments is tested beside ptx/mma_sp.cuh.
+wgmma_m64n128k16_f32_f16 and wgmma_sp_m64n256k32_f32_f16, and wgmma_rows_descriptor with its product
+wgmma_sp_m64n256k32_f32_bf16_rows; the model of 2:4 fragments is tested beside ptx/mma_sp.cuh.
 """
 
 import itertools
-from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -56,24 +57,6 @@ extern "C" __global__ void probe(const unsigned* a, const unsigned* metadata, co
 """
 
 
-@pytest.fixture
-def hopper_function(tmp_path):
-    """As ``device_function``, for the architecture of its own that these instructions need."""
-    from spmm_roofline.kernels.compile import cubin_of
-    from spmm_roofline.measure.device import visible
-
-    cupy = pytest.importorskip("cupy")
-    if visible()[0].arch != "sm_90a":
-        pytest.skip("wgmma needs sm_90a")
-
-    def build(source):
-        path = tmp_path / "probe.cubin"
-        path.write_bytes(cubin_of(source, "probe", "sm_90a", {}, Path("kernels/include"))[0])
-        return cupy.RawModule(path=str(path)).get_function("probe")
-
-    return build
-
-
 def core_matrices(rows):
     """Words of an operand [rows, k] of halves: 8 by 8 values without a gap, first along k, then along the rows."""
     r, k = rows.shape
@@ -87,6 +70,25 @@ def by_thread(d):
     return np.stack(
         [d[16 * WARP + G + 8 * low, j + 2 * T + i] for j in columns for low in range(2) for i in range(2)], axis=1
     )
+
+
+def sparse_operand(rng, selector, dtype):
+    """A 64×32 tile with any two of every four columns occupied, its fragments as words, and its metadata."""
+    occupied = np.argsort(rng.random((64, 8, 4)), axis=-1).argsort(axis=-1) < 2
+    tile = occupied.reshape(64, 32) * rng.integers(1, 8, (64, 32))
+    fragments = np.empty((128, 4, 2), dtype)
+    metadata = rng.integers(2**32, size=128, dtype=np.uint32)
+    for warp in range(4):
+        rows = slice(16 * warp, 16 * warp + 16)
+        packed, nibbles = two_four.compress(tile[None, rows].astype(np.float32), occupied.reshape(64, 32)[None, rows])
+        (words,) = two_four.metadata_words(nibbles)
+        pairs, (g, t) = packed[0].reshape(16, 8, 2), (G[:32], T[:32])
+        fragments[32 * warp : 32 * warp + 32] = np.stack(
+            [pairs[g + 8 * half, t + 4 * part] for part in range(2) for half in range(2)], axis=1
+        )
+        for row, part in itertools.product(range(8), range(2)):
+            metadata[32 * warp + 4 * row + 2 * selector + part] = words[row, part]
+    return tile, fragments.view(np.uint32).ravel(), metadata
 
 
 def test_a_dense_product_is_added_to_the_sums(hopper_function):
@@ -104,25 +106,50 @@ def test_a_sparse_product_is_added_to_the_sums(hopper_function, selector):
     import cupy
 
     rng = np.random.default_rng()
-    # Two of every four columns, any two.
-    occupied = np.argsort(rng.random((64, 8, 4)), axis=-1).argsort(axis=-1) < 2
-    tile = occupied.reshape(64, 32) * rng.integers(1, 8, (64, 32))
+    tile, bits, metadata = sparse_operand(rng, selector, np.float16)
     b, d = rng.integers(-8, 8, (32, 256)), rng.integers(-8, 8, (64, 256))
-    fragments = np.empty((128, 4, 2), np.float16)
-    metadata = rng.integers(2**32, size=128, dtype=np.uint32)
-    for warp in range(4):
-        rows = slice(16 * warp, 16 * warp + 16)
-        packed, nibbles = two_four.compress(tile[None, rows].astype(np.float16), occupied.reshape(64, 32)[None, rows])
-        (words,) = two_four.metadata_words(nibbles)
-        pairs, (g, t) = packed[0].reshape(16, 8, 2), (G[:32], T[:32])
-        fragments[32 * warp : 32 * warp + 32] = np.stack(
-            [pairs[g + 8 * half, t + 4 * part] for part in range(2) for half in range(2)], axis=1
-        )
-        for row, part in itertools.product(range(8), range(2)):
-            metadata[32 * warp + 4 * row + 2 * selector + part] = words[row, part]
     sums = cupy.asarray(by_thread(d).astype(np.float32))
-    bits = fragments.view(np.uint32).ravel()
     function = hopper_function(SPARSE.replace("SELECTOR", str(selector)))
     arguments = (cupy.asarray(bits), cupy.asarray(metadata), cupy.asarray(core_matrices(b.T)), sums)
     function((1,), (128,), arguments)
     assert np.array_equal(sums.get(), by_thread(d + tile @ b)), "these integers and their sums are exact"
+
+
+ROWS = """
+#include "ptx/wgmma.cuh"
+#include "ptx/wgmma_sp.cuh"
+extern "C" __global__ void probe(const unsigned* a, const unsigned* metadata, const uint4* b, float* d, bool add) {
+    __shared__ alignas(1024) uint4 of_b[1024];
+    for (int i = threadIdx.x; i < 1024; i += 128) of_b[i] = b[i];
+    ptx::fence_proxy_async();
+    __syncthreads();
+    unsigned fa[4];
+    for (int i = 0; i < 4; ++i) fa[i] = a[4 * threadIdx.x + i];
+    float fd[128];
+    for (int i = 0; i < 128; ++i) fd[i] = d[128 * threadIdx.x + i];
+    ptx::wgmma_fence();
+    ptx::wgmma_sp_m64n256k32_f32_bf16_rows<SELECTOR>(
+        fd, fa, ptx::wgmma_rows_descriptor(of_b, 4096), metadata[threadIdx.x], add);
+    ptx::wgmma_commit();
+    ptx::wgmma_wait<0>();
+    for (int i = 0; i < 128; ++i) d[128 * threadIdx.x + i] = fd[i];
+}
+"""
+
+
+@pytest.mark.parametrize("add", [True, False])
+@pytest.mark.parametrize("selector", [0, 1])
+def test_a_sparse_product_with_rows_of_b(hopper_function, selector, add):
+    import cupy
+
+    rng = np.random.default_rng()
+    tile, bits, metadata = sparse_operand(rng, selector, ml_dtypes.bfloat16)
+    b, d = rng.integers(-8, 8, (32, 256)), rng.integers(-8, 8, (64, 256))
+    # Boxes of 64 columns; of row r of a box unit u lies at place u ^ (r % 8).
+    units = b.astype(ml_dtypes.bfloat16).reshape(32, 4, 8, 8).swapaxes(0, 1)
+    row = np.arange(32)[:, None]
+    swizzled = np.ascontiguousarray(units[:, row, np.arange(8) ^ row % 8])
+    sums = cupy.asarray(by_thread(d).astype(np.float32))
+    arguments = (cupy.asarray(bits), cupy.asarray(metadata), cupy.asarray(swizzled.view(np.uint32).ravel()), sums)
+    hopper_function(ROWS.replace("SELECTOR", str(selector)))((1,), (128,), (*arguments, np.bool_(add)))
+    assert np.array_equal(sums.get(), by_thread(add * d + tile @ b)), "these integers and their sums are exact"
