@@ -90,7 +90,7 @@ extern "C" __global__ void __cluster_dims__(TILE_CTAS, 1, 1) __launch_bounds__(3
     ptx::cluster_sync();
 
     if (warpgroup == WARPGROUPS) {
-        ptx::registers_down<32>();
+        ptx::registers_down<40>();
         if (threadIdx.x == 128 * WARPGROUPS) {
             Turn turn;
             for (int tile = first; tile < tiles; tile += apart) {
@@ -110,28 +110,25 @@ extern "C" __global__ void __cluster_dims__(TILE_CTAS, 1, 1) __launch_bounds__(3
             }
         }
     } else {
-        ptx::registers_up<240>();
+        ptx::registers_up<232>();
         uint4* staged = reinterpret_cast<uint4*>(stages + TILE_STAGES * STAGE) + warp * 16 * ROW_C;
         // Where this warp's rows of A come from, a step at a time and one tile after the other. Of a strip of 16 rows beyond
         // the last one nothing is used, nor of a step beyond the last one.
-        const uint4* from_data;
-        const unsigned* from_metadata;
+        unsigned at = 0;
         int fetched = steps, tile_of = first - apart;
         auto fetch = [&](Fragments& f) {
             if (fetched == steps) {
                 fetched = 0;
                 tile_of += apart;
-                const int strip = min(place_of(min(tile_of, tiles - 1)).row / 16 + warp, strips - 1);
-                const long long at = static_cast<long long>(strip) * steps * 32;
-                from_data = data + at * STEP_PRODUCTS + lane;
-                from_metadata = metadata + at * STEP_STAGES + lane;
+                at = min(place_of(min(tile_of, tiles - 1)).row / 16 + warp, strips - 1) * steps;
             }
+            const unsigned* from_metadata = metadata + static_cast<long long>(at) * (32 * STEP_STAGES) + lane;
+            const uint4* from_data = data + static_cast<long long>(at) * (32 * STEP_PRODUCTS) + lane;
 #pragma unroll
             for (int i = 0; i < STEP_STAGES; ++i) f.metadata[i] = ptx::load_here(from_metadata + 32 * i);
 #pragma unroll
             for (int i = 0; i < STEP_PRODUCTS; ++i) f.data[i] = ptx::load_here(from_data + 32 * i);
-            from_metadata += 32 * STEP_STAGES;
-            from_data += 32 * STEP_PRODUCTS;
+            ++at;
             ++fetched;
         };
         float sums[TILE_N / 2];

@@ -14,10 +14,10 @@ SOURCE = """
 extern "C" __global__ void __launch_bounds__(384, 1) probe(
     const uint4* fours, const unsigned* ones, uint4* of_fours, unsigned* of_ones) {
     if (threadIdx.x / 128 == 2) {
-        ptx::registers_down<32>();
+        ptx::registers_down<40>();
         of_ones[threadIdx.x] = ptx::load_here(ones + threadIdx.x);
     } else {
-        ptx::registers_up<240>();
+        ptx::registers_up<232>();
         of_fours[threadIdx.x] = ptx::load_here(fours + threadIdx.x);
     }
 }
