@@ -298,12 +298,20 @@ def test_one_matrix_of_ones_own(project, tmp_path):
         (["--config", "suite=quack"], "there is no suite called 'quack'"),
         (["--config", "measure={device: h2000}"], "h2000.yaml does not exist"),
         (["--config", "measure={sutes: [quick]}"], "'sutes' was unexpected"),
-        (["--config", "suite=gemm24"], "no kernel matches"),
         (["--config", "kernels={external: [libyours.so]}"], "libyours.so: kernels.external names this library"),
     ],
 )
 def test_a_wrong_config_says_what_to_change(project, arguments, sentence):
     assert sentence in project.snakemake("-n", "report", *arguments, check=False)
+
+
+def test_a_suite_of_kernels_to_come_says_so(project):
+    suite = yaml.safe_load((project.root / "config/suites/quick.yaml").read_text())
+    later = suite | {"name": "later", "kernels": ["nobody/*"]}
+    (project.root / "config/suites/later.yaml").write_text(yaml.safe_dump(later))
+    output = project.snakemake("-n", "report", "--config", "suite=later")
+    assert "suite later: no kernel matches nobody/* yet; nothing of it can be measured" in output
+    (project.root / "config/suites/later.yaml").unlink()
 
 
 def test_a_bad_matrix_stops_itself_alone(project, tmp_path):
