@@ -2,7 +2,6 @@
 
 import json
 import sys
-import textwrap
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,41 +17,8 @@ from tests.kernels.external.build import on_host
 
 MATRICES = ("band", "mesh", "tall")
 
-#: A worker that measures nothing. ``acts`` maps "matrix n" to what it does at that case; anything else goes well.
-WORKER = """
-import json, os, sys, time
-job, acts = json.load(sys.stdin), json.load(open({acts!r}))
-def tell(**event):
-    print(json.dumps(event), flush=True)
-with open({calls!r}, "a") as file:
-    file.write("started\\n")
-if acts.get("start") == "die" or acts.get("start") == "die once" and open({calls!r}).read().count("started") == 1:
-    sys.exit("no device for you")
-for matrix in job["matrices"]:
-    for n in matrix["n"]:
-        case = dict(matrix=matrix["matrix"], n=n)
-        act = acts.get(f"{{matrix['matrix']}} {{n}}", "ok")
-        with open({calls!r}, "a") as file:
-            file.write(f"{{matrix['matrix']}} {{n}}\\n")
-        tell(begin=case)
-        if act == "die":
-            print("Traceback\\nCUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access", file=sys.stderr, flush=True)
-            os._exit(1)
-        if act == "hang":
-            time.sleep(60)
-        if act == "sticky":
-            # as after an error that ends the context
-            tell(row=dict(case, status="launch_failed", message="misaligned address"))
-            os._exit(1)
-        if act == "ok":
-            tell(row=dict(case, status="ok", time_ms=0.5, time_p10_ms=0.4, time_p90_ms=0.6, samples=40,
-                          useful_gflops=1.0, padded_gflops=2.0, rel_error=1e-4, max_row_error=1e-3, noisy=False,
-                          format_bytes=8, preprocess_ms=0.1, sm_clock_mhz=1980, message=""))
-        else:
-            tell(row=dict(case, status=act, message=f"it was {{act}}"))
-    if acts.get("noisy") == matrix["matrix"]:
-        tell(noisy=matrix["matrix"])
-"""
+#: It measures nothing and does as it is told.
+WORKER = Path(__file__).with_name("stand_in_worker.py")
 
 
 @pytest.fixture
@@ -98,15 +64,14 @@ def job(tmp_path):
 @pytest.fixture
 def play(tmp_path, monkeypatch):
     """``play(**acts)`` sets the stage for the next run; ``play.calls()`` tells what workers were asked since."""
-    acts, calls, script = tmp_path / "acts.json", tmp_path / "calls", tmp_path / "worker.py"
-    script.write_text(textwrap.dedent(WORKER).format(acts=str(acts), calls=str(calls)))
+    acts, calls = tmp_path / "acts.json", tmp_path / "calls"
 
     @contextmanager
     def leased(**_):
         yield device.Gpu("GPU-0", "NVIDIA H200", (9, 0), "580")
 
     monkeypatch.setattr(device, "lease", leased)
-    monkeypatch.setattr(run, "WORKER_COMMAND", [sys.executable, str(script)])
+    monkeypatch.setattr(run, "WORKER_COMMAND", [sys.executable, str(WORKER), str(acts), str(calls)])
 
     class Stage:
         def __call__(self, **given):
