@@ -127,7 +127,9 @@ def test_each_edit_is_carried_out_and_nothing_else(project_to_break):
     suite = {**TINY, "matrices": {"generated": [*TINY["matrices"]["generated"], more]}}
     project.write_yaml("config/suites/tiny.yaml", suite)
     of_more = {"import_matrix:more", "pack_format:csr,more", "pack_format:bcsr_16x16,more"}
+    project.calls()
     assert project.run("measure") == of_more | measures(*everything)
+    assert set(project.calls()) == {"started", "more 8"}  # what was measured of the others still holds
 
     # A matrix less and another protocol, which follow the same road.
     project.write_yaml("config/suites/tiny.yaml", TINY)
