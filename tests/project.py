@@ -149,13 +149,16 @@ def jobs_of(output):
     return found
 
 
-def make_project(root: Path) -> Project:
-    """A project in ``root`` whose default run is the suite ``tiny`` on a device that is not there; nothing has run."""
+def make_project(root: Path, kernels: tuple[str, ...] = KERNELS) -> Project:
+    """A project in ``root`` whose default run is the suite ``tiny`` on a device that is not there; nothing has run.
+
+    ``kernels`` are patterns below the folder of that name.
+    """
     ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
     for part in PARTS:
         source = PROJECT / part
         if part == "kernels":
-            for path in (path for pattern in KERNELS for path in source.glob(pattern)):
+            for path in (path for pattern in kernels for path in source.glob(pattern)):
                 target = root / path.relative_to(PROJECT)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(path, target)

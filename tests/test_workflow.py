@@ -159,11 +159,21 @@ def test_an_external_library_runs_alone_and_again_when_it_changes(project):
     assert project.jobs() == own_road
 
 
+def test_packed_arrays_may_be_dropped(project):
+    """What a collection of a thousand matrices packs fills disks, and is not needed once its statistics are there."""
+    packed = list((project.root / "results/formats").glob("*/*.npz"))
+    aside = [path.rename(path.with_suffix(".kept")) for path in packed]
+    assert packed and project.jobs() == set()
+    for path in aside:
+        path.rename(path.with_suffix(".npz"))
+
+
 def test_one_matrix_of_ones_own(project, tmp_path):
-    path = tmp_path / "my.mtx"
+    path = tmp_path / "my $(touch pwned); `touch pwned` && x.mtx"
     path.write_text("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1.5\n3 2 -2\n")
     project.snakemake("formats", "--config", f"matrix={path}")
-    assert (project.root / "results/formats/bcsr_16x16/my.json").exists()
+    assert len(list((project.root / "results/formats/bcsr_16x16").glob("my*.json"))) == 1
+    assert not list(project.root.rglob("pwned*"))
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,14 @@ def test_my_own_matrix_goes_all_the_way(tmp_path, sample):
 
 @pytest.mark.parametrize(
     ("path", "name"),
-    [("a/x y.mtx.gz", "x_y"), ("_x.smtx", "x"), (".mtx", "matrix"), ("ä.rb", "matrix"), ("a.b.npz", "a.b")],
+    [
+        ("a/x y.mtx.gz", "x_y"),
+        ("_x.smtx", "x"),
+        (".mtx", "matrix"),
+        ("ä.rb", "matrix"),
+        ("$(id);`x` && y.mtx", "id___x_____y"),
+        ("a.b.npz", "a.b"),
+    ],
 )
 def test_a_file_gives_a_safe_name(path, name):
     (spec,) = expand({"name": "own", "matrices": {"file": [{"path": path}]}}, {})

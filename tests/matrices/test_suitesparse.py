@@ -361,6 +361,14 @@ def test_query_expands_through_the_index_once(case):
         query(case, rows=[1, 2])
 
 
+@pytest.mark.parametrize("name", ["../../../etc,cron", "HB,../../x", "HB,$(id)", "HB,a;b", "-rf,x"])
+def test_an_index_that_leads_elsewhere_is_refused(case, name):
+    row = f"{name},12345,50,200,1,0,0,0,0.1,0.1,structural problem,200\n".encode()
+    case.server.answers["/files/ssstats.csv"] = [(200, INDEX.replace(b"5\n", b"6\n", 1) + row)]
+    with pytest.raises(MatrixError, match=r"the collection's index names .*, which is no place in its archive"):
+        query(case, rows=[12345, 12345])
+
+
 def test_query_without_an_index(case):
     case.server.answers["/files/ssstats.csv"] = [(200, PAGE)]
     with pytest.raises(MatrixError, match="what arrived is not the collection's index"):

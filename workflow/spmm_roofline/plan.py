@@ -230,10 +230,11 @@ class Plan:
     def _tables(self, stage: str, suite: str) -> list[str]:
         if self.device is None:
             return []
+        # By shards, so that `--batch measure=1/10` is the first matrices with all kernels.
         return [
             f"results/{stage}/{self.device_name}/{suite}/{kernel}{shard.suffix}.csv"
-            for kernel in self.suites[suite].kernels
             for shard in self.suites[suite].shards
+            for kernel in self.suites[suite].kernels
         ]
 
     def device_records(self) -> list[str]:
@@ -316,7 +317,6 @@ class Plan:
         arch = self.device[1]
         files: dict[str, Any] = {
             "matrices": [f"results/matrices/{name}.npz" for name in names],
-            "features": [f"results/matrices/{name}.json" for name in names],
             "formats": [f"results/formats/{head.format}/{name}.json" for name in names],
             **self.clock_cubins(wildcards),
             "device_record": f"results/measure/{self.device_name}/device.json",

@@ -77,7 +77,8 @@ def job_of(planned: dict[str, Any], inputs: Any, options: dict[str, Any]) -> Job
     """The job that a rule describes: its parameters, its named input files, and the config's ``measure`` section."""
     return Job(
         **{key: planned[key] for key in ("suite", "kernel", "device", "arch", "n", "l2")},
-        matrices=list(zip(inputs.matrices, inputs.features, strict=True)),
+        # What is known of a matrix lies beside it. A feature that is counted otherwise measures nothing anew.
+        matrices=[(npz, str(Path(npz).with_suffix(".json"))) for npz in inputs.matrices],
         formats=list(inputs.formats),
         kernel_row=inputs.get("kernel_row"),
         cubin=inputs.get("cubin"),
