@@ -159,13 +159,14 @@ def test_an_external_library_runs_alone_and_again_when_it_changes(project):
     assert project.jobs() == own_road
 
 
-def test_packed_arrays_may_be_dropped(project):
+def test_packed_arrays_may_be_dropped(project_to_break):
     """What a collection of a thousand matrices packs fills disks, and is not needed once its statistics are there."""
-    packed = list((project.root / "results/formats").glob("*/*.npz"))
-    aside = [path.rename(path.with_suffix(".kept")) for path in packed]
-    assert packed and project.jobs() == set()
-    for path in aside:
-        path.rename(path.with_suffix(".npz"))
+    project, without = project_to_break, ("--config", "formats={keep: false}")
+    for path in (project.root / "results/formats").glob("*/*.npz"):
+        path.unlink()
+    assert project.jobs() == set() == project.jobs("report", *without)
+    project.snakemake("results/formats/csr/mesh.json", "--forcerun", "pack_format", *without)
+    assert (project.root / "results/formats/csr/mesh.npz").stat().st_size < 100
 
 
 def test_one_matrix_of_ones_own(project, tmp_path):

@@ -18,7 +18,6 @@ rule pack_format:
     params:
         # Written with the matrix. No input: features that are counted otherwise pack nothing anew.
         features="results/matrices/{matrix}.json",
-        keep=PLAN.config["formats"].get("keep", True),
         fingerprint=PLAN.format_fingerprint,
     script:
         "../scripts/pack_format.py"

@@ -8,5 +8,5 @@ pack(
     matrix_json=snakemake.params.features,
     npz=snakemake.output.npz,
     row_json=snakemake.output.json,
-    keep_arrays=snakemake.params.keep,
+    keep_arrays=snakemake.config["formats"].get("keep", True),
 )

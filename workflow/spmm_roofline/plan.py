@@ -104,17 +104,28 @@ class Plan:
         # A library that somebody names is there to be compared, whatever the suite.
         named = [name for name, head in self.heads.items() if head.external]
         kernels, missing = self.resolve([*document["kernels"], *named])
+        cut = self._chosen(document["name"], shards(list(specs), self.config["measure"].get("shard", 16)))
         return Suite(
             name=document["name"],
             title=document["title"],
-            specs=specs,
+            specs={name: specs[name] for shard in cut for name in shard.matrices},
             n=sorted(document["n"]),
             kernels=kernels,
             formats=sorted({self.heads[kernel].format for kernel in kernels}),
             l2=document["protocol"]["l2"],
-            shards=shards(list(specs), self.config["measure"].get("shard", 16)),
+            shards=cut,
             missing_kernels=tuple(missing),
         )
+
+    def _chosen(self, suite: str, cut: tuple[Shard, ...]) -> tuple[Shard, ...]:
+        """The shards of a suite that this run is about: all, or those that the config's ``shards`` counts."""
+        if "shards" not in self.config:
+            return cut
+        first, _, last = str(self.config["shards"]).partition("-")
+        chosen = cut[int(first) : int(last or first) + 1]
+        if not chosen:
+            raise PlanError(f"shards is {self.config['shards']}, but those of suite {suite} are 0 to {len(cut) - 1}")
+        return chosen
 
     def resolve(self, patterns: list[str]) -> tuple[list[str], list[str]]:
         """Kernels that match names or ``study/name`` patterns, in ladder order; and the patterns that match none."""
@@ -230,11 +241,10 @@ class Plan:
     def _tables(self, stage: str, suite: str) -> list[str]:
         if self.device is None:
             return []
-        # By shards, so that `--batch measure=1/10` is the first matrices with all kernels.
         return [
             f"results/{stage}/{self.device_name}/{suite}/{kernel}{shard.suffix}.csv"
-            for shard in self.suites[suite].shards
             for kernel in self.suites[suite].kernels
+            for shard in self.suites[suite].shards
         ]
 
     def device_records(self) -> list[str]:
