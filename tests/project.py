@@ -131,6 +131,8 @@ class Project:
 
     def calls(self):
         """Cases that workers were asked for since the last call, "started" for each worker."""
+        for asked in self.root.glob("*.asked"):
+            asked.unlink()
         path = self.root / "calls"
         lines = path.read_text().splitlines() if path.exists() else []
         path.unlink(missing_ok=True)

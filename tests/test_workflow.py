@@ -147,7 +147,8 @@ def test_an_edited_template_reruns_the_report_alone(project):
     assert project.jobs() == {"report"}
 
 
-def test_an_external_library_runs_alone_and_again_when_it_changes(project):
+def test_an_external_library_runs_alone_and_again_when_it_changes(project_to_break):
+    project = project_to_break
     path = on_host(project.root / "libmine.so")
     project.edit("config/config.yaml", "external: []", "external: [libmine.so]")
     own_road = {"measure_kernel:h200,tiny,peer_on_host,"} | FOLLOWS
@@ -172,7 +173,8 @@ def test_packed_arrays_may_be_dropped(project_to_break):
 def test_one_matrix_of_ones_own(project, tmp_path):
     path = tmp_path / "my $(touch pwned); `touch pwned` && x.mtx"
     path.write_text("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1.5\n3 2 -2\n")
-    project.snakemake("formats", "--config", f"matrix={path}")
+    output = project.snakemake("formats", "--config", f"matrix={path}")
+    assert "localrule import_matrix" in output  # a node of a cluster may not reach the network, or the user's folder
     assert len(list((project.root / "results/formats/bcsr_16x16").glob("my*.json"))) == 1
     assert not list(project.root.rglob("pwned*"))
 

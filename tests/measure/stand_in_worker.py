@@ -1,7 +1,8 @@
 """A worker that measures nothing: ``python stand_in_worker.py <acts> <calls>`` in the place of the one with a device.
 
 ``acts`` is a JSON file that maps "matrix n" or "kernel matrix n" to what happens at that case; anything else goes
-well. ``calls`` is a text file that gets a line for each case that was asked.
+well. ``calls`` is a text file that gets a line for each case that was asked; ``<kernel>.asked`` beside it holds the
+process that asked last, and the case.
 """
 
 import ctypes
@@ -35,7 +36,7 @@ for matrix in job["matrices"]:
         tell(begin=case)
         with calls_file.open("a") as calls:
             print(name, file=calls)
-        calls_file.with_name(f"{job['kernel']}.pid").write_text(str(os.getppid()))
+        calls_file.with_name(f"{job['kernel']}.asked").write_text(f"{os.getppid()} {name}")
         if act == "die":
             print("Traceback\nCUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access", file=sys.stderr, flush=True)
             os._exit(1)
