@@ -147,6 +147,17 @@ def test_an_edited_template_reruns_the_report_alone(project):
     assert project.jobs() == {"report"}
 
 
+def test_a_bundle_holds_the_run_and_is_checked(project_to_break):
+    project = project_to_break
+    assert project.run("bundle") == {"bundle"}
+    assert re.search(r"bundle\.tar\.gz is whole: \d+ files, 10 measured rows", project.snakemake("check_bundle"))
+    other = project.root / "other.tar.gz"
+    other.write_bytes((project.root / "results/report/bundle.tar.gz").read_bytes()[:-1000])
+    output = project.snakemake("check_bundle", "--config", f"bundle={other}", check=False)
+    assert "BundleError" in output and "not a whole bundle" in output
+    assert project.jobs("bundle") == set()
+
+
 def test_an_external_library_runs_alone_and_again_when_it_changes(project_to_break):
     project = project_to_break
     path = on_host(project.root / "libmine.so")

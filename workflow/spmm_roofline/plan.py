@@ -226,6 +226,9 @@ class Plan:
     def kernel_rows(self) -> list[str]:
         return [f"results/kernels/{arch}/{kernel}.json" for arch in self.archs for kernel in self.compiled]
 
+    def cubins(self) -> list[str]:
+        return [str(Path(row).with_suffix(".cubin")) for row in self.kernel_rows()]
+
     def measured(self) -> list[str]:
         """Tables that this machine measures; none without a device."""
         return [path for suite in self.suites for path in self.measured_of(suite)]

@@ -122,7 +122,7 @@ def load(npz: str | Path) -> csr_array:
         with np.load(npz, allow_pickle=False) as arrays:
             parts = arrays["data"], arrays["indices"], arrays["indptr"]
             csr = csr_array(parts, shape=tuple(arrays["shape"].tolist()))
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except (ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile) as error:
         raise MatrixError(f"{npz}: damaged ({error}); {contracts.set_aside(npz)}") from error
     csr.has_canonical_format = True
     return csr
