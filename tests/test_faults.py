@@ -86,6 +86,7 @@ def test_a_kernel_that_hangs_is_a_row_that_the_report_shows(project):
     project.edit("config/config.yaml", "case_timeout_s: 120", "case_timeout_s: 5")
     measure_again(project, "mma_bt")
     project.act(**{"mma_bt mesh 8": "hang"})
+    assert project.run("measure") == measured("mma_bt")
     project.run("report")
     rows = table(project, "mma_bt").set_index("matrix")
     assert rows.status.to_dict() == {"mesh": "timeout", "band": "ok"}

@@ -1,7 +1,11 @@
 """Broken files: a small round of :mod:`tests.matrices.fuzz`, and what its long rounds have found."""
 
+import io
 import random
+import tokenize
+import zipfile
 
+import numpy as np
 import pytest
 
 from tests.matrices.fuzz import attempt, mutated, seeds
@@ -30,6 +34,17 @@ def test_archives_that_python_does_not_unpack_are_refused(bit, tmp_path):
     for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         data[data.index(mark) + flags] |= 1 << bit
     assert attempt("npz", bytes(data), tmp_path) == ""
+
+
+def test_an_array_whose_header_never_ends_is_refused(tmp_path):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(seeds()["npz"][1])) as honest, zipfile.ZipFile(stream, "w") as broken:
+        for name in honest.namelist():
+            broken.writestr(name, honest.read(name).replace(b"), } ", b"), }("))
+    assert attempt("npz", stream.getvalue(), tmp_path) == ""
+    stream.seek(0)
+    with np.load(stream) as arrays, pytest.raises(tokenize.TokenError):
+        arrays["num_nodes"]
 
 
 @pytest.mark.parametrize(

@@ -118,11 +118,13 @@ def load(npz: str | Path) -> csr_array:
     import numpy as np
     from scipy.sparse import csr_array
 
+    from .file import DAMAGED_NPZ
+
     try:
         with np.load(npz, allow_pickle=False) as arrays:
             parts = arrays["data"], arrays["indices"], arrays["indptr"]
             csr = csr_array(parts, shape=tuple(arrays["shape"].tolist()))
-    except (ValueError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile) as error:
+    except DAMAGED_NPZ as error:
         raise MatrixError(f"{npz}: damaged ({error}); {contracts.set_aside(npz)}") from error
     csr.has_canonical_format = True
     return csr

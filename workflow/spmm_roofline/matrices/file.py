@@ -10,11 +10,15 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from .canonical import Entries, MatrixError, check_shape, mirrored
+
+#: What NumPy raises for a file that is no whole .npz: it reads zip, deflate, encryption and Python literals.
+DAMAGED_NPZ = (ValueError, EOFError, KeyError, RuntimeError, TokenError, zipfile.BadZipFile, zlib.error)
 
 KINDS = ("mtx", "mtx.gz", "mtx.xz", "smtx", "npz", "rb")
 
@@ -188,7 +192,7 @@ def read_npz(path: Path) -> Entries:
         found = load_npz(path).tocoo()
     except MatrixError:
         raise
-    except (ValueError, OSError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+    except (*DAMAGED_NPZ, OSError) as error:
         raise MatrixError(f"{path}: broken .npz file: {error}") from error
     if np.iscomplexobj(found.data):
         raise MatrixError(f"{path}: complex values are not supported; store the real part, or the pattern")
