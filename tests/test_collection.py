@@ -23,7 +23,7 @@ def collection(tmp_path):
     return project
 
 
-def test_planning_the_collection_takes_seconds(collection):
+def test_the_collection_is_planned_in_little_memory(collection):
     command = [sys.executable, "-m", "snakemake", "-n", "measure", "--config", "suite=collection"]
     with (collection.root / "planned").open("w") as out:
         process = subprocess.Popen(
@@ -35,6 +35,4 @@ def test_planning_the_collection_takes_seconds(collection):
     counts = {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", planned, re.MULTILINE)}
     assert counts["import_matrix"] == MATRICES
     assert counts["measure_kernel"] >= KERNELS * MATRICES / 16
-    # 19 s of one quiet core; half as much again is for whatever else the machine does.
-    assert used.ru_utime + used.ru_stime < 30
     assert used.ru_maxrss < 1_000_000, f"planning took {used.ru_maxrss / 1e6:.2f} GB"
