@@ -10,7 +10,7 @@ from .numbers import bandwidth, percent, size, times
 from .style import INK, canvas, legend, plain_log
 
 STUDY = "memory_bound"
-SECTION, PLACE, PER = "suite", 13, ("device", "suite", "l2")
+SECTION, PLACE, PER = "study", 2, ("device", "suite", "l2")
 
 #: A product with a diagonal moves two vectors; fewer sizes than this are no curve.
 KIND, LEAST_SIZES = "diagonal", 3

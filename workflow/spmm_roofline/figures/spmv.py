@@ -11,7 +11,7 @@ from .numbers import counted, times
 from .style import INK, canvas
 
 STUDY = "memory_bound"
-SECTION, PLACE, PER = "suite", 14, ("device", "suite", "l2")
+SECTION, PLACE, PER = "study", 3, ("device", "suite", "l2")
 
 #: The paper's limit of the gain in double precision (equation 23).
 LIMIT = 4 / 3

@@ -11,7 +11,7 @@ from .numbers import counted, significant, times
 from .style import INK, canvas
 
 STUDY, LIBRARY = "gemm24", "cusparselt"
-SECTION, PLACE, PER = "suite", 16, ("device", "suite", "l2")
+SECTION, PLACE, PER = "study", 1, ("device", "suite", "l2")
 
 
 def _shown(tables):

@@ -11,7 +11,7 @@ from .numbers import counted, significant, times
 from .style import canvas
 
 STUDY = "memory_bound"
-SECTION, PLACE, PER = "suite", 15, ("device", "suite", "l2")
+SECTION, PLACE, PER = "study", 4, ("device", "suite", "l2")
 
 #: Dimensions and points at the head of a matrix's name and at the end of a kernel's.
 POINTS = r"[0-9]d[0-9]+pt"
