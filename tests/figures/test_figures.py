@@ -29,7 +29,7 @@ def text(svg):
 
 def test_the_folder_is_the_registry():
     kinds = {kind.name: kind for kind in figures.kinds()}
-    synergy = {"synergy", "synergy_classes", "synergy_heatmap", "preprocessing", "sparsity", "traffic", "bounds"}
+    synergy = {"synergy", "synergy_classes", "synergy_heatmap", "preprocessing", "traffic", "bounds"}
     synergy |= {"roofline_counted"}
     suites = {name for name, kind in kinds.items() if kind.section != "study"}
     assert suites == {"throughput", "speedup", "heatmap", "roofline", "statuses", "matrices", "rounding"} | synergy
@@ -39,9 +39,9 @@ def test_the_folder_is_the_registry():
 
 
 def test_each_figure_is_drawn_where_it_has_something_to_show(drawn):
-    # The world of synthetic.py has no pruned weights; test_studies.py draws the figures of the studies.
     suites = {kind.name for kind in figures.kinds() if kind.section != "study"}
-    assert {figure.kind.name for figure in drawn.values() if figure.kind.section != "study"} == suites - {"sparsity"}
+    shown = {figure.kind.name for figure in drawn.values() if figure.kind.section != "study"}
+    assert shown == suites, "test_studies.py draws the others"
     assert "statuses-h200-real-sample" in drawn
     assert "statuses-h200-quick" not in drawn, "every row of the suite quick is ok"
     assert "speedup-h200-quick-cold-bfloat16" not in drawn, "cuSPARSE alone is no comparison"
@@ -107,27 +107,6 @@ def test_labels_of_close_levels_stand_above_the_last():
 
     assert limits._places([1.0, 10.0, 11.0, 12.0, 100.0], 2.0) == [1.0, 12.0, 24.0, 48.0, 100.0]
     assert limits._places([], 2.0) == []
-
-
-def test_pruned_weights_are_shown_over_sparsity(tables):
-    import matplotlib
-    import pandas as pd
-
-    from spmm_roofline.figures import sparsity
-
-    rows = tables["cases"][(tables["cases"]["precision"] == "float32") & (tables["cases"]["matrix"] == "cfd1")]
-    parts = []
-    for share, factor in (("0.5", 1.0), ("0.98", 4.0)):
-        name = f"transformer-random_pruning-{share}-layer"
-        parts.append(rows.assign(matrix=name, kind="pruned", speedup=factor * rows["speedup"]))
-    cases = pd.concat(parts, ignore_index=True)
-    world = {"cases": cases, "published": tables["published"].head(0)}
-    with matplotlib.rc_context(style.RC):
-        svg = style.svg(sparsity.draw(world, style.kernel_styles(cases)))
-    assert "sparsity 50 %" in text(svg) and "N = 512" in text(svg) and "row_split" in text(svg)
-    own = rows[(rows["kernel"] == "row_split") & (rows["n"] == 512)]["speedup"].item()
-    assert f"at 98 % it is row_split with {numbers.times(4 * own)}" in sparsity.says(world)
-    assert sparsity.draw({**world, "cases": rows}, {}) is None, "a mesh has no sparsity to go over"
 
 
 def test_sentences_follow_from_the_rows(tables, drawn):

@@ -5,7 +5,22 @@ from types import SimpleNamespace
 import matplotlib
 import pandas as pd
 
-from spmm_roofline.figures import balance, numbers, papers, scale, spmv, squares, stencils, style
+from spmm_roofline.figures import (
+    balance,
+    ladders,
+    numbers,
+    papers,
+    pruned,
+    pruned_dense,
+    pruned_kernels,
+    pruned_methods,
+    scale,
+    spmv,
+    squares,
+    stencils,
+    style,
+)
+from spmm_roofline.report import tables as page_tables
 from spmm_roofline.report.studies import studies
 from tests.figures.test_figures import text
 
@@ -112,6 +127,8 @@ def test_the_knee_says_which_products_memory_binds():
 
 
 def test_a_section_holds_the_figures_of_its_suites_in_order_and_points_to_the_others():
+    nothing = pd.DataFrame(columns=["device", "suite", "study", "matrix", "quantity"])
+
     def figure(study, section, name, **of):
         return SimpleNamespace(kind=SimpleNamespace(study=study, section=section), of=of, name=name)
 
@@ -126,7 +143,7 @@ def test_a_section_holds_the_figures_of_its_suites_in_order_and_points_to_the_ot
         figure("", "suite", "of no study", **here),
         figure(second, "study", "d", **here),
     ]
-    (section,) = studies(drawn)
+    (section,) = studies(drawn, nothing)
     assert section["id"] == f"study-{second}" and section["title"] == papers.PAPERS[second].title
     assert [group["id"] for group in section["groups"]] == ["h200-graphs", ""]
     assert [[item.name for item in group["figures"]] for group in section["groups"]] == [["a", "d"], ["c"]]
@@ -138,3 +155,103 @@ def test_an_experiment_of_a_paper_has_no_kernels_of_another():
     assert papers.alone(pd.DataFrame({"study": [first, "cusparse", "scalar"]}), first)
     assert not papers.alone(pd.DataFrame({"study": [first, second]}), first)
     assert not papers.alone(pd.DataFrame({"study": ["cusparse"]}), first)
+
+
+def weights(kernels, methods=("l0_regularization", "random_pruning")):
+    """Tables of pruned weights at three sparsities and two widths; ``kernels``: name → study, format, precision and
+    the time of one call at each sparsity, the same at every width."""
+    rows = []
+    for kernel, (study, form, precision, times) in kernels.items():
+        about = {"kernel": kernel, "study": study, "format": form, "precision": precision, "status": "ok"}
+        about |= {"kind": "pruned", "m": 100, "k": 100}
+        for method in methods:
+            for sparsity, time in zip((0.5, 0.8, 0.9), times, strict=True):
+                matrix = f"transformer-{method}-{sparsity}-layer"
+                case = {"matrix": matrix, "nnz": round(10_000 * (1 - sparsity)), "time_ms": time, "speedup": 1 / time}
+                rows += [about | case | {"n": n} for n in (128, 4096)]
+    paper = {"study": "attention", "source": "table 5.5", "n": 4096, "quantity": "over_cusparse", "published": 1.5}
+    paper |= {"kernel": "rows", "matrix": "transformer-l0_regularization-0.9"}
+    ladder = pd.DataFrame({"kernel": ["columns"], "after": ["rows"]})
+    return {"cases": pd.DataFrame(rows), "published": pd.DataFrame([paper]), "ladder": ladder}
+
+
+OWN = {
+    "columns": ("attention", "csr", "float32", (2.0, 2.0, 2.0)),
+    "rows": ("attention", "csr", "float32", (4.0, 2.5, 0.5)),
+    "rows_split": ("attention", "csr", "float32", (5.0, 5.0, 5.0)),
+}
+
+
+def test_kernels_of_pruned_weights_are_shown_one_by_one_beside_their_paper():
+    shown, said = drawn_and_said(pruned_kernels, weights(OWN))
+    assert "over cuSPARSE N = 4096" in " ".join(shown.split()) and "50 % sparsity" in shown
+    titles = [shown.index(name) for name in ("rows", "columns")]
+    assert titles == sorted(titles) and "rows_split" not in shown, "a rung after the other, twins with their kernel"
+    assert said == (
+        "On weights pruned by l0 regularization the fastest of these kernels at N = 4096 are columns at 50 % sparsity "
+        "(0.500×) and rows at 90 % sparsity (2.00×, 1.50× in the thesis), over the best of cuSPARSE. Of 1 ratio that "
+        "the thesis prints, 0 above ours."
+    )
+    other = weights(OWN, methods=("random_pruning",))
+    assert "random pruning" in drawn_and_said(pruned_kernels, other)[1], "the thesis' method is not there"
+    no_weights = other | {"cases": other["cases"].assign(kind="mesh")}
+    for module in (pruned_kernels, pruned_methods, pruned_dense):
+        assert module.draw(no_weights, {}) is None, "a mesh has no sparsity to go over"
+
+
+def test_methods_of_pruning_stand_side_by_side_with_dense_products():
+    dense = {"gemm": ("cublas", "dense", "tf32", (0.25, 0.5, 1.0)), "half": ("cublas", "dense", "float16", (1, 1, 1))}
+    shown, said = drawn_and_said(pruned_methods, weights(OWN | dense))
+    assert "random pruning" in shown and "N = 128" in shown and "gemm" in shown and "half" not in shown
+    assert said.startswith("In 4 of 12 combinations of method, sparsity and N a kernel of the study is faster")
+    assert "at most 2.00× (rows, random pruning, 90 %, N = 4096)" in said
+    assert said.endswith("The fastest of them is columns in 8, and one of 2 kernels over all.")
+
+
+def test_the_dense_product_wins_up_to_a_sparsity():
+    dense = {
+        "single": ("cublas", "dense", "float32", (3.0, 3.0, 3.0)),
+        "tensor": ("cublas", "dense", "tf32", (1.0, 1.0, 1.0)),
+        "half": ("cublas", "dense", "float16", (1.0, 1.0, 1.0)),
+        "sparse_half": ("cusparse", "csr", "float16", (8.0, 4.0, 2.0)),
+    }
+    shown, said = drawn_and_said(pruned_dense, weights(OWN | dense))
+    assert "dense TF32" in shown and "dense FP16" in shown and "fastest sparse / dense (time)" in shown
+    # The fastest sparse kernel in FP32 takes 2.0, 2.0 and 0.5.
+    assert (
+        "in TF32 beats every sparse kernel in FP32 and TF32 up to 80.0 % at N = 128 and to 80.0 % at N = 4096." in said
+    )
+    assert "in FP32 beats every sparse kernel in FP32 up to no sparsity at N = 128 and to no sparsity" in said
+    assert "in FP16 up to 90.0 %, which is every layer, at N = 128 and 4096. The largest factor is 8.00× (FP16" in said
+
+
+def test_kernels_are_ordered_by_what_they_build_on_and_keep_their_study_s_hue():
+    ladder = pd.DataFrame({"kernel": ["c", "b", "x"], "after": ["b", "a", "x"]})
+    assert ladders.ordered(ladder, ["c", "x", "b", "a", "a"]) == ["a", "x", "b", "c"], "a circle ends"
+    looks = ladders.shaded({"a": {"marker": "o"}, "b": {"marker": "s"}}, ["a", "b"], "attention")
+    assert looks["a"]["marker"] == "o" and sum(looks["a"]["color"]) < sum(looks["b"]["color"])
+
+
+def test_means_are_geometric():
+    rows = pd.DataFrame({"kernel": ["a", "a", "b"], "speedup": [1.0, 4.0, 3.0]})
+    assert list(pruned.means(rows, "speedup", ["kernel"])["speedup"].round(12)) == [2.0, 3.0]
+
+
+def test_numbers_of_papers_stand_beside_ours_in_the_form_of_their_tables():
+    common = {"device": "h200", "study": "attention", "source": "table 5.5", "kernel": "xw_row"}
+    rows = [
+        common | {"suite": "w", "matrix": f"t-random_pruning-{sparsity}", "n": 128, "quantity": "over_cusparse"}
+        | {"published": 2.0, "ours": ours}
+        for sparsity, ours in ((0.5, 0.25), (0.95, 3.0))
+    ]  # fmt: skip
+    rows.append(rows[0] | {"suite": "g", "matrix": "cora", "quantity": "over_best_sc"})
+    rows.append(
+        rows[0] | {"suite": "all", "matrix": "low", "quantity": "share_of_matrices", "ours": 0.6, "published": 0.5}
+    )
+    graphs, pruned_weights, shares = page_tables.published(pd.DataFrame(rows))
+    assert pruned_weights.columns == ("source", "N", "method", "kernel", "50 %", "95 %")
+    assert [cell.text for cell in pruned_weights.rows[0]][1:] == [
+        *("128", "random pruning", "xw_row", "0.250× / 2.00×", "3.00× / 2.00×")
+    ]  # fmt: skip
+    assert "the best on scalar cores" in graphs.caption and graphs.columns == ("source", "matrix", "kernel", "128")
+    assert [cell.text for cell in shares.rows[0]] == ["table 5.5", "low", "60 % / 50 %"]

@@ -6,16 +6,20 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..figures.papers import PAPERS
+from . import tables
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ..figures import Drawn
 
 
-def studies(drawn: Iterable[Drawn]) -> list[dict[str, Any]]:
-    """Sections of the papers that have a figure here, in the order of :data:`PAPERS`.
+def studies(drawn: Iterable[Drawn], published: pd.DataFrame) -> list[dict[str, Any]]:
+    """Sections of the papers of which there is a figure or a number here, in the order of :data:`PAPERS`.
 
     ``groups`` hold a section's figures in the paper's order, those of one suite on one device together, with the
-    anchor of that suite; ``others`` are figures of the same study that stand in the sections of these suites.
+    anchor of that suite; ``tables`` have the paper's numbers beside ours; ``others`` are figures of the same study
+    that stand in the sections of these suites.
     """
     drawn = list(drawn)
     sections = []
@@ -29,13 +33,15 @@ def studies(drawn: Iterable[Drawn]) -> list[dict[str, Any]]:
             groups[tuple(about.values())]["figures"].append(figure)
         suites = {group["id"] for group in groups.values()}
         others = [figure for figure in own if figure.kind.section == "suite" and _suite(figure) in suites]
-        if figures:
+        beside = tables.published(published[published["study"] == study])
+        if figures or beside:
             sections.append(
                 {
                     "id": f"study-{study}",
                     "title": paper.title,
                     "source": paper.source,
                     "groups": list(groups.values()),
+                    "tables": beside,
                     "others": others,
                 }
             )
