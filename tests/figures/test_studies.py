@@ -7,6 +7,10 @@ import pandas as pd
 
 from spmm_roofline.figures import (
     balance,
+    ladder_real,
+    ladder_size,
+    ladder_synthetic,
+    ladder_width,
     ladders,
     numbers,
     papers,
@@ -19,6 +23,7 @@ from spmm_roofline.figures import (
     squares,
     stencils,
     style,
+    tiles,
 )
 from spmm_roofline.report import tables as page_tables
 from spmm_roofline.report.studies import studies
@@ -255,3 +260,87 @@ def test_numbers_of_papers_stand_beside_ours_in_the_form_of_their_tables():
     ]  # fmt: skip
     assert "the best on scalar cores" in graphs.caption and graphs.columns == ("source", "matrix", "kernel", "128")
     assert [cell.text for cell in shares.rows[0]] == ["table 5.5", "low", "60 % / 50 %"]
+
+
+def tiled(matrices, widths=(8, 128)):
+    """Tables of a ladder of three kernels in FP16, a twin with wide sums and a library on ``matrices``: name → rows,
+    kind and the times of the three and of the library at the widest B."""
+    kernels = {"first": ("smat", "float16"), "second": ("sptc", "float16"), "third": ("sptc", "float16")}
+    kernels |= {"lib": ("cusparse", "float32"), "third_f32": ("sptc", "float32")}
+    rows, known = [], []
+    for matrix, (m, kind, *times) in matrices.items():
+        number = 1000 * m
+        known.append({"matrix": matrix, "m": m, "k": m, "tiles_16x16": number, "tiles_16x32": m * m // 512})
+        known[-1] |= {"tile_24_16x32_fraction": 1.0 if matrix.startswith("all") else 0.25}
+        for n in widths:
+            for (kernel, (study, sums)), time in zip(kernels.items(), [*times, times[2] / 10], strict=True):
+                about = {"kernel": kernel, "study": study, "dtype_accumulator": sums, "status": "ok", "kind": kind}
+                about |= {"precision": "float16", "matrix": matrix, "m": m, "n": n}
+                rows.append(about | {"time_ms": time * n / widths[-1]})
+    ladder = pd.DataFrame({"kernel": ["second", "third"], "after": ["first", "second"]})
+    return {"cases": pd.DataFrame(rows), "matrices": pd.DataFrame(known), "ladder": ladder}
+
+
+def test_rates_count_stored_tiles_for_every_kernel_alike_and_leave_out_wide_sums():
+    rows = tiles.rated(tiled({"a": (100, "mesh", 4.0, 2.0, 1.0, 8.0)}))
+    rows = rows[rows["n"] == 128].set_index("kernel")
+    # 100,000 tiles of 256 slots, 128 columns, two operations: 6.5536 GFLOP.
+    assert rows["tflops"].round(4).to_dict() == {"first": 1.6384, "second": 3.2768, "third": 6.5536, "lib": 0.8192}
+    world = tiled({"a": (100, "mesh", 4.0, 2.0, 1.0, 8.0)})
+    others = world | {"cases": world["cases"][world["cases"]["study"] != "sptc"]}
+    for module in (ladder_synthetic, ladder_real, ladder_size, ladder_width):
+        assert module.draw(others, {}) is None, "no kernel of the study ran"
+
+
+MIXTURES = {
+    "0d_10s": (4096, "synthetic", 4.0, 2.0, 1.0, 8.0),
+    "10d_0s": (4096, "synthetic", 4.0, 1.0, 2.0, 4.0),
+    "10d_10s": (4096, "synthetic", 4.0, 2.0, 1.0, 0.5),
+    "10d_0s-2048": (2048, "synthetic", 2.0, 1.0, 0.5, 0.1),
+}
+
+
+def test_the_ladder_stands_on_each_mixture():
+    shown, said = drawn_and_said(ladder_synthetic, tiled(MIXTURES))
+    assert "10d_0s-2048" not in shown and "only 2:4 tiles" in shown and "TFLOP/s" in shown
+    places = [shown.index(name) for name in ("first", "second", "third", "lib")]
+    assert places == sorted(places), "from the lowest rung to the highest, libraries last"
+    assert said == (
+        "On 3 mixtures at N = 128 the fastest kernel is second (only dense tiles), third (only 2:4 tiles) and lib "
+        "(both); the ladder's fastest is 0.500× to 8.00× as fast as the libraries."
+    )
+
+
+def test_the_ladder_over_the_size_of_a_mixture():
+    shown, said = drawn_and_said(ladder_size, tiled(MIXTURES))
+    assert "10d_0s, only dense tiles" in shown and "0d_10s" not in shown.replace("10d_0s", "") and "2Ki" in shown
+    assert said == (
+        "The fastest kernels of the ladder are with 2,048 rows third, 0.200× to 0.200× as fast as the libraries; with "
+        "4,096 rows second, 4.00× to 4.00× as fast as the libraries."
+    )
+
+
+def test_the_ladder_over_the_width_of_b():
+    widths = (8, 16, 32, 64)
+    world = tiled({"all": (64, "synthetic", 4.0, 2.0, 1.0, 8.0), "some": (64, "synthetic", 1.0, 1.0, 1.0, 1.0)}, widths)
+    shown, said = drawn_and_said(ladder_width, world)
+    assert "all" in shown and "some" not in shown
+    assert said.startswith("third is the fastest of the ladder at 4 of 4 widths; the fastest reaches 2.10 TFLOP/s")
+    assert said.endswith("(third), 8.00× the rate of the libraries.")
+    short = tiled({"all": (64, "synthetic", 4.0, 2.0, 1.0, 8.0)})
+    assert ladder_width.draw(short, {}) is None, "two widths are no curve"
+
+
+def test_the_ladder_on_matrices_of_applications():
+    real = {"mesh": (100, "mesh", 4.0, 2.0, 1.0, 8.0), "graph": (100, "graph", 4.0, 2.0, 1.0, 0.5)}
+    shown, said = drawn_and_said(ladder_real, tiled(real))
+    assert "mesh (25 %)" in shown and "1.00 ms" in shown and "third_f32" not in shown
+    assert said == (
+        "At N = 128 third is the fastest on 1 of 2 matrices; the ladder's fastest is 0.500× (graph) to 8.00× (mesh) as "
+        "fast as the libraries."
+    )
+    world = tiled(real)
+    together = pd.concat([world["cases"], world["cases"].head(1).assign(study="cutespmm")])
+    assert ladder_real.draw(world | {"cases": together}, {}) is None, (
+        "a suite of several papers is no experiment of one"
+    )

@@ -41,3 +41,25 @@ def grouped(ax: Axes, values: pd.DataFrame, styles: Mapping[str, Mapping], tilte
     ax.set_xticks(range(len(values)), values.index, **turned)
     ax.set_xlim(-0.6, len(values) - 0.4)
     ax.grid(axis="x", visible=False)
+
+
+def lying(ax: Axes, values: pd.Series, colours: Mapping[str, str], notes: Mapping[str, str]) -> None:
+    """Draw ``values`` as bars from the left, the first on top, a note behind each; the longest has an edge.
+
+    The names of ``values`` are the ticks; NaN leaves a gap.
+    """
+    from .style import INK
+
+    known = values.dropna()
+    for place, (name, value) in enumerate(values.items()):
+        if name in known.index:
+            best = value == known.max()
+            ax.barh(place, value, height=0.76, color=colours[name], edgecolor=INK, linewidth=1.3 if best else 0)
+            ax.annotate(
+                notes[name], (value, place), (3, 0), textcoords="offset points", va="center", fontsize=6.5,
+                fontweight="bold" if best else "normal",
+            )  # fmt: skip
+    ax.set_yticks(range(len(values)), values.index)
+    ax.set_ylim(len(values) - 0.4, -0.6)
+    ax.set_xlim(0, 1.32 * known.max() if len(known) else 1)
+    ax.grid(axis="y", visible=False)

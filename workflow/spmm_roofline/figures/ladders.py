@@ -30,7 +30,7 @@ def shaded(styles: Mapping[str, Mapping], kernels: Iterable[str], study: str) ->
     from .style import OTHER, STUDIES
 
     hue = to_rgb(STUDIES.get(study, OTHER))
-    dark, pale = [0.5 * x for x in hue], [1 - 0.5 * (1 - x) for x in hue]
+    dark, pale = [0.7 * x for x in hue], [1 - 0.5 * (1 - x) for x in hue]
     kernels = list(kernels)
     shades = sns.blend_palette([dark, hue, pale], max(2, len(kernels)))
     return {kernel: {**styles[kernel], "color": shade} for kernel, shade in zip(kernels, shades, strict=False)}
