@@ -29,10 +29,9 @@ def text(svg):
 
 def test_the_folder_is_the_registry():
     kinds = {kind.name: kind for kind in figures.kinds()}
-    synergy = {"synergy", "synergy_classes", "synergy_heatmap", "preprocessing", "traffic", "bounds"}
-    synergy |= {"roofline_counted"}
     suites = {name for name, kind in kinds.items() if kind.section != "study"}
-    assert suites == {"throughput", "speedup", "heatmap", "roofline", "statuses", "matrices", "rounding"} | synergy
+    counted = {"roofline", "roofline_counted", "traffic", "bounds", "preprocessing"}
+    assert suites == {"throughput", "speedup", "heatmap", "statuses", "matrices", "rounding"} | counted
     for kind in kinds.values():
         assert kind.study in PAPERS if kind.section == "study" else True, f"figures/{kind.name}.py names no study"
         assert kind.title and len(kind.caption) > 80, f"the docstring of figures/{kind.name}.py needs title and caption"

@@ -7,6 +7,7 @@ import pandas as pd
 
 from spmm_roofline.figures import (
     balance,
+    graphs,
     ladder_real,
     ladder_size,
     ladder_synthetic,
@@ -18,11 +19,16 @@ from spmm_roofline.figures import (
     pruned_dense,
     pruned_kernels,
     pruned_methods,
+    rivals,
+    scalar_cores,
     scale,
     spmv,
     squares,
     stencils,
     style,
+    synergy,
+    synergy_classes,
+    synergy_heatmap,
     tiles,
 )
 from spmm_roofline.report import tables as page_tables
@@ -344,3 +350,70 @@ def test_the_ladder_on_matrices_of_applications():
     assert ladder_real.draw(world | {"cases": together}, {}) is None, (
         "a suite of several papers is no experiment of one"
     )
+
+
+def synergies(matrices=20):
+    """Tables of two kernels of cuTeSpMM, one of TC-GNN and a library: on every other matrix ``ours`` is 1.25 times as
+    fast as the best on scalar cores and elsewhere half as fast; the others are slower throughout."""
+    factors = {"ours": (1.25, 0.5), "ours_old": (0.4, 0.4), "theirs": (0.2, 0.2), "gemm": (9.0, 9.0)}
+    studies_of = {"ours": "cutespmm", "ours_old": "cutespmm", "theirs": "tcgnn", "gemm": "cublas"}
+    rows = []
+    for kernel, pair in factors.items():
+        for number in range(matrices):
+            high = number % 2 == 0
+            row = {"kernel": kernel, "study": studies_of[kernel], "matrix": f"m{number:02}", "m": 10_000 * (number + 1)}
+            row |= {"synergy": "high" if high else "low", "oi_shmem": 200.0 if high else 20.0 + number}
+            row |= {"best_sc_gflops": 100.0, "speedup": pair[number % 2], "useful_gflops": 100 * pair[number % 2]}
+            rows += [row | {"n": n} for n in (32, 128)]
+    found = pd.DataFrame(rows)
+    boxes = ("least_gflops", "lower_quartile_gflops", "median_gflops", "upper_quartile_gflops", "most_gflops")
+    classes = [
+        {"kernel": kernel, "n": n, "synergy": name, "matrices": matrices // 2, "geomean": 1.1, "spearman": 0.5}
+        | dict(zip(boxes, range(1, 6), strict=True))
+        for kernel in ("ours", "ours_old", "theirs", "best_sc")
+        for n in (32, 128)
+        for name in ("all", "high", "low")
+    ]
+    return {"cases": found[["study", "kernel"]], "synergy": found, "synergy_classes": pd.DataFrame(classes)}
+
+
+def test_tensor_cores_stand_against_scalar_cores_matrix_by_matrix():
+    shown, said = drawn_and_said(scalar_cores, synergies())
+    assert "ours, N = 128" in shown and "theirs, N = 128" in shown and "ours_old" not in shown and "gemm" not in shown
+    assert said == (
+        "Of the matrices at N = 128, ours is faster than the best on scalar cores on 10 of 20, at most 1.25× (m00); "
+        "theirs is faster than the best on scalar cores on 0 of 20, at most 0.200× (m00)."
+    )
+
+
+def test_figures_of_synergy_show_the_leading_kernel_of_each_study():
+    world = synergies()
+    assert rivals.leading(rivals.shown(world)) == ["ours", "theirs"], "the study's own kernel first, no library"
+    for module in (synergy, synergy_classes, synergy_heatmap):
+        shown, said = drawn_and_said(module, world)
+        assert "ours" in shown and "theirs" in shown and "ours_old" not in shown and "gemm" not in shown, module
+        assert said
+        assert module.draw(synergies(matrices=18), {}) is None, "too few matrices for a distribution"
+    assert said.startswith(
+        "ours is faster than the best on scalar cores in 20 of 40 cases, at most 1.25× (m00, N = 32)"
+    )
+
+
+def test_graphs_of_a_paper_stand_beside_its_numbers():
+    common = {"study": "cutespmm", "quantity": "over_best_sc", "source": "table 3", "n": 32}
+    rows = [
+        common | {"matrix": matrix, "kernel": kernel, "ours": ours, "published": published}
+        for matrix, kernel, ours, published in [
+            ("cora", "ours", 0.5, 2.0), ("cora", "theirs", 0.25, 0.5),
+            ("ppi", "ours", 2.0, 2.0), ("ppi", "theirs", 0.25, 0.5),
+        ]
+    ]  # fmt: skip
+    again = [row | {"source": "table 4"} for row in rows[:2]]
+    world = synergies() | {"published": pd.DataFrame(rows + again)}
+    shown, said = drawn_and_said(graphs, world)
+    assert "cora" in shown and "N = 32" in shown and "over the best on scalar cores" in shown
+    assert said == (
+        "Over the best on scalar cores, in the geometric mean of 2 cases of the paper's tables: ours reaches 1.00× "
+        "here and 2.00× in the paper, theirs reaches 0.250× here and 0.500× in the paper."
+    )
+    assert graphs.draw(world | {"published": pd.DataFrame(rows[:2])}, {}) is None, "one graph is no table"
