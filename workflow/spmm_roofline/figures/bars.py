@@ -19,13 +19,13 @@ def grouped(ax: Axes, values: pd.DataFrame, styles: Mapping[str, Mapping], tilte
 
     from matplotlib.colors import to_rgb
 
-    seen: dict[int, int] = {}
+    colours = [to_rgb(styles[name]["color"]) for name in values.columns]
+    hues = [round(12 * colorsys.rgb_to_hls(*colour)[0]) for colour in colours]
     width = 0.84 / max(1, len(values.columns))
     for place, name in enumerate(values.columns):
-        red, green, blue = to_rgb(styles[name]["color"])
-        hue = round(12 * colorsys.rgb_to_hls(red, green, blue)[0])
-        faded = 0.62 ** seen.setdefault(hue, 0)
-        seen[hue] += 1
+        alike = hues.count(hues[place])
+        # The palest is a third of the hue: still seen on the page.
+        faded = 1 - 0.67 * hues[:place].count(hues[place]) / max(2, alike - 1)
         shift = (place - (len(values.columns) - 1) / 2) * width
         known = values[name].notna().to_numpy()
         x = [group + shift for group in range(len(values)) if known[group]]
@@ -33,7 +33,7 @@ def grouped(ax: Axes, values: pd.DataFrame, styles: Mapping[str, Mapping], tilte
             x,
             values[name][known],
             width=0.92 * width,
-            color=[1 - faded * (1 - x) for x in (red, green, blue)],
+            color=[1 - faded * (1 - x) for x in colours[place]],
             label=name,
             linewidth=0,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,4 +29,4 @@ def means(rows: pd.DataFrame, value: str, by: list[str]) -> pd.DataFrame:
 
 def spoken(method: str) -> str:
     """A method of pruning as people write it."""
-    return method.replace("_", " ")
+    return re.sub(r"^l(?=\d)", "L", method.replace("_", " "))

@@ -77,30 +77,26 @@ def draw(tables, styles):
     return figure
 
 
-def _limits(own) -> str:
-    """Up to which sparsity a dense product wins, width by width."""
-    words, always = [], []
-    for n, part in own.groupby("n"):
-        until = _until(part)
-        if (part["ratio"] > 1).all():
-            always.append(str(n))
-        else:
-            share = "to no sparsity" if until is None else f"to {significant(100 * until)} %"
-            words.append(f"{share} at N = {n}")
-    if always:
-        words.append(f"to {significant(100 * own['layer'].max())} %, which is every layer, at N = {listed(always)}")
-    return listed(words)
+def _wins(precision, own) -> str:
+    """Up to which sparsity the dense product in ``precision`` wins, width by width."""
+    until = {n: _until(part) for n, part in own.groupby("n")}
+    shares = [f"{significant(100 * most)} % at N = {n}" for n, most in until.items() if most is not None]
+    always = [str(n) for n, part in own.groupby("n") if (part["ratio"] > 1).all()]
+    never = [str(n) for n, most in until.items() if most is None]
+    words = [f"beats them all up to a sparsity of about {listed(shares)}" if shares else ""]
+    words.append(f"which is every layer at N = {listed(always)}" if always else "")
+    words.append(f"loses on the fullest layer at N = {listed(never)}" if never else "")
+    rivals = " and ".join(PRECISIONS[other] for other in RIVALS[precision][0])
+    name = PRECISIONS[precision]
+    return (
+        f"Against sparse kernels in {rivals} the dense product in {name} {', '.join(word for word in words if word)}."
+    )
 
 
 def says(tables):
     rows = _shown(tables)
-    said = []
-    for precision in ("tf32", *(name for name in RIVALS if name != "tf32")):
-        own = rows[rows["precision"] == precision]
-        if len(own):
-            against = " and ".join(PRECISIONS[other] for other in RIVALS[precision][0])
-            who = f"dense product in {PRECISIONS[precision]} beats every sparse kernel in {against}"
-            said.append(f"The {who} up {_limits(own)}.")
+    order = ("tf32", *(name for name in RIVALS if name != "tf32"))
+    said = [_wins(name, own) for name in order if len(own := rows[rows["precision"] == name])]
     most = rows.loc[rows["ratio"].idxmax()]
     return (
         f"{' '.join(said)} The largest factor is {times(most['ratio'])} ({PRECISIONS[most['precision']]}, "
