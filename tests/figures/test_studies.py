@@ -419,3 +419,28 @@ def test_graphs_of_a_paper_stand_beside_its_numbers():
         "here and 2.00× in the paper, theirs reaches 0.250× here and 0.500× in the paper."
     )
     assert graphs.draw(world | {"published": pd.DataFrame(rows[:2])}, {}) is None, "one graph is no table"
+
+
+def test_sentences_do_without_what_was_not_measured():
+    row = {"matrix": "small", "kind": "mesh", "nnz": 10, "compulsory_bytes": 10**6, "time_ms": 1.0}
+    world = vectors([row | {"kernel": "spmv_dasp_tc"}, row | {"kernel": "spmv_csr_cc", "matrix": "other"}])
+    world["cases"]["speedup"] = 2.0
+    said = drawn_and_said(spmv, world)[1]
+    assert said == "The best of cuSPARSE is 0.500× as fast as spmv_dasp_tc on the 1 matrix inside L2."
+
+    grid = {"kind": "grid", "nnz": 10, "m": 10**6, "time_ms": 0.1}
+    rows = [grid | {"matrix": "2d5pt-10", "kernel": "stencil_cc"}, grid | {"matrix": "3d7pt-9", "kernel": "s_tc_3d7pt"}]
+    said = drawn_and_said(stencils, vectors(rows))[1]
+    assert said == "Highest rate: 10.0 GStencil/s by stencil_cc on 2d5pt-10.", "no grid ran on both units"
+
+    square = {"study": "gemm24", "kernel": "tiles", "precision": "bfloat16", "status": "ok", "time_ms": 1.0}
+    library = square | {"study": "cusparselt", "kernel": "lt"}
+    rows = [square | {"m": size, "n": size, "k": size} for size in (1000, 2000)]
+    nothing = pd.DataFrame({"family": [], "quantity": [], "n": [], "published": []})
+    tables = {"families": nothing, "published": nothing}
+    smaller = [library | {"m": 1000, "n": 1000, "k": 1000}]
+    said = drawn_and_said(squares, tables | {"cases": pd.DataFrame(rows + smaller)})[1]
+    assert said == ("At 2,000 tiles is the fastest with 16.0 TFLOP/s; on 0 of 1 square the library is not the fastest.")
+    elsewhere = [library | {"m": 4000, "n": 4000, "k": 4000}]
+    said = drawn_and_said(squares, tables | {"cases": pd.DataFrame(rows + elsewhere)})[1]
+    assert said == "At 4,000 lt is the fastest with 128 TFLOP/s."

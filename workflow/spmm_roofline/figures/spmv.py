@@ -86,6 +86,8 @@ def says(tables):
     cuda = rows[~rows["kernel"].isin(tensor)].groupby("matrix")["time_ms"].min()
     gain = (ratios.set_index("matrix")["time_ms"].rdiv(cuda)).dropna()
     above = int((gain > LIMIT).sum())
+    if gain.empty:
+        return f"The best of cuSPARSE is {' and '.join(said)}."
     return (
         f"The best of cuSPARSE is {' and '.join(said)}. Over the fastest on CUDA cores, tensor cores gain "
         f"{times(gain.max())} at most ({gain.idxmax()}); {counted(above, 'matrix passes', 'matrices pass')} 1.33, "

@@ -67,6 +67,8 @@ def says(tables):
     if not {True, False} <= set(units.columns):
         return said
     gain = (units[False] / units[True]).dropna()
+    if gain.empty:
+        return said
     return (
         f"Tensor cores are faster than the fastest on CUDA cores on {int((gain > 1).sum())} of "
         f"{counted(len(gain), 'grid')}, by {times(gain.max())} at most ({gain.idxmax()}) and {times(gain.min())} at "
