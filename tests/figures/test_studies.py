@@ -203,6 +203,9 @@ def test_kernels_of_pruned_weights_are_shown_one_by_one_beside_their_paper():
         "(0.500×) and rows at 90 % sparsity (2.00×, 1.50× in the thesis), over the best of cuSPARSE. Of 1 ratio that "
         "the thesis prints, 0 above ours."
     )
+    longer = weights(OWN)
+    longer["published"]["n"] = 128
+    assert "at N = 128 are" in drawn_and_said(pruned_kernels, longer)[1], "the thesis has no longer sequence"
     other = weights(OWN, methods=("random_pruning",))
     assert "random pruning" in drawn_and_said(pruned_kernels, other)[1], "the thesis' method is not there"
     no_weights = other | {"cases": other["cases"].assign(kind="mesh")}

@@ -1,7 +1,7 @@
 """Kernels of the attention study by method of pruning, beside dense products
 Speed-up over the best of cuSPARSE in FP32 over the sparsity of the model, a column a method, at the shortest and at
 the longest sequence N: the study's kernels, and cuBLAS' dense product in FP32 and TF32, which does not see the zeros
-(Lagos 2025, tables 5.1 and 5.5, which have no dense product). A layer may be sparser than its model."""
+(Lagos 2025, tables 5.1 to 5.5, which have no dense product). A layer may be sparser than its model."""
 
 from __future__ import annotations
 
