@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 import pytest
 
 from spmm_roofline import report
+from spmm_roofline.figures import rivals
 from spmm_roofline.report import tables as page_tables
 from tests.analysis import synthetic
 
@@ -111,6 +112,19 @@ def test_every_figure_has_a_text_for_those_who_cannot_see_it(outline, folder):
         assert attributes["role"] == "img"
         assert len(attributes["aria-label"]) > 60, f"{attributes['aria-label']!r} says too little"
     assert len(outline.all("figcaption")) == len(figures)
+
+
+def test_a_study_has_a_section_with_its_figures_and_points_to_its_suites(tmp_path, recorded, monkeypatch):
+    assert 'id="studies"' not in build(tmp_path / "few", recorded=[recorded]), "too few matrices for a paper's figures"
+    monkeypatch.setattr(rivals, "LEAST_MATRICES", 2)
+    page = build(tmp_path / "enough", recorded=[recorded])
+    section = page[page.index('<section id="studies">') :]
+    section = section[: section.index("</section>")]
+    assert 'href="#studies"' in page and 'id="study-cutespmm"' in section
+    assert '<a href="#h200-real-sample">Suite real-sample</a> on h200, cold L2' in section
+    assert 'id="figure-synergy-h200-real-sample-cold"' in section
+    assert 'href="#figure-preprocessing-h200-real-sample-cold"' in section
+    assert Outline(page).unclosed == []
 
 
 def test_the_first_screen_answers(outline):

@@ -4,6 +4,8 @@ A figure's docstring is its title (first line) and its caption. It states the se
 place there (``SECTION``, ``PLACE``), the columns of ``cases`` for each combination of which it is drawn anew
 (``PER``), and has two functions on a dict of tables that hold only those rows: ``draw(tables, styles)`` gives a
 Matplotlib figure, or None where there is nothing to show, and ``says(tables)`` the one sentence that the data support.
+A figure in the form of a paper's own stands in the section ``study`` and names its ``STUDY``; a suite's may name one
+whose section points to it.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ class Kind:
     per: tuple[str, ...]
     draw: Callable
     says: Callable
+    study: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,9 +71,9 @@ def kinds() -> list[Kind]:
             name = module.__name__.rpartition(".")[2]
             per = tuple(module.PER)
             place = (module.SECTION, module.PLACE)
-            found.append(
-                Kind(name, title.rstrip("."), " ".join(caption.split()), *place, per, module.draw, module.says)
-            )
+            words = (title.rstrip("."), " ".join(caption.split()))
+            study = getattr(module, "STUDY", "")
+            found.append(Kind(name, *words, *place, per, module.draw, module.says, study))
     return sorted(found, key=lambda kind: (kind.section, kind.place, kind.name))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from .numbers import percent, significant
 from .style import canvas, legend, plain_log
 
+STUDY = "cutespmm"
 SECTION, PLACE, PER = "suite", 9, ("device", "suite", "l2")
 
 

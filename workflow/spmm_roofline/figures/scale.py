@@ -6,11 +6,12 @@ A100 and a GH200)."""
 
 from __future__ import annotations
 
+from .ladders import shaded
 from .numbers import bandwidth, percent, size, times
 from .style import INK, canvas, legend, plain_log
 
 STUDY = "memory_bound"
-SECTION, PLACE, PER = "suite", 13, ("device", "suite", "l2")
+SECTION, PLACE, PER = "study", 2, ("device", "suite", "l2")
 
 #: A product with a diagonal moves two vectors; fewer sizes than this are no curve.
 KIND, LEAST_SIZES = "diagonal", 3
@@ -50,6 +51,7 @@ def draw(tables, styles):
     if rows.empty:
         return None
     l2 = _l2(tables)
+    styles = shaded(styles, sorted(rows["kernel"].unique()), STUDY)
     figure, (rate, ratio) = canvas(1, 2, 3.4, sharex=True)
     for kernel, part in rows.sort_values("compulsory_bytes").groupby("kernel"):
         rate.plot(

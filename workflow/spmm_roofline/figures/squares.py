@@ -11,7 +11,7 @@ from .numbers import counted, significant, times
 from .style import INK, canvas
 
 STUDY, LIBRARY = "gemm24", "cusparselt"
-SECTION, PLACE, PER = "suite", 16, ("device", "suite", "l2")
+SECTION, PLACE, PER = "study", 1, ("device", "suite", "l2")
 
 
 def _shown(tables):
@@ -31,7 +31,7 @@ def _shown(tables):
     families = set(tables["families"]["family"])
     series = rows["kernel"].map(lambda name: next((f for f in families if name == f or name.startswith(f"{f}_")), name))
     rows = rows.assign(series=series, rate=2e-9 * rows["m"] ** 3.0 / rows["time_ms"])
-    rates = rows.pivot_table(index="m", columns="series", values="rate", aggfunc="max")
+    rates = rows.pivot_table(index="m", columns="series", values="rate", aggfunc="max").astype("float64")
     library = rows.loc[rows["study"] == LIBRARY, "series"]
     return rates, library.iloc[0] if len(library) else ""
 
@@ -68,9 +68,10 @@ def says(tables):
     said = f"At {size:,} {best} is the fastest with {significant(rates.loc[size].max())} TFLOP/s"
     if not library or library not in rates:
         return f"{said}."
-    others = rates.drop(columns=library)
-    ahead = others.max(axis=1) > rates[library]
+    over = (rates.drop(columns=library).max(axis=1) / rates[library]).dropna()
+    if over.empty:
+        return f"{said}."
+    beside = f", {times(over[size])} the rate of {library} for the fastest other" if size in over else ""
     return (
-        f"{said}, {times(others.loc[size].max() / rates.loc[size, library])} the rate of {library} for the fastest "
-        f"other; on {int(ahead.sum())} of {counted(len(rates), 'square')} the library is not the fastest."
+        f"{said}{beside}; on {int((over > 1).sum())} of {counted(len(over), 'square')} the library is not the fastest."
     )

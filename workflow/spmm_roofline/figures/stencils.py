@@ -11,7 +11,7 @@ from .numbers import counted, significant, times
 from .style import canvas
 
 STUDY = "memory_bound"
-SECTION, PLACE, PER = "suite", 15, ("device", "suite", "l2")
+SECTION, PLACE, PER = "study", 4, ("device", "suite", "l2")
 
 #: Dimensions and points at the head of a matrix's name and at the end of a kernel's.
 POINTS = r"[0-9]d[0-9]+pt"
@@ -67,6 +67,8 @@ def says(tables):
     if not {True, False} <= set(units.columns):
         return said
     gain = (units[False] / units[True]).dropna()
+    if gain.empty:
+        return said
     return (
         f"Tensor cores are faster than the fastest on CUDA cores on {int((gain > 1).sum())} of "
         f"{counted(len(gain), 'grid')}, by {times(gain.max())} at most ({gain.idxmax()}) and {times(gain.min())} at "

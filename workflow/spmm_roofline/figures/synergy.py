@@ -1,25 +1,20 @@
 """Modelled intensity and throughput
 Useful rate over 512·α, the FLOP for each shared-memory transaction that cuTeSpMM's model gives a matrix of brick
-density α (Xiang et al. 2024, equation 4 and figure 7); a mark is one matrix. Dotted: where the classes of synergy
-meet, at 64 and 128."""
+density α (Xiang et al. 2024, equation 4 and figure 7); a mark is one matrix, of each study the kernel that is fastest
+over all is shown. Dotted: where the classes of synergy meet, at 64 and 128."""
 
 from __future__ import annotations
 
 from .numbers import counted, significant
+from .rivals import shown
 from .style import INK, canvas, legend, plain_log
 
-SECTION, PLACE, PER = "suite", 6, ("device", "suite", "l2")
-
-LEAST_MATRICES = 4
-
-
-def _shown(tables):
-    rows = tables["synergy"]
-    return rows if rows["matrix"].nunique() >= LEAST_MATRICES else rows.head(0)
+STUDY = "cutespmm"
+SECTION, PLACE, PER = "study", 2, ("device", "suite", "l2")
 
 
 def draw(tables, styles):
-    rows = _shown(tables)
+    rows = shown(tables)
     if rows.empty:
         return None
     widths = sorted(rows["n"].unique())
@@ -41,9 +36,9 @@ def draw(tables, styles):
 
 
 def says(tables):
-    rows = _shown(tables)
+    rows = shown(tables)
     table = tables["synergy_classes"]
-    ranked = table[(table["synergy"] == "all") & table["spearman"].notna() & (table["kernel"] != "best_sc")]
+    ranked = table[(table["synergy"] == "all") & table["spearman"].notna() & table["kernel"].isin(rows["kernel"])]
     if ranked.empty:
         return f"{counted(rows['matrix'].nunique(), 'matrix', 'matrices')} of one intensity."
     best = ranked.sort_values(["spearman", "kernel", "n"]).iloc[-1]

@@ -1,45 +1,44 @@
 """Speed-up over the best on scalar cores by rows and synergy
-Geometric mean of the speed-up over best_sc, for matrices by their number of rows and class of synergy, one panel a
-width, for the kernel on TF32 tensor cores that is fastest over all (Xiang et al. 2024, figure 10); below it how many
-matrices there are."""
+Geometric mean of the speed-up over best_sc, for matrices by their number of rows and class of synergy, a column a width
+and a row a study, of which the kernel on TF32 tensor cores that is fastest over all stands for it; below each mean how
+many matrices there are (Xiang et al. 2024, figure 10)."""
 
 from __future__ import annotations
 
-from .numbers import times
+from .numbers import counted, times
+from .rivals import leading, shown
 from .style import canvas
 
-SECTION, PLACE, PER = "suite", 8, ("device", "suite", "l2")
+STUDY = "cutespmm"
+SECTION, PLACE, PER = "study", 4, ("device", "suite", "l2")
 
 ROWS = (0, 20_000, 50_000, 100_000, 500_000, float("inf"))
 NAMES = ("below 20k", "20k to 50k", "50k to 100k", "100k to 500k", "500k and more")
 
 
 def _shown(tables):
-    """Kernel that is fastest over all, and its rows with a bin of rows."""
-    import numpy as np
+    """Rows of the leading kernels with a bin of rows."""
     import pandas as pd
 
-    rows = tables["synergy"].dropna(subset="speedup")
-    if rows["matrix"].nunique() < 4:
-        return "", rows.head(0)
-    ranked = rows.groupby("kernel")["speedup"].agg(lambda ratios: float(np.exp(np.log(ratios.astype(float)).mean())))
-    kernel = sorted(ranked[ranked == ranked.max()].index)[0]
-    own = rows[rows["kernel"] == kernel]
-    return kernel, own.assign(size=pd.cut(own["m"].astype(float), ROWS, right=False, labels=NAMES).astype(str))
+    rows = shown(tables).dropna(subset="speedup")
+    return rows.assign(size=pd.cut(rows["m"].astype(float), ROWS, right=False, labels=NAMES).astype(str))
 
 
 def draw(tables, styles):
     import numpy as np
     import seaborn as sns
 
-    kernel, rows = _shown(tables)
+    rows = _shown(tables)
     if rows.empty:
         return None
-    widths = sorted(rows["n"].unique())
+    kernels, widths = leading(rows), sorted(rows["n"].unique())
     sizes = [name for name in NAMES if (rows["size"] == name).any()]
-    figure, axes = canvas(1, len(widths), 1.4 + 0.42 * len(sizes), sharey=True)
-    for ax, n in zip(axes, widths, strict=True):
-        part = rows[rows["n"] == n].assign(log=np.log2(rows["speedup"].astype(float)))
+    height = 0.7 + len(kernels) * (0.5 + 0.36 * len(sizes))
+    figure, axes = canvas(len(kernels), len(widths), height, sharex=True, sharey=True)
+    rows = rows.assign(log=np.log2(rows["speedup"].astype(float)))
+    for place, ax in enumerate(axes):
+        kernel, n = kernels[place // len(widths)], widths[place % len(widths)]
+        part = rows[(rows["n"] == n) & (rows["kernel"] == kernel)]
         grid = part.pivot_table(index="size", columns="synergy", values="log", aggfunc="mean", observed=True)
         count = part.pivot_table(index="size", columns="synergy", values="log", aggfunc="size", observed=True)
         grid, count = (x.reindex(index=sizes, columns=["low", "medium", "high"]) for x in (grid, count))
@@ -49,19 +48,24 @@ def draw(tables, styles):
         ]
         sns.heatmap(
             grid.astype(float), ax=ax, vmin=-2, vmax=2, cmap="PuOr_r", cbar=False, annot=np.array(text), fmt="",
-            linewidths=0.6, linecolor="#ffffff00", annot_kws={"fontsize": 8},
+            linewidths=0.6, linecolor="#ffffff00", annot_kws={"fontsize": 7.5},
         )  # fmt: skip
-        ax.set(title=f"{kernel}, N = {n}", xlabel="synergy", ylabel="rows" if ax is axes[0] else "")
+        ax.set(title=f"{kernel}, N = {n}", xlabel="", ylabel="rows" if place % len(widths) == 0 else "")
+        if place >= len(axes) - len(widths):
+            ax.set(xlabel="synergy")
         ax.tick_params(length=0, rotation=0)
         ax.grid(False)
     return figure
 
 
 def says(tables):
-    kernel, rows = _shown(tables)
-    wins = int((rows["speedup"] > 1).sum())
-    best = rows.loc[rows["speedup"].idxmax()]
-    return (
-        f"{kernel} is faster than the best on scalar cores in {wins} of {len(rows)} cases, at most "
-        f"{times(best['speedup'])} ({best['matrix']}, N = {best['n']})."
-    )
+    rows = _shown(tables)
+    said = []
+    for kernel in leading(rows):
+        own = rows[rows["kernel"] == kernel]
+        best = own.loc[own["speedup"].idxmax()]
+        said.append(
+            f"{kernel} is faster than the best on scalar cores in {int((own['speedup'] > 1).sum())} of "
+            f"{counted(len(own), 'case')}, at most {times(best['speedup'])} ({best['matrix']}, N = {best['n']})"
+        )
+    return f"{'; '.join(said)}."

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..figures.numbers import PRECISIONS, counted, listed, percent
 from . import answer, tables
+from .studies import studies
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,8 +45,8 @@ def render(
         answers=answers,
         claims=tables.claims(data["claims"]),
         claims_say=claims_say(data["claims"]),
-        published=tables.published(data["published"]),
         devices=cases["device"].nunique(),
+        studies=studies(drawn, data["published"]),
         suites=list(suites(data, drawn, provenance.get("suites", {}))),
         ladder=tables.ladder(heads, data["ladder"], shown or set(heads)),
         resources=tables.resources(data["kernels"]),

@@ -10,12 +10,14 @@ from ..figures.numbers import (
     PRECISIONS,
     bandwidth,
     duration,
+    listed,
     percent,
     rate,
     significant,
     size,
     times,
 )
+from ..figures.pruned import NAME, named, spoken
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,30 +160,49 @@ def claims(rows: pd.DataFrame) -> Table:
     return table
 
 
-def published(rows: pd.DataFrame) -> Table:
-    """The papers' ratios beside ours."""
-    table = Table(
-        "Numbers of the papers beside ours",
-        ("study", "source", "what", "kernel", "N", "published", "ours", "suite", "device"),
-    )
-    for row in rows.sort_values(["study", "source", "kernel", "matrix", "n"]).itertuples():
-        share = row.quantity == "share_of_matrices"
-        shown = percent if share else times
-        over = row.quantity.removeprefix("over_").replace("cusparse", "cuSPARSE")
-        what = f"share of matrices of {row.matrix} synergy" if share else f"{row.matrix}: rate over {over}"
-        table.rows.append(
-            [
-                Cell(row.study),
-                Cell(f"{row.source} ({row.paper_device})" if row.paper_device != "none" else row.source),
-                Cell(what),
-                _code(row.kernel if row.kernel != "none" else "–"),
-                _count(row.n or None),
-                _number(shown, row.published),
-                _number(shown, row.ours),
-                Cell(row.suite),
-                Cell(row.device),
-            ]
-        )
+def published(rows: pd.DataFrame) -> list[Table]:
+    """The papers' ratios beside ours, in the form of the papers' tables: of pruned weights a column a sparsity, of
+    other matrices a column a width; shares of matrices have a table of their own."""
+    shares = rows["quantity"] == "share_of_matrices"
+    pruned = ~shares & rows["matrix"].str.match(NAME)
+    found = []
+    for (device, suite), part in rows[~shares].groupby(["device", "suite"], sort=True):
+        where = f"{suite} on {device}, ratios over {listed(sorted(_baseline(name) for name in set(part['quantity'])))}"
+        weights = named(part[pruned.loc[part.index]])
+        if len(weights):
+            weights = weights.assign(method=weights["method"].map(spoken), column=weights["sparsity"])
+            found.append(_beside(f"{where}, by sparsity", weights, ("source", "n", "method", "kernel"), percent))
+        others = part[~pruned.loc[part.index]]
+        if len(others):
+            others = others.assign(column=others["n"])
+            found.append(_beside(f"{where}, by N", others, ("source", "matrix", "kernel"), str))
+    for device, part in rows[shares].groupby("device", sort=True):
+        table = Table(f"Share of matrices by synergy on {device}, ours / the paper's", ("source", "synergy", "share"))
+        for row in part.sort_values(["source", "ours"]).itertuples():
+            share = Cell(f"{percent(row.ours)} / {percent(row.published)}", row.ours)
+            table.rows.append([Cell(row.source), Cell(row.matrix), share])
+        found.append(table)
+    return found
+
+
+def _baseline(quantity: str) -> str:
+    name = quantity.removeprefix("over_")
+    return "the best on scalar cores" if name == "best_sc" else name.replace("cusparse", "cuSPARSE")
+
+
+def _beside(where: str, rows: pd.DataFrame, index: tuple[str, ...], shown) -> Table:
+    """A line for each combination of ``index`` and a column for each value of ``column``, ours / the paper's."""
+    columns = sorted(rows["column"].unique())
+    names = tuple("N" if name == "n" else name for name in index)
+    table = Table(f"Ours / the paper's: {where}", (*names, *(f"{shown(value)}" for value in columns)))
+    for key, part in rows.groupby(list(index), sort=True):
+        both = {row.column: (row.ours, row.published) for row in part.itertuples()}
+        line = [_count(value) if name == "n" else Cell(value) for name, value in zip(index, key, strict=True)]
+        cells = [
+            Cell(f"{times(both[value][0])} / {times(both[value][1])}", both[value][0]) if value in both else Cell("–")
+            for value in columns
+        ]
+        table.rows.append(line + cells)
     return table
 
 

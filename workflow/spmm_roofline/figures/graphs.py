@@ -1,0 +1,58 @@
+"""The graphs of TC-GNN, beside the paper's numbers
+Rate over that of the best on scalar cores in FP32, a panel a width N; above 1 tensor cores win. Dashes are the paper's
+own ratios on an A100 for the same matrix and width, one for each of its tables (Xiang et al. 2024, tables 3 and 4)."""
+
+from __future__ import annotations
+
+from .bars import grouped
+from .numbers import counted, times
+from .pruned import means
+from .style import INK, canvas
+
+STUDY = "cutespmm"
+SECTION, PLACE, PER = "study", 5, ("device", "suite", "l2")
+
+
+def _shown(tables):
+    rows = tables["published"]
+    return rows[(rows["study"] == STUDY) & (rows["quantity"] == "over_best_sc")]
+
+
+def draw(tables, styles):
+    rows = _shown(tables)
+    rows = rows[rows["kernel"].isin(styles)]
+    if rows["matrix"].nunique() < 2:
+        return None
+    matrices, kernels = sorted(rows["matrix"].unique()), [name for name in styles if (rows["kernel"] == name).any()]
+    widths = sorted(rows["n"].unique())
+    figure, axes = canvas(1, len(widths), 3.4, sharey=True)
+    for ax, n in zip(axes, widths, strict=True):
+        part = rows[rows["n"] == n]
+        ours = part.pivot_table(index="matrix", columns="kernel", values="ours").reindex(
+            index=matrices, columns=kernels
+        )
+        grouped(ax, ours, styles, tilted=True)
+        for row in part.itertuples():
+            place = matrices.index(row.matrix) + (kernels.index(row.kernel) - (len(kernels) - 1) / 2) * 0.84 / len(
+                kernels
+            )
+            ax.plot([place - 0.18, place + 0.18], [row.published] * 2, color=INK, linewidth=1.8)
+        ax.axhline(1, color=INK, linewidth=0.9, zorder=1)
+        ax.set(title=f"N = {n}")
+    axes[0].set(ylabel="over the best on scalar cores")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(kernels))
+    return figure
+
+
+def says(tables):
+    # What stands in several tables of the paper counts once.
+    rows = means(_shown(tables), "published", ["kernel", "matrix", "n", "ours"])
+    said = []
+    for kernel, part in rows.groupby("kernel"):
+        ours, theirs = (means(part, name, ["kernel"])[name].item() for name in ("ours", "published"))
+        said.append(f"{kernel} reaches {times(ours)} here and {times(theirs)} in the paper")
+    cases = rows.drop_duplicates(["matrix", "n"])
+    return (
+        f"Over the best on scalar cores, in the geometric mean of {counted(len(cases), 'case')} of the paper's tables: "
+        f"{', '.join(said)}."
+    )

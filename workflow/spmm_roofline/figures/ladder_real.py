@@ -1,0 +1,70 @@
+"""The ladder of kernels on matrices of applications
+Rate of each kernel on each matrix at the widest B, counting all its stored 16×16 tiles; each rung adds an idea to one
+above it, and the fastest has an edge. Behind each bar the time of one call. In brackets: share of its 16×32 tiles that
+are 2:4. Blue kernels are SMaT's, orange ones the thesis', grey a library's. All accumulate in FP16, but for the
+libraries (Mistry 2025, figures 3.6 and 3.7)."""
+
+from __future__ import annotations
+
+from .bars import lying
+from .numbers import counted, duration, percent, times
+from .papers import alone
+from .style import LIBRARIES, OTHER, STUDIES, canvas
+from .tiles import ladder, rated
+
+STUDY = "sptc"
+SECTION, PLACE, PER = "study", 4, ("device", "suite", "l2")
+
+MOST_MATRICES, COLUMNS = 24, 4
+
+
+def _shown(tables):
+    """Rows of the widest B on matrices that were not made of tiles."""
+    if not alone(tables["cases"], STUDY):
+        return rated(tables).head(0)
+    rows = rated(tables)
+    rows = rows[rows["kind"] != "synthetic"]
+    return rows[rows["n"] == rows["n"].max()]
+
+
+def draw(tables, styles):
+    rows = _shown(tables)
+    matrices = sorted(rows["matrix"].unique())
+    if not 2 <= len(matrices) <= MOST_MATRICES:
+        return None
+    kernels = ladder(tables, rows)
+    studies = rows.drop_duplicates("kernel").set_index("kernel")["study"]
+    colours = {name: STUDIES.get(studies[name], OTHER) for name in kernels}
+    share = tables["matrices"].drop_duplicates("matrix").set_index("matrix")["tile_24_16x32_fraction"]
+    lines = -(-len(matrices) // COLUMNS)
+    figure, axes = canvas(lines, COLUMNS, 0.4 + lines * (0.45 + 0.142 * len(kernels)), sharey=True)
+    for place, ax in enumerate(axes):
+        if place >= len(matrices):
+            ax.set_visible(False)
+            continue
+        own = rows[rows["matrix"] == matrices[place]].set_index("kernel")
+        lying(ax, own["tflops"].reindex(kernels), colours, own["time_ms"].map(duration))
+        ax.set_title(f"{matrices[place]} ({percent(share[matrices[place]])})")
+        ax.tick_params(axis="y", labelsize=7)
+        if place + COLUMNS >= len(matrices):
+            ax.set(xlabel="TFLOP/s")
+    return figure
+
+
+def says(tables):
+    rows = _shown(tables)
+    best = rows.sort_values(["time_ms", "kernel"]).drop_duplicates("matrix")
+    leaders = best["kernel"].value_counts().sort_index().sort_values(kind="stable")
+    library = rows[rows["study"].isin(LIBRARIES)].groupby("matrix")["time_ms"].min()
+    own = rows[~rows["study"].isin(LIBRARIES)].groupby("matrix")["time_ms"].min()
+    over = (library / own).dropna()
+    beside = (
+        f"; the ladder's fastest is {times(over.min())} ({over.idxmin()}) to {times(over.max())} ({over.idxmax()}) as "
+        "fast as the libraries"
+        if len(over)
+        else ""
+    )
+    return (
+        f"At N = {rows['n'].iloc[0]} {leaders.index[-1]} is the fastest on {leaders.iloc[-1]} of "
+        f"{counted(rows['matrix'].nunique(), 'matrix', 'matrices')}{beside}."
+    )

@@ -1,0 +1,57 @@
+"""The ladder of kernels over the size of the matrix
+Rate of each kernel on mixtures of 10 % dense and of 10 % 2:4 tiles, or whichever are there in several sizes, over the
+rows of the matrix at the widest B; both axes are logarithmic. All kernels are credited with the stored 16×16 tiles and
+accumulate in FP16, but for the libraries, dashed (Mistry 2025, section 3.1.2 gives the range of sizes)."""
+
+from __future__ import annotations
+
+from .numbers import listed, times
+from .style import LIBRARIES, canvas, legend, plain_log, short
+from .tiles import PATTERNS, lines, looks, mixed, rated
+
+STUDY = "sptc"
+SECTION, PLACE, PER = "study", 3, ("device", "suite", "l2")
+
+
+def _shown(tables):
+    """Rows of the widest B on mixtures in several sizes, one mixture a pattern."""
+    rows = mixed(rated(tables))
+    rows = rows[rows["n"] == rows["n"].max()]
+    rows = rows.assign(mixture=rows["matrix"].str.replace(r"-\d+$", "", regex=True))
+    sizes = rows.groupby(["pattern", "mixture"])["m"].nunique().reset_index(name="sizes")
+    most = sizes.sort_values(["sizes", "mixture"], ascending=[False, True]).drop_duplicates("pattern")
+    return rows[rows["mixture"].isin(most.loc[most["sizes"] > 1, "mixture"])]
+
+
+def draw(tables, styles):
+    rows = _shown(tables)
+    if rows.empty:
+        return None
+    patterns = [name for name in PATTERNS if (rows["pattern"] == name).any()]
+    figure, axes = canvas(1, len(patterns), 3.9, sharex=True, sharey=True)
+    own = looks(tables, rows, styles)
+    sizes = sorted(rows["m"].unique())
+    for ax, pattern in zip(axes, patterns, strict=True):
+        part = rows[rows["pattern"] == pattern]
+        lines(ax, part, "m", own)
+        ax.set(xscale="log", yscale="log", xlabel="rows", title=f"{part['mixture'].iloc[0]}, {pattern}")
+        plain_log(ax.xaxis, ticks=sizes)
+        ax.set_xticks(sizes, labels=[short(size) if size % 1024 else f"{size // 1024}Ki" for size in sizes])
+    axes[0].set(ylabel=f"TFLOP/s at N = {rows['n'].iloc[0]}")
+    plain_log(axes[0].yaxis)
+    legend(figure, own, rows["kernel"])
+    return figure
+
+
+def says(tables):
+    rows = _shown(tables)
+    library = rows[rows["study"].isin(LIBRARIES)].groupby("matrix")["time_ms"].min().rename("library_ms")
+    own = rows[~rows["study"].isin(LIBRARIES)].sort_values(["time_ms", "kernel"]).drop_duplicates("matrix")
+    own = own.merge(library.reset_index(), on="matrix", how="left")
+    said = []
+    for m in (own["m"].min(), own["m"].max()):
+        part = own[own["m"] == m]
+        over = part["library_ms"] / part["time_ms"]
+        beside = f", {times(over.min())} to {times(over.max())} as fast as the libraries" if over.notna().all() else ""
+        said.append(f"with {m:,} rows {listed(sorted(part['kernel'].unique()))}{beside}")
+    return f"The fastest kernels of the ladder are {'; '.join(said)}."

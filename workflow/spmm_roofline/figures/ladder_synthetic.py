@@ -1,0 +1,72 @@
+"""The ladder of kernels on mixtures of tiles
+Rate of each kernel on matrices of so many per cent dense (d) and 2:4 (s) tiles of 16×32, the others zero, at the widest
+B; each rung adds an idea to one above it, and the fastest has an edge. Behind each bar the time of one call. Blue
+kernels are SMaT's, orange ones the thesis', grey a library's. All are credited with the stored 16×16 tiles and
+accumulate in FP16, but for the libraries (Mistry 2025, figures 3.2 to 3.4)."""
+
+from __future__ import annotations
+
+from .bars import lying
+from .numbers import counted, duration, listed, times
+from .style import LIBRARIES, OTHER, STUDIES, canvas
+from .tiles import PATTERNS, ladder, mixed, rated
+
+STUDY = "sptc"
+SECTION, PLACE, PER = "study", 1, ("device", "suite", "l2")
+
+
+def _shown(tables):
+    """Rows of the widest B and, of mixtures in several sizes, of the largest."""
+    rows = mixed(rated(tables))
+    rows = rows[rows["n"] == rows["n"].max()]
+    return rows[rows["m"] == rows.groupby(["full", "sparse24"])["m"].transform("max")]
+
+
+def draw(tables, styles):
+    rows = _shown(tables)
+    if rows["matrix"].nunique() < 2:
+        return None
+    kernels = ladder(tables, rows)
+    studies = rows.drop_duplicates("kernel").set_index("kernel")["study"]
+    colours = {name: STUDIES.get(studies[name], OTHER) for name in kernels}
+    patterns = {name: part for name in PATTERNS if len(part := rows[rows["pattern"] == name])}
+    names = {name: list(part.sort_values(["full", "sparse24"])["matrix"].unique()) for name, part in patterns.items()}
+    columns = max(len(found) for found in names.values())
+    figure, axes = canvas(len(patterns), columns, 0.4 + len(patterns) * (0.5 + 0.148 * len(kernels)), sharey=True)
+    for place, ax in enumerate(axes):
+        pattern = list(patterns)[place // columns]
+        if place % columns >= len(names[pattern]):
+            ax.set_visible(False)
+            continue
+        matrix = names[pattern][place % columns]
+        own = rows[rows["matrix"] == matrix].set_index("kernel")
+        lying(ax, own["tflops"].reindex(kernels), colours, own["time_ms"].map(duration))
+        ax.set_title(matrix)
+        ax.tick_params(axis="y", labelsize=7)
+        if place % columns == 0:
+            ax.set(ylabel=pattern)
+        if place + columns >= len(axes):
+            ax.set(xlabel="TFLOP/s")
+    return figure
+
+
+def says(tables):
+    rows = _shown(tables)
+    best = rows.sort_values(["time_ms", "kernel"]).drop_duplicates("matrix")
+    said = []
+    for pattern in PATTERNS:
+        leaders = sorted(best.loc[best["pattern"] == pattern, "kernel"].unique())
+        if leaders:
+            said.append(f"{listed(leaders)} ({pattern})")
+    library = rows[rows["study"].isin(LIBRARIES)].groupby("matrix")["time_ms"].min()
+    own = rows[~rows["study"].isin(LIBRARIES)].groupby("matrix")["time_ms"].min()
+    over = (library / own).dropna()
+    beside = (
+        f"; the ladder's fastest is {times(over.min())} to {times(over.max())} as fast as the libraries"
+        if len(over)
+        else ""
+    )
+    return (
+        f"On {counted(rows['matrix'].nunique(), 'mixture')} at N = {rows['n'].iloc[0]} the fastest kernel is "
+        f"{listed(said)}{beside}."
+    )

@@ -1,0 +1,104 @@
+"""When not to look at the zeros of pruned weights
+Time of the fastest sparse kernel over that of cuBLAS' dense product on the same weights, cuSPARSE and all kernels of
+the suite taken in; above 1 the dense product is faster. A mark is a layer at its own sparsity. A dense product is set
+against sparse kernels of its precision, TF32 against those of FP32 as well. Dotted: up to there the dense product in
+TF32 wins on every layer. The axis of sparsity is logarithmic in the share of non-zeros."""
+
+from __future__ import annotations
+
+from .numbers import PRECISIONS, listed, significant, times
+from .pruned import named
+from .style import INK, canvas, plain_log
+
+STUDY, DENSE = "attention", "cublas"
+SECTION, PLACE, PER = "study", 3, ("device", "suite", "l2")
+
+#: Precision of a dense product → precisions of the sparse kernels that it stands against, and its look.
+RIVALS = {
+    "float32": (("float32",), {"color": "#0072b2", "marker": "o"}),
+    "tf32": (("float32", "tf32"), {"color": "#d55e00", "marker": "s"}),
+    "float16": (("float16",), {"color": "#009e73", "marker": "^"}),
+}
+TICKS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
+
+
+def _shown(tables):
+    """Ratios by precision, width and layer, with the layer's own sparsity."""
+    import pandas as pd
+
+    cases = tables["cases"]
+    rows = cases[(cases["kind"] == "pruned") & (cases["status"] == "ok")]
+    rows = named(rows if (rows["study"] == STUDY).any() else rows.head(0))
+    dense = rows["study"] == DENSE
+    parts = []
+    for precision, (others, _) in RIVALS.items():
+        fastest = rows[~dense & rows["precision"].isin(others)].groupby(["matrix", "n"])["time_ms"].min()
+        own = rows[dense & (rows["precision"] == precision)]
+        own = own.sort_values("time_ms").drop_duplicates(["matrix", "n"])
+        parts.append(own.merge(fastest.rename("sparse_ms").reset_index(), on=["matrix", "n"]))
+    found = pd.concat(parts, ignore_index=True)
+    layer = 1 - found["nnz"] / (found["m"].astype(float) * found["k"])
+    return found.assign(layer=layer, ratio=found["sparse_ms"] / found["time_ms"])
+
+
+def _until(part) -> float | None:
+    """Sparsity up to which the dense product wins on every layer; None where it loses on the fullest."""
+    least = part.groupby("layer")["ratio"].min().sort_index()
+    lost = least[least <= 1]
+    won = least.index if lost.empty else least.index[least.index < lost.index[0]]
+    return float(won[-1]) if len(won) else None
+
+
+def draw(tables, styles):
+    rows = _shown(tables)
+    if rows["layer"].nunique() < 2:
+        return None
+    widths = sorted(rows["n"].unique())
+    figure, axes = canvas(1, len(widths), 3.2, sharex=True, sharey=True)
+    for ax, n in zip(axes, widths, strict=True):
+        for precision, (_, look) in RIVALS.items():
+            part = rows[(rows["n"] == n) & (rows["precision"] == precision)]
+            label = f"dense {PRECISIONS[precision]}" if len(part) else None
+            ax.scatter(1 - part["layer"], part["ratio"], s=16, linewidth=0, label=label, zorder=3, **look)
+        until = _until(rows[(rows["n"] == n) & (rows["precision"] == "tf32")])
+        if until is not None:
+            ax.axvline(1 - until, color=INK, linewidth=1, linestyle=":")
+        ax.axhline(1, color=INK, linewidth=0.9, zorder=1)
+        ax.set(xscale="log", yscale="log", title=f"N = {n}", xlabel="sparsity (%)")
+    axes[0].set(ylabel="fastest sparse / dense (time)")
+    axes[0].invert_xaxis()
+    plain_log(axes[0].yaxis, room=6)
+    for ax in axes:
+        fits = [value for value in TICKS if 1 - value >= 0.8 * (1 - rows["layer"].max())]
+        fits = fits[:: 1 + len(fits) // 5]
+        plain_log(ax.xaxis, ticks=[1 - value for value in fits])
+        ax.set_xticks([1 - value for value in fits], labels=[f"{100 * value:g}" for value in fits])
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(RIVALS))
+    return figure
+
+
+def _wins(precision, own) -> str:
+    """Up to which sparsity the dense product in ``precision`` wins, width by width."""
+    until = {n: _until(part) for n, part in own.groupby("n")}
+    shares = [f"{significant(100 * most)} % at N = {n}" for n, most in until.items() if most is not None]
+    always = [str(n) for n, part in own.groupby("n") if (part["ratio"] > 1).all()]
+    never = [str(n) for n, most in until.items() if most is None]
+    words = [f"beats them all up to a sparsity of about {listed(shares)}" if shares else ""]
+    words.append(f"which is every layer at N = {listed(always)}" if always else "")
+    words.append(f"loses on the fullest layer at N = {listed(never)}" if never else "")
+    rivals = " and ".join(PRECISIONS[other] for other in RIVALS[precision][0])
+    name = PRECISIONS[precision]
+    return (
+        f"Against sparse kernels in {rivals} the dense product in {name} {', '.join(word for word in words if word)}."
+    )
+
+
+def says(tables):
+    rows = _shown(tables)
+    order = ("tf32", *(name for name in RIVALS if name != "tf32"))
+    said = [_wins(name, own) for name in order if len(own := rows[rows["precision"] == name])]
+    most = rows.loc[rows["ratio"].idxmax()]
+    return (
+        f"{' '.join(said)} The largest factor is {times(most['ratio'])} ({PRECISIONS[most['precision']]}, "
+        f"N = {most['n']}, {significant(100 * most['layer'])} % sparsity)."
+    )

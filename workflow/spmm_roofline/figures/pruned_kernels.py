@@ -1,0 +1,106 @@
+"""Kernels of the attention study one by one, over sparsity and over sequence length
+Speed-up over the best of cuSPARSE on weights pruned by L0 regularisation, a column a kernel and pale the kernels made
+from it here. Above: over the sparsity at the longest sequence N of the thesis. Below: over N at the lowest sparsity.
+Dashed: what the thesis prints of an RTX 4070 Ti Super, over cuSPARSE as it was called there (Lagos 2025, figures 4.2,
+4.7, 4.8, 4.12, 4.14 and 4.16, from its tables 5.1 to 5.5); lines have gaps where its text gives no number."""
+
+from __future__ import annotations
+
+from .ladders import ordered
+from .numbers import counted, percent, times
+from .pruned import means, named, spoken
+from .style import INK, STUDIES, canvas, plain_log
+
+STUDY = "attention"
+SECTION, PLACE, PER = "study", 1, ("device", "suite", "l2")
+
+#: The method that the thesis' figures show.
+METHOD = "l0_regularization"
+
+
+def _shown(tables):
+    """Our speed-ups and the thesis' of its kernels, for one method."""
+    cases = tables["cases"]
+    rows = named(cases[(cases["kind"] == "pruned") & (cases["study"] == STUDY) & cases["speedup"].notna()])
+    if rows["sparsity"].nunique() < 2:
+        return rows.head(0), rows.head(0), ""
+    method = METHOD if (rows["method"] == METHOD).any() else rows["method"].min()
+    paper = tables["published"]
+    paper = named(paper[(paper["quantity"] == "over_cusparse") & (paper["study"] == STUDY)])
+    by = ["kernel", "sparsity", "n"]
+    ours, theirs = means(rows[rows["method"] == method], "speedup", by), paper[paper["method"] == method]
+    return ours, means(theirs.rename(columns={"published": "speedup"}), "speedup", by), method
+
+
+def _longest(ours, theirs) -> int:
+    """The longest sequence that the thesis has too; ours where it has none of them."""
+    both = set(ours["n"]) & set(theirs["n"])
+    return max(both or set(ours["n"]))
+
+
+def _columns(kernels) -> dict[str, list[str]]:
+    """Kernel → itself and the kernels whose names go on from its own."""
+    first = [name for name in kernels if not any(name.startswith(f"{other}_") for other in kernels)]
+    return {name: [name, *(other for other in kernels if other.startswith(f"{name}_"))] for name in first}
+
+
+def draw(tables, styles):
+    ours, theirs, _ = _shown(tables)
+    if ours.empty:
+        return None
+    longest, densest = _longest(ours, theirs), ours["sparsity"].min()
+    columns = _columns(ordered(tables["ladder"], ours["kernel"]))
+    figure, axes = canvas(2, len(columns), 4.0, sharey=True)
+    for place, (kernel, family) in enumerate(columns.items()):
+        over_sparsity, over_n = axes[place], axes[len(columns) + place]
+        for name in reversed(family):
+            own = ours[ours["kernel"] == name]
+            look = styles[kernel] | {
+                "color": STUDIES[STUDY],
+                "alpha": 1 if name == kernel else 0.4,
+                "markersize": 4,
+                "markeredgewidth": 0,
+            }
+            part = own[own["n"] == longest]
+            over_sparsity.plot(100 * part["sparsity"], part["speedup"], linewidth=1.6, **look)
+            part = own[own["sparsity"] == densest]
+            over_n.plot(part["n"], part["speedup"], linewidth=1.6, **look)
+        told = theirs[theirs["kernel"] == kernel]
+        sparsities, widths = sorted(ours["sparsity"].unique()), sorted(ours["n"].unique())
+        line = {"color": INK, "linewidth": 1.1, "linestyle": "--", "marker": "x", "markersize": 3.5}
+        part = told[told["n"] == longest].set_index("sparsity")["speedup"].reindex(sparsities)
+        over_sparsity.plot([100 * value for value in sparsities], part, **line)
+        part = told[told["sparsity"] == densest].set_index("n")["speedup"].reindex(widths)
+        over_n.plot(widths, part, **line)
+        over_sparsity.set(title=kernel, xlabel="sparsity (%)")
+        over_n.set(xscale="log", xlabel="N")
+        few = widths[:: max(1, len(widths) // 2)]
+        plain_log(over_n.xaxis, ticks=few)
+        over_n.set_xticks(few, labels=[str(n) for n in few])
+    for ax in axes:
+        ax.axhline(1, color=INK, linewidth=0.9, zorder=1)
+        ax.set(yscale="log")
+    plain_log(axes[0].yaxis, room=6)
+    axes[0].set(ylabel=f"over cuSPARSE\nN = {longest}")
+    axes[len(columns)].set(ylabel=f"over cuSPARSE\n{percent(densest)} sparsity")
+    return figure
+
+
+def says(tables):
+    ours, theirs, method = _shown(tables)
+    longest = ours[ours["n"] == _longest(ours, theirs)]
+    said = []
+    for sparsity in (longest["sparsity"].min(), longest["sparsity"].max()):
+        best = longest[longest["sparsity"] == sparsity].sort_values(["speedup", "kernel"]).iloc[-1]
+        told = theirs[
+            (theirs["kernel"] == best["kernel"]) & (theirs["sparsity"] == sparsity) & (theirs["n"] == best["n"])
+        ]
+        paper = f", {times(told['speedup'].item())} in the thesis" if len(told) else ""
+        said.append(f"{best['kernel']} at {percent(sparsity)} sparsity ({times(best['speedup'])}{paper})")
+    both = ours.merge(theirs, on=["kernel", "sparsity", "n"], suffixes=("", "_told"))
+    above = int((both["speedup_told"] > both["speedup"]).sum())
+    compared = f" Of {counted(len(both), 'ratio')} that the thesis prints, {above} above ours." if len(both) else ""
+    return (
+        f"On weights pruned by {spoken(method)} the fastest of these kernels at N = {longest['n'].iloc[0]} are "
+        f"{said[0]} and {said[1]}, over the best of cuSPARSE.{compared}"
+    )

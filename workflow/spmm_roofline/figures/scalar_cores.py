@@ -1,0 +1,67 @@
+"""Tensor cores against scalar cores, matrix by matrix
+Useful rate of a kernel on TF32 tensor cores over that of the best on scalar cores in FP32, cuSPARSE's included; a mark
+a matrix, above the line tensor cores win. Of each study the kernel that is fastest over all is shown; the paper shows
+TC-GNN alone (Xiang et al. 2024, figure 2, N = 128). Colours are the classes of synergy."""
+
+from __future__ import annotations
+
+from .numbers import times
+from .rivals import leading, shown
+from .style import INK, canvas, plain_log
+
+STUDY = "cutespmm"
+SECTION, PLACE, PER = "study", 1, ("device", "suite", "l2")
+
+WIDTH_OF_PAPER = 128
+LOOKS = {"high": ("#d55e00", "^"), "medium": ("#e6a532", "s"), "low": ("#0072b2", "o")}
+
+
+def _shown(tables):
+    rows = shown(tables).dropna(subset="best_sc_gflops")
+    widths = sorted(rows["n"].unique())
+    n = WIDTH_OF_PAPER if WIDTH_OF_PAPER in widths else widths[len(widths) // 2] if widths else 0
+    return rows[rows["n"] == n]
+
+
+def draw(tables, styles):
+    rows = _shown(tables)
+    if rows.empty:
+        return None
+    kernels = leading(rows)
+    figure, axes = canvas(1, len(kernels), 3.9, sharex=True, sharey=True)
+    ends = [
+        rows[["best_sc_gflops", "useful_gflops"]].min().min(),
+        rows[["best_sc_gflops", "useful_gflops"]].max().max(),
+    ]
+    for ax, kernel in zip(axes, kernels, strict=True):
+        own = rows[rows["kernel"] == kernel]
+        for synergy, (colour, marker) in LOOKS.items():
+            part = own[own["synergy"] == synergy]
+            ax.scatter(
+                part["best_sc_gflops"], part["useful_gflops"], s=20, color=colour, marker=marker, linewidth=0,
+                label=f"{synergy} synergy", zorder=3,
+            )  # fmt: skip
+        ax.plot(ends, ends, color=INK, linewidth=1)
+        ax.set(xscale="log", yscale="log", title=f"{kernel}, N = {own['n'].iloc[0]}")
+        ax.set(xlabel="best on scalar cores (GFLOP/s)")
+        for name, limits in (("best_sc_gflops", ax.set_xlim), ("useful_gflops", ax.set_ylim)):
+            limits(rows[name].min() / 1.3, rows[name].max() * 1.3)
+    axes[0].set(ylabel="tensor cores (GFLOP/s)")
+    plain_log(axes[0].xaxis)
+    plain_log(axes[0].yaxis)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(LOOKS))
+    return figure
+
+
+def says(tables):
+    rows = _shown(tables)
+    said = []
+    for kernel in leading(rows):
+        own = rows[rows["kernel"] == kernel]
+        wins = own[own["speedup"] > 1]
+        most = own.loc[own["speedup"].idxmax()]
+        said.append(
+            f"{kernel} is faster than the best on scalar cores on {len(wins)} of {len(own)}, at most "
+            f"{times(most['speedup'])} ({most['matrix']})"
+        )
+    return f"Of the matrices at N = {rows['n'].iloc[0]}, {'; '.join(said)}."

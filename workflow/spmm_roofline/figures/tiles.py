@@ -1,0 +1,62 @@
+"""Products of the thesis on 2:4 tiles: their rates as it counts them, and its mixtures of tiles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .ladders import ordered, shaded
+from .style import LIBRARIES, without_variants
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+STUDY = "sptc"
+
+PATTERNS = ("only dense tiles", "only 2:4 tiles", "both")
+#: Per cent of dense and of 2:4 tiles in the name of a synthetic matrix, and its size where several are there.
+MIXTURE = r"^(?P<full>\d+)d_(?P<sparse24>\d+)s(?:-\d+)?$"
+
+
+def rated(tables) -> pd.DataFrame:
+    """Rows with sums in half precision, and of libraries, with ``tflops``: 2·256 operations for each stored 16×16 tile
+    and column of B over the time (section 3.1.1), for every kernel alike."""
+    cases = tables["cases"]
+    rows = without_variants(cases[(cases["status"] == "ok") & (cases["precision"] == "float16")])
+    if not (rows["study"] == STUDY).any():
+        return rows.head(0).assign(tflops=0.0)
+    rows = rows[(rows["dtype_accumulator"] == "float16") | rows["study"].isin(LIBRARIES)]
+    known = tables["matrices"].drop_duplicates("matrix").set_index("matrix")["tiles_16x16"]
+    tiles = rows["matrix"].map(known).astype("float64")
+    return rows.assign(tflops=2e-9 * 256 * tiles * rows["n"] / rows["time_ms"]).dropna(subset="tflops")
+
+
+def mixed(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows on mixtures of tiles, with the per cents ``full`` and ``sparse24`` and the ``pattern`` of the thesis."""
+    parts = rows["matrix"].str.extract(MIXTURE).astype("float64")
+    rows = rows.assign(full=parts["full"], sparse24=parts["sparse24"]).dropna(subset="full")
+    pattern = (rows["full"] > 0).map({True: PATTERNS[0], False: PATTERNS[1]})
+    return rows.assign(pattern=pattern.mask((rows["full"] > 0) & (rows["sparse24"] > 0), PATTERNS[2]))
+
+
+def ladder(tables, rows: pd.DataFrame) -> list[str]:
+    """Kernels of ``rows`` from the lowest rung to the highest, libraries last."""
+    libraries = set(rows.loc[rows["study"].isin(LIBRARIES), "kernel"])
+    return sorted(ordered(tables["ladder"], rows["kernel"]), key=lambda kernel: kernel in libraries)
+
+
+def looks(tables, rows: pd.DataFrame, styles) -> dict[str, dict]:
+    """Looks of the lines of ``rows``, in the order of :func:`ladder`: each study from a dark tone to a pale one."""
+    studies = rows.drop_duplicates("kernel").set_index("kernel")["study"]
+    found = {}
+    for study in studies.unique():
+        own = [kernel for kernel in ladder(tables, rows) if studies[kernel] == study]
+        found |= shaded(styles, own, study) if len(own) > 1 else {kernel: styles[kernel] for kernel in own}
+    return {kernel: found[kernel] for kernel in ladder(tables, rows)}
+
+
+def lines(ax, rows: pd.DataFrame, over: str, looks: dict[str, dict]) -> None:
+    """The rate of each kernel over a column of ``rows``, libraries dashed."""
+    for kernel, look in looks.items():
+        own = rows[rows["kernel"] == kernel].sort_values(over)
+        dashes = "--" if own["study"].isin(LIBRARIES).any() else "-"
+        ax.plot(own[over], own["tflops"], linewidth=1.3, linestyle=dashes, markersize=4.5, markeredgewidth=0, **look)

@@ -1,0 +1,53 @@
+"""A section for each study: figures in the form of its paper's own, and where else in the page its evidence stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ..figures.papers import PAPERS
+from . import tables
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..figures import Drawn
+
+
+def studies(drawn: Iterable[Drawn], published: pd.DataFrame) -> list[dict[str, Any]]:
+    """Sections of the papers of which there is a figure or a number here, in the order of :data:`PAPERS`.
+
+    ``groups`` hold a section's figures in the paper's order, those of one suite on one device together, with the
+    anchor of that suite; ``tables`` have the paper's numbers beside ours; ``others`` are figures of the same study
+    that stand in the sections of these suites.
+    """
+    drawn = list(drawn)
+    sections = []
+    for study, paper in PAPERS.items():
+        own = [figure for figure in drawn if figure.kind.study == study]
+        figures = [figure for figure in own if figure.kind.section == "study"]
+        groups: dict[tuple[str, ...], dict[str, Any]] = {}
+        for figure in figures:
+            about = {"device": figure.of["device"], "suite": figure.of.get("suite", ""), "l2": figure.of.get("l2", "")}
+            groups.setdefault(tuple(about.values()), {**about, "id": _suite(figure), "figures": []})
+            groups[tuple(about.values())]["figures"].append(figure)
+        suites = {group["id"] for group in groups.values()}
+        others = [figure for figure in own if figure.kind.section == "suite" and _suite(figure) in suites]
+        beside = tables.published(published[published["study"] == study])
+        if figures or beside:
+            sections.append(
+                {
+                    "id": f"study-{study}",
+                    "title": paper.title,
+                    "source": paper.source,
+                    "groups": list(groups.values()),
+                    "tables": beside,
+                    "others": others,
+                }
+            )
+    return sections
+
+
+def _suite(figure: Drawn) -> str:
+    """Anchor of the suite of a figure, empty for a figure of a whole device."""
+    return f"{figure.of['device']}-{figure.of['suite']}" if "suite" in figure.of else ""
