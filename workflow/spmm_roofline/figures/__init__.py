@@ -53,9 +53,9 @@ class Drawn:
 
     @property
     def inline(self) -> str:
-        from . import style
+        from .inlining import inline
 
-        return style.inline(self.svg, self.name, self.alternative)
+        return inline(self.svg, self.name, self.alternative)
 
 
 def kinds() -> list[Kind]:

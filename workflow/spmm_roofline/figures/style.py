@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import re
-import zlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -34,9 +33,8 @@ OTHER = "#5f7f3f"
 LIBRARIES = ("cusparse", "cusparselt", "cublas")
 MARKERS = "osD^vPX*h<>p"
 
-#: Placeholders that :func:`inline` turns into the page's own colours; in a file of its own they are what they say.
+#: Placeholders that :mod:`inlining` turns into the page's own colours; in a file of its own they are what they say.
 INK, FAINT, PAPER = "#14171e", "#c9ced7", "#fdfdfe"
-_PAGE_COLOURS = {INK: "currentColor", FAINT: "var(--line)", PAPER: "var(--card)"}
 
 #: Matplotlib settings; the salt and the absent date keep the bytes of an SVG stable.
 RC = {
@@ -157,24 +155,3 @@ def svg(figure: Figure) -> str:
     figure.savefig(buffer, format="svg", dpi=200, metadata={"Date": None, "Creator": None})
     # Hundredths of a point are finer than any screen, and a page holds a hundred thousand coordinates.
     return re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag.group()), buffer.getvalue())
-
-
-def inline(text: str, name: str, alternative: str) -> str:
-    """SVG text as an element of a page: ids made unique by ``name``, colours the page's own, a text for those who
-    cannot see it."""
-    from html import escape
-
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
-    text = re.sub(r">\s+<", "><", text)
-    wanted = set(re.findall(r'(?:href="#|url\(#)([^")]+)', text))
-    text = re.sub(r' id="([^"]*)"', lambda found: found.group() if found.group(1) in wanted else "", text)
-    mark = f"{zlib.crc32(name.encode()):x}"  # thousands of marks refer to their shape by its id
-    text = re.sub(r'\bid="', f'id="{mark}-', text)
-    text = re.sub(r"url\(#", f"url(#{mark}-", text)
-    text = re.sub(r'href="#', f'href="#{mark}-', text)
-    for placeholder, colour in _PAGE_COLOURS.items():
-        text = text.replace(placeholder, colour)
-    opening, rest = text.split(">", 1)
-    opening = re.sub(r' (?:width|height)="[^"]*"', "", opening)
-    return opening.replace("<svg", f'<svg role="img" aria-label="{escape(alternative)}"') + ">" + rest.strip()

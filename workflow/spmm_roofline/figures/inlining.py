@@ -1,0 +1,129 @@
+"""An SVG as an element of a page: the page's colours, ids of its own, and no byte that shows nothing.
+
+A page holds hundreds of figures with a hundred thousand marks: what Matplotlib repeats for each mark, its style, its
+long id and a hundredth of a point, would be most of the page.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from xml.etree import ElementTree
+
+from .style import FAINT, INK, PAPER
+
+#: Placeholders of a figure and the page's colours that replace them.
+COLOURS = {INK: "currentColor", FAINT: "var(--line)", PAPER: "var(--card)"}
+
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+
+
+def inline(text: str, name: str, alternative: str) -> str:
+    """The SVG ``text`` for an HTML page: ``alternative`` is what a reader is told who cannot see it.
+
+    Ids start with a mark made of ``name``, so that figures of one page do not meet. Coordinates are kept to a tenth of
+    a point, less than a quarter of a pixel at the width of the page.
+    """
+    root = ElementTree.fromstring(text)
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
+        for key in list(element.attrib):
+            element.set(key.rpartition("}")[2], element.attrib.pop(key))
+        shown = element.attrib | _short(element.attrib)
+        element.attrib = {key: value for key, value in shown.items() if value}
+        if element.tag != "text":
+            element.text = None
+        element.tail = None
+    _prune(root)
+    _name_ids(root, f"{zlib.crc32(name.encode()):x}")
+    _hoist(root)
+    for useless in ("width", "height", "version"):
+        root.attrib.pop(useless, None)
+    root.attrib = {"role": "img", "aria-label": alternative, **root.attrib}
+    page = ElementTree.tostring(root, encoding="unicode").replace(" />", "/>")
+    for placeholder, colour in COLOURS.items():
+        page = page.replace(placeholder, colour)
+    return page
+
+
+def _short(attributes: dict[str, str]) -> dict[str, str]:
+    """Attributes that change when written without blanks and hundredths of a point."""
+    short = {}
+    if re.match(r"rotate\(-?0 ", attributes.get("transform", "")):
+        short["transform"] = ""
+    if "style" in attributes:
+        # The page has a typeface of its own.
+        parts = [part.strip() for part in attributes["style"].split(";")]
+        short["style"] = ";".join(re.sub(r":\s+", ":", part) for part in parts if not part.startswith("font-family"))
+    for key in ("x", "y", "d"):
+        if key in attributes:
+            tenths = re.sub(r"-?\d+\.\d+", _tenth, attributes[key])
+            short[key] = re.sub(r"\s*([A-Za-z])\s*", r"\1", tenths).strip()
+    return short
+
+
+def _tenth(found: re.Match) -> str:
+    value = f"{float(found.group()):.1f}".removesuffix(".0")
+    return "0" if value == "-0" else value
+
+
+def _prune(element: ElementTree.Element) -> None:
+    """Remove metadata, style sheets that the page has, definitions without content, and groups that say nothing."""
+    kept = []
+    for child in element:
+        _prune(child)
+        if child.tag in ("metadata", "style") or (child.tag in ("g", "defs") and not len(child)):
+            continue
+        child.attrib.pop("id", None) if child.tag == "g" else None
+        kept.extend(child if child.tag == "g" and not child.attrib else [child])
+    element[:] = kept
+
+
+def _name_ids(root: ElementTree.Element, mark: str) -> None:
+    """Give short ids to what is referred to, the same to definitions that are equal, and none to the rest."""
+    wanted = {value[1:] for element in root.iter() if (value := element.get("href", "")).startswith("#")}
+    wanted |= {name for element in root.iter() for value in element.attrib.values() for name in _REFERENCE.findall(value)}
+    names: dict[str, str] = {}
+    by_content: dict[str, str] = {}
+    for parent in list(root.iter()):
+        kept = []
+        for element in parent:
+            own = element.attrib.pop("id", None)
+            if own in wanted:
+                content = ElementTree.tostring(element, encoding="unicode")
+                known = by_content.get(content)
+                names[own] = by_content.setdefault(content, f"{mark}-{len(by_content):x}")
+                if known:
+                    continue
+                element.set("id", names[own])
+            kept.append(element)
+        parent[:] = kept
+    for element in root.iter():
+        for key, value in element.attrib.items():
+            if key == "href" and value.startswith("#"):
+                element.set(key, f"#{names[value[1:]]}")
+            elif "url(#" in value:
+                element.set(key, _REFERENCE.sub(lambda found: f"url(#{names[found.group(1)]})", value))
+
+
+def _hoist(root: ElementTree.Element) -> None:
+    """Say the style of neighbouring marks once, in a group around them."""
+    for parent in list(root.iter()):
+        if parent.tag == "defs":
+            continue
+        kept: list[ElementTree.Element] = []
+        group = None
+        for element in list(parent):
+            style = element.get("style") if element.tag == "use" else None
+            if style is None:
+                group = None
+                kept.append(element)
+            elif group is not None and group.get("style") == style:
+                del element.attrib["style"]
+                group.append(element)
+            else:
+                group = ElementTree.Element("g", {"style": style})
+                del element.attrib["style"]
+                group.append(element)
+                kept.append(group)
+        parent[:] = kept
