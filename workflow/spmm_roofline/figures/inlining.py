@@ -6,8 +6,11 @@ long id and a hundredth of a point, would be most of the page.
 
 from __future__ import annotations
 
+import collections
+import itertools
 import re
 import zlib
+from collections.abc import Iterable
 from xml.etree import ElementTree
 
 from .style import FAINT, INK, PAPER
@@ -16,6 +19,9 @@ from .style import FAINT, INK, PAPER
 COLOURS = {INK: "currentColor", FAINT: "var(--line)", PAPER: "var(--card)"}
 
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
+_SVG = re.compile(r"<svg .*?</svg>", re.DOTALL)
+_STYLE = re.compile(r' style="([^"]*)"')
+_ID = re.compile(r'(\bid="|\bhref="#|url\(#)([^")]+)')
 
 
 def inline(text: str, name: str, alternative: str) -> str:
@@ -82,7 +88,9 @@ def _prune(element: ElementTree.Element) -> None:
 def _name_ids(root: ElementTree.Element, mark: str) -> None:
     """Give short ids to what is referred to, the same to definitions that are equal, and none to the rest."""
     wanted = {value[1:] for element in root.iter() if (value := element.get("href", "")).startswith("#")}
-    wanted |= {name for element in root.iter() for value in element.attrib.values() for name in _REFERENCE.findall(value)}
+    wanted |= {
+        name for element in root.iter() for value in element.attrib.values() for name in _REFERENCE.findall(value)
+    }
     names: dict[str, str] = {}
     by_content: dict[str, str] = {}
     for parent in list(root.iter()):
@@ -107,23 +115,56 @@ def _name_ids(root: ElementTree.Element, mark: str) -> None:
 
 
 def _hoist(root: ElementTree.Element) -> None:
-    """Say the style of neighbouring marks once, in a group around them."""
+    """Say once what neighbouring marks have in common, in a group around them."""
+    _join(root)
     for parent in list(root.iter()):
         if parent.tag == "defs":
             continue
         kept: list[ElementTree.Element] = []
-        group = None
-        for element in list(parent):
-            style = element.get("style") if element.tag == "use" else None
-            if style is None:
-                group = None
-                kept.append(element)
-            elif group is not None and group.get("style") == style:
-                del element.attrib["style"]
-                group.append(element)
-            else:
+        for style, run in itertools.groupby(parent, lambda mark: mark.get("style") if mark.tag == "use" else None):
+            marks = list(run)
+            if style is not None and len(marks) > 1:
+                for mark in marks:
+                    del mark.attrib["style"]
                 group = ElementTree.Element("g", {"style": style})
-                del element.attrib["style"]
-                group.append(element)
-                kept.append(group)
+                group[:] = marks
+                marks = [group]
+            kept += marks
         parent[:] = kept
+
+
+def _join(parent: ElementTree.Element) -> None:
+    """Make neighbouring groups one where they say the same, from the outside in."""
+    kept: list[ElementTree.Element] = []
+    for child in parent:
+        last = kept[-1] if kept else None
+        if last is not None and child.tag == last.tag == "g" and child.attrib == last.attrib:
+            last.extend(child)
+        else:
+            kept.append(child)
+    parent[:] = kept
+    for child in parent:
+        _join(child)
+
+
+def share(page: str) -> tuple[str, str]:
+    """What the SVGs of ``page`` have in common: a style sheet with their styles as classes, and the page that uses it.
+
+    Few styles and shapes occur in thousands of marks; the more often one occurs, the shorter is its name.
+    """
+    figures = _SVG.findall(page)
+    styles = _named("f", (style for svg in figures for style in _STYLE.findall(svg)))
+    ids = _named("i", (name for svg in figures for _, name in _ID.findall(svg)))
+
+    def rename(svg: re.Match) -> str:
+        classed = _STYLE.sub(lambda found: f' class="{styles[found[1]]}"', svg[0])
+        return _ID.sub(lambda found: found[1] + ids[found[2]], classed)
+
+    return "\n".join(f".{name}{{{style}}}" for style, name in styles.items()), _SVG.sub(rename, page)
+
+
+def _named(letter: str, found: Iterable[str]) -> dict[str, str]:
+    """Each text that was found → a name, ordered by how often it was."""
+    counts = collections.Counter(found)
+    order = sorted(counts, key=lambda text: (-counts[text], text))
+    return {text: f"{letter}{number:x}" for number, text in enumerate(order)}
