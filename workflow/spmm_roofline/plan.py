@@ -416,7 +416,7 @@ class Plan:
                 {"sums": sums, "c": c, "rel_error": frobenius, "max_row_error": row}
                 for (sums, c), (frobenius, row) in TOLERANCES.items()
             ],
-            "suites": {name: suite.title for name, suite in self.suites.items()},
+            "suites": _titles() | {name: suite.title for name, suite in self.suites.items()},
             "device": self.device_name,
             "compiler": compiler_version(),
         }
@@ -433,6 +433,12 @@ def shards(names: list[str], most: int) -> tuple[Shard, ...]:
     if count == 1:
         return (Shard("", tuple(names)),)
     return tuple(Shard(f".{i:03d}", tuple(names[i * most : (i + 1) * most])) for i in range(count))
+
+
+def _titles() -> dict[str, str]:
+    """Suite → title, of all that there are: the report shows recorded rows of suites that this run leaves alone."""
+    found = (contracts.document(path, "suite") for path in sorted(Path("config/suites").glob("*.yaml")))
+    return {document["name"]: document["title"] for document in found}
 
 
 def compiler_version() -> str:

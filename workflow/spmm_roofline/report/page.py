@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..figures.inlining import share
 from ..figures.numbers import PRECISIONS, counted, listed, percent
 from . import answer, tables
 
@@ -39,7 +43,7 @@ def render(
     launched = cases[~cases["kernel"].str.startswith("cusparse_best_")]
     shown = set(launched["kernel"]) | set(data["kernels"]["kernel"])
     answers = answer.answers(data)
-    return environment.get_template("page.html.j2").render(
+    page = environment.get_template("page.html.j2").render(
         title=config.get("report", {}).get("title") or "Which SpMM kernel is fastest, and what limits it?",
         answers=answers,
         claims=tables.claims(data["claims"]),
@@ -57,11 +61,16 @@ def render(
         ceilings_say=ceilings_say(data["ceilings"], sorted(cases["device"].unique())),
         provenance=provenance,
         precisions=PRECISIONS,
-        rows_json=_script_json(tables.all_rows(cases)),
+        untimed=tables.untimed(data["status"]),
+        explorer=tables.all_rows(cases),
+        packed=packed,
+        library=library(),
         rows=len(cases),
         style=(template_folder / "style.css").read_text(),
-        script=(template_folder / "table.js").read_text(),
+        scripts=[(template_folder / name).read_text() for name in ("tables.js", "rows.js")],
     )
+    sheet, page = share(page)
+    return page.replace("</style>", f"{sheet}\n</style>", 1)
 
 
 def suites(data: dict[str, pd.DataFrame], drawn: list[Drawn], titles: Mapping[str, str]) -> Iterable[dict[str, Any]]:
@@ -85,6 +94,7 @@ def suites(data: dict[str, pd.DataFrame], drawn: list[Drawn], titles: Mapping[st
             "device": device,
             "suite": suite,
             "title": titles.get(suite, ""),
+            "rows": counted(len(rows), "row"),
             "about": about(rows),
             "stale": _rows(rows["stale"]),
             "noisy": _rows(rows["noisy"].fillna(False)),
@@ -98,7 +108,6 @@ def suites(data: dict[str, pd.DataFrame], drawn: list[Drawn], titles: Mapping[st
             "limits": tables.limits(_of(data["roofline"], device, suite)),
             "counters": tables.counters(_of(data["counters"], device, suite)),
             "shared_memory": tables.shared_memory(_of(data["shared_memory"], device, suite)),
-            "failures": tables.failures(_of(data["status"], device, suite)),
         }
 
 
@@ -155,7 +164,14 @@ def _of(table: pd.DataFrame, device: str, suite: str) -> pd.DataFrame:
     return table[(table["device"] == device) & (table["suite"] == suite)]
 
 
-def _script_json(content: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c")
+def packed(content: Any) -> str:
+    """A text, or what JSON can say, as the base64 of its gzip: what a browser unpacks by itself. Keeps its bytes."""
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+
+
+def library() -> dict[str, str]:
+    """DataTables as the package itables bundles it for pages without a network: its ``script`` and its ``style``."""
+    # Found and not imported: of the package only two files are needed.
+    folder = Path(find_spec("itables").submodule_search_locations[0]) / "html"
+    return {"script": (folder / "dt_bundle.js").read_text(), "style": (folder / "dt_bundle.css").read_text()}

@@ -120,8 +120,9 @@ def speedup(rows: pd.DataFrame) -> Table:
     return table
 
 
-def failures(rows: pd.DataFrame) -> Table:
-    table = Table("Rows without a time", ("kernel", "status", "rows", "why", "for example"))
+def untimed(rows: pd.DataFrame) -> Table:
+    """All rows whose status is not ok, a line a device, suite, kernel and reason."""
+    table = Table("Rows without a time", ("kernel", "status", "rows", "why", "for example", "suite", "device"))
     for row in rows[rows["status"] != "ok"].itertuples():
         table.rows.append(
             [
@@ -130,6 +131,8 @@ def failures(rows: pd.DataFrame) -> Table:
                 _count(row.rows),
                 Cell(row.message or "–"),
                 Cell(row.example),
+                Cell(row.suite),
+                Cell(row.device),
             ]
         )
     return table
@@ -577,10 +580,10 @@ FURTHER = [
 
 
 def all_rows(cases: pd.DataFrame) -> dict[str, Any]:
-    """Every row for the page's script.
+    """Every row for the page's script, column by column, which packs better than row by row.
 
-    ``columns``: names; ``shown``: how many of them stand in the table; ``rows``: values; ``texts``: for a column of
-    texts the texts that its numbers count, since a device or a date stands in thousands of rows.
+    ``columns``: names; ``shown``: how many of them stand in the table; ``values``: a list for each column; ``texts``:
+    for a column of texts the texts that its numbers count, since a device or a date stands in thousands of rows.
     """
     columns = SHOWN + FURTHER
     values, texts = [], {}
@@ -592,8 +595,7 @@ def all_rows(cases: pd.DataFrame) -> dict[str, Any]:
             place = {text: number for number, text in enumerate(texts[at])}
             plain = [place[text] for text in plain]
         values.append(plain)
-    rows = [list(row) for row in zip(*values, strict=True)]
-    return {"columns": columns, "shown": len(SHOWN), "texts": texts, "rows": rows}
+    return {"columns": columns, "shown": len(SHOWN), "texts": texts, "values": values}
 
 
 def _plain(value: Any) -> Any:
