@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from spmm_roofline import contracts, report
+from spmm_roofline.figures.numbers import significant, times
 from tests.analysis import synthetic
 
 CONFIG = {"report": {"title": "Which SpMM kernel is fastest, and what limits it?"}}
@@ -121,6 +122,7 @@ def test_the_first_screen_answers(outline):
     for words in (
         "Which SpMM kernel is fastest",
         "NVIDIA H200 (SXM) , cold L2",
+        "1 reproduced 1 not reproduced 1 not testable",
         "recorded",
         "not measured on this machine",
         "580.65.06",
@@ -147,6 +149,34 @@ def test_a_class_without_cusparse_wins_only_where_it_is_faster(tmp_path):
     page = build(tmp_path, recorded=[synthetic.write_recorded(tmp_path / "h200", rows)])
     told = "In TF32 another kernel beats cuSPARSE in FP32 in 3 of 18 cases, there by 2.00× in the geometric mean"
     assert told in Outline(page).text
+
+
+def test_an_interval_stands_where_there_are_matrices_to_resample(tmp_path):
+    rows = [row for row in synthetic.measure_rows() if row["matrix"] in ("bcsstk32", "cfd1") and row["n"] == 32]
+    jsons = [tmp_path / f"{name}.json" for name in ("bcsstk32", "cfd1")]
+    for path in jsons:
+        contracts.write_row(synthetic.matrix_row(path.stem) | {"kind": "mesh"}, path, "matrices")
+    files = synthetic.write_measures(rows, tmp_path / "measure")
+    text = Outline(build(tmp_path, measured=files, matrices=jsons)).text
+    kinds = contracts.read(tmp_path / "analysis" / "kinds.csv", "analysis_kinds")
+    (row,) = kinds[kinds["precision"] == "float32"].itertuples()
+    assert row.speedup_low < row.speedup < row.speedup_high
+    told = f"{row.kernel} {times(row.speedup)} ({significant(row.speedup_low)}–{significant(row.speedup_high)})"
+    assert "mesh 2 matrices" in text and told in text
+
+
+def test_every_figure_says_how_to_make_it_again(outline):
+    assert outline.text.count("To make it again from results/analysis/") == len(outline.all("figure"))
+    assert (
+        "from results/analysis/cases.csv and results/analysis/ceilings.csv: snakemake --cores 4 report" in outline.text
+    )
+    # The other suite is none of those that the provenance of this page names.
+    assert "report --config suite=quick" in outline.text and "suite=real-sample" not in outline.text
+
+
+def test_claims_lead_to_the_suites_that_they_were_judged_on(outline):
+    links = [attributes["href"] for attributes in outline.all("a")]
+    assert "#h200-real-sample" in links[links.index("#rows") :], "no claim leads to its suite"
 
 
 def test_stale_rows_are_marked(outline):

@@ -131,7 +131,7 @@ def run(
         contracts.read_all(sorted(map(str, papers)), "analysis_papers"), table["cases"], table["synergy"]
     )
     table["fastest"] = fastest(table["cases"])
-    table["kinds"] = kinds(table["cases"])
+    table["kinds"] = kinds(table["cases"], bootstrap)
     table["status"] = status(table["cases"])
     table["devices"] = describe(table["cases"], datasheets, records)
     for name, contract in TABLES.items():

@@ -36,12 +36,16 @@ class Kind:
 
 @dataclass(frozen=True)
 class Drawn:
-    """One figure as it stands in a report: ``of`` is the combination of ``per`` that it shows."""
+    """One figure as it stands in a report: ``of`` is the combination of ``per`` that it shows.
+
+    ``tables`` are the names of those that it was drawn from.
+    """
 
     kind: Kind
     of: dict[str, str]
     svg: str
     says: str
+    tables: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -84,9 +88,23 @@ def draw_all(tables: Tables) -> Iterator[Drawn]:
     with matplotlib.rc_context(style.RC):
         for kind in kinds():
             for of, part in _parts(tables, kind.per):
-                figure = kind.draw(part, styles)
+                seen = _Seen(part)
+                figure = kind.draw(seen, styles)
                 if figure is not None:
-                    yield Drawn(kind, of, style.svg(figure), kind.says(part))
+                    says = kind.says(seen)
+                    yield Drawn(kind, of, style.svg(figure), says, tuple(sorted(seen.names)))
+
+
+class _Seen(dict):
+    """Tables that remember which of them were looked at."""
+
+    def __init__(self, tables: Tables) -> None:
+        super().__init__(tables)
+        self.names: set[str] = set()
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        self.names.add(name)
+        return super().__getitem__(name)
 
 
 def _parts(tables: Tables, per: tuple[str, ...]) -> Iterator[tuple[dict[str, str], Tables]]:

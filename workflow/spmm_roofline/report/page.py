@@ -38,6 +38,8 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    titles = provenance.get("suites", {})
+    environment.globals["again"] = lambda figure: again(figure, titles)
     drawn = list(drawn)
     cases = data["cases"]
     launched = cases[~cases["kernel"].str.startswith("cusparse_best_")]
@@ -50,7 +52,7 @@ def render(
         claims_say=claims_say(data["claims"]),
         published=tables.published(data["published"]),
         devices=cases["device"].nunique(),
-        suites=list(suites(data, drawn, provenance.get("suites", {}))),
+        suites=list(suites(data, drawn, titles)),
         ladder=tables.ladder(heads, data["ladder"], shown or set(heads)),
         resources=tables.resources(data["kernels"]),
         deviations={name: head["deviations"] for name, head in heads.items() if head["deviations"] and name in shown},
@@ -109,6 +111,20 @@ def suites(data: dict[str, pd.DataFrame], drawn: list[Drawn], titles: Mapping[st
             "counters": tables.counters(_of(data["counters"], device, suite)),
             "shared_memory": tables.shared_memory(_of(data["shared_memory"], device, suite)),
         }
+
+
+def again(figure: Drawn, suites: Iterable[str]) -> dict[str, str]:
+    """How to make a figure again: the tables that are its ``sources``, and commands to ``draw`` and to ``measure`` it.
+
+    ``measure`` is empty where the figure is not that of one suite of ``suites``, those of the project.
+    """
+    suite = figure.of.get("suite", "")
+    draw = "snakemake --cores 4 report"
+    return {
+        "sources": listed([f"results/analysis/{name}.csv" for name in figure.tables]),
+        "draw": draw,
+        "measure": f"{draw} --config suite={suite}" if suite in suites else "",
+    }
 
 
 def claims_say(claims: pd.DataFrame) -> str:

@@ -23,13 +23,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """``value`` is set where the text does not sort as it should; ``marks`` stand beside it, ``note`` below it."""
+    """``value`` is set where the text does not sort as it should; ``marks`` stand beside it, ``note`` below it.
+
+    ``links`` are pairs of a text and what of the page it leads to.
+    """
 
     text: str
     value: float | None = None
     marks: tuple[str, ...] = ()
     code: bool = False
     note: str = ""
+    links: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -154,11 +158,18 @@ def claims(rows: pd.DataFrame) -> Table:
                 Cell(row.expected),
                 Cell(measured, note=row.expression),
                 _count(row.cases),
-                Cell(row.suites if isinstance(row.suites, str) else "–"),
+                _suites(row.suites, row.device),
                 Cell(row.device),
             ]
         )
     return table
+
+
+def _suites(suites: Any, device: str) -> Cell:
+    """Suites that a claim was judged on, each with the way to its figures."""
+    if not isinstance(suites, str) or not suites:
+        return Cell("–")
+    return Cell("", links=tuple((suite, f"{device}-{suite}") for suite in suites.split(", ")))
 
 
 def published(rows: pd.DataFrame) -> Table:
