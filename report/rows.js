@@ -87,6 +87,83 @@ let reading, making;
 const allRows = () => reading ??= readRows();
 const allRowsTable = () => making ??= allRows().then(makeTable);
 
+// Points of figures that belong to a row: what it says when one is near, and the way to it.
+const numbers = (text) => text.split(" ").flatMap((run) => {
+  const [first, last = first] = run.split("-").map(Number);
+  return Array.from({length: last - first + 1}, (_, at) => first + at);
+});
+const marksOf = (group) => group.marks ??= [...group.querySelectorAll("use, path:not(defs path)")];
+const caseOf = (mark) => {
+  const group = mark.closest("[data-cases]");
+  return (group.cases ??= numbers(group.dataset.cases))[marksOf(group).indexOf(mark)];
+};
+const tip = document.createElement("div");
+tip.className = "tip";
+tip.setAttribute("role", "status");
+document.body.append(tip);
+let near;
+
+async function tell(mark) {
+  leave();
+  near = mark;
+  mark.classList.add("near");
+  const {columns, rows} = await allRows();
+  if (near !== mark) return;
+  const row = Object.fromEntries(columns.map((name, at) => [name, rows[caseOf(mark)][at]]));
+  const digits = (value) => value.toLocaleString("en", {minimumSignificantDigits: 3, maximumSignificantDigits: 3});
+  const rate = row.useful_gflops < 1000 ? `${digits(row.useful_gflops)} GFLOP/s` : `${digits(row.useful_gflops / 1000)} TFLOP/s`;
+  const said = [rate];
+  if (row.bound_fraction !== null) said.push(`${digits(100 * row.bound_fraction)} % of the ${row.bound} limit`);
+  if (row.speedup !== null) said.push(`${digits(row.speedup)}× cuSPARSE`);
+  const name = document.createElement("b");
+  name.textContent = row.kernel;
+  tip.replaceChildren(name, ` on ${row.matrix}, N = ${row.n}`, document.createElement("br"), said.join(" · "));
+  const place = mark.getBoundingClientRect();
+  tip.style.display = "block";
+  tip.style.left = `${Math.max(8, Math.min(place.left + 12, innerWidth - tip.offsetWidth - 8))}px`;
+  tip.style.top = `${place.bottom + 8 + tip.offsetHeight > innerHeight ? place.top - tip.offsetHeight - 8 : place.bottom + 8}px`;
+}
+
+function leave() {
+  near?.classList.remove("near");
+  near = null;
+  tip.style.display = "none";
+}
+
+async function show(mark) {
+  const [{columns, rows}, {table, filter}] = await Promise.all([allRows(), allRowsTable()]);
+  const row = rows[caseOf(mark)];
+  for (const select of selects)
+    select.value = ["precision", "status"].includes(select.dataset.column) ? "" : row[columns.indexOf(select.dataset.column)];
+  table.search("");
+  filter();
+  leave();
+  document.getElementById("rows-tools").scrollIntoView();
+}
+
+function watch(svg) {
+  const all = [...svg.querySelectorAll("[data-cases]")].flatMap(marksOf);
+  const marked = (event) => event.target.closest("[data-cases]") && event.target.closest("use, path");
+  svg.setAttribute("role", "group");
+  svg.setAttribute("tabindex", "0");
+  svg.setAttribute("aria-description", "Arrow keys go from point to point and tell what each is, Enter shows its row.");
+  svg.addEventListener("pointerover", (event) => { const mark = marked(event); mark ? tell(mark) : leave(); });
+  svg.addEventListener("pointerleave", leave);
+  svg.addEventListener("blur", leave);
+  svg.addEventListener("click", (event) => { const mark = marked(event); if (mark) show(mark); });
+  svg.addEventListener("keydown", (event) => {
+    const step = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1}[event.key];
+    if (step) tell(all[(all.indexOf(near) + step + all.length) % all.length] ?? all[0]);
+    else if (event.key === "Enter" && near) show(near);
+    else if (event.key === "Escape") leave();
+    else return;
+    event.preventDefault();
+  });
+}
+
+if (explorer && "DecompressionStream" in window)
+  for (const svg of new Set([...document.querySelectorAll("[data-cases]")].map((group) => group.ownerSVGElement))) watch(svg);
+
 if (explorer && !("DecompressionStream" in window)) {
   document.getElementById("rows-wait").textContent = "This browser cannot unpack the rows: it lacks DecompressionStream, " +
     "which Chrome and Edge have from version 80, Firefox from 113 and Safari from 16.4. The same rows are in results/analysis/cases.csv.";

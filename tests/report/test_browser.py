@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from spmm_roofline.figures import numbers
 from spmm_roofline.report import tables as page_tables
 from tests.analysis import synthetic
 from tests.report.test_report import build
@@ -93,6 +94,23 @@ addEventListener("load", async () => {
   choose("n", "32");
   choose("precision", "float16");
   found.together = [info(), column("n"), column("precision")];
+
+  const svg = document.querySelector("[data-cases]").ownerSVGElement;
+  const mark = svg.querySelectorAll("[data-cases] use")[3];
+  mark.dispatchEvent(new Event("pointerover", {bubbles: true}));
+  const tip = document.querySelector(".tip");
+  await until(() => tip.textContent);
+  found.tip = tip.innerHTML;
+  mark.dispatchEvent(new Event("click", {bubbles: true}));
+  await until(() => info().startsWith("1 to 1 of"));
+  found.shown = ["kernel", "matrix", "n", "useful_gflops"].map((name) => column(name)[0]);
+  found.chosen = [...document.querySelectorAll("select[data-column]")].map((select) => select.value);
+  const key = (name) => svg.dispatchEvent(new KeyboardEvent("keydown", {key: name}));
+  for (let step = 0; step < 4; step++) key("ArrowRight");
+  await until(() => tip.style.display === "block");
+  found.keyed = tip.innerHTML;
+  key("Escape");
+  found.escaped = tip.style.display;
 
   found.errors = window.errors;
   found.blank = [...document.querySelectorAll("figure svg")].filter((svg) =>
@@ -184,6 +202,15 @@ def test_a_name_that_is_a_script_stays_a_name(found):
     assert names == [STRANGE]
     (row,) = csv.DictReader(io.StringIO(text))
     assert row["matrix"] == STRANGE
+
+
+def test_a_point_tells_its_row_and_leads_to_it(found):
+    kernel, matrix, n, gflops = found["shown"]
+    assert found["tip"].startswith(f"<b>{kernel}</b> on {matrix}, N = {n}<br>")
+    rate = float(gflops.replace(",", ""))
+    assert f"<br>{numbers.rate(rate)} · " in found["tip"] and "% of the " in found["tip"]
+    assert found["chosen"][:5] == ["h200", found["chosen"][1], kernel, matrix, n]
+    assert found["keyed"] == found["tip"] and found["escaped"] == "none"
 
 
 def test_nothing_fails_and_every_figure_shows_something(found):

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Tables = Mapping[str, "pd.DataFrame"]
 
+#: What tells a case of a kernel from all others.
+CASE = ["device", "suite", "kernel", "matrix", "n", "l2"]
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -84,6 +87,7 @@ def draw_all(tables: Tables) -> Iterator[Drawn]:
 
     from . import style
 
+    tables = _with_cases(tables)
     styles = style.kernel_styles(tables["cases"])
     with matplotlib.rc_context(style.RC):
         for kind in kinds():
@@ -93,6 +97,20 @@ def draw_all(tables: Tables) -> Iterator[Drawn]:
                 if figure is not None:
                     says = kind.says(seen)
                     yield Drawn(kind, of, style.svg(figure), says, tuple(sorted(seen.names)))
+
+
+def _with_cases(tables: Tables) -> Tables:
+    """The tables, where a row is about one case with the number of its row in ``cases`` as the column ``case``."""
+    cases = tables["cases"].assign(case=range(len(tables["cases"])))
+    numbers = cases[[*CASE, "case"]]
+    return {
+        name: cases
+        if name == "cases"
+        else table.merge(numbers, on=CASE, how="left")
+        if set(CASE) <= {*table}
+        else table
+        for name, table in tables.items()
+    }
 
 
 class _Seen(dict):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.collections import PathCollection
     from matplotlib.figure import Figure
 
 STUDIES = {
@@ -68,7 +69,7 @@ RC = {
     "patch.linewidth": 0.5,
 }
 WIDTH = 9.2  # inches of every figure
-MOST_MARKS = 2000  # more marks than this are one picture inside the figure, or the page becomes too heavy
+MOST_MARKS = 5000  # more marks than this are one picture inside the figure, or the page becomes too heavy
 
 
 def canvas(rows: int, columns: int, height: float, **options) -> tuple[Figure, list]:
@@ -108,6 +109,27 @@ def without_variants(rows: pd.DataFrame) -> pd.DataFrame:
     if is_best.any() and (rows["study"] != "cusparse").any():
         return rows[~variants]
     return rows[~is_best]
+
+
+def tie(marks: PathCollection, rows: pd.DataFrame) -> None:
+    """Tie the marks of a scatter to their rows, so that the page can tell what each is and lead to it.
+
+    ``rows`` are those that were drawn, in that order, none without a place; their column ``case`` is the number of
+    the row in ``cases``. Marks that became a picture tell nothing.
+    """
+    if "case" in rows and not marks.get_rasterized():
+        marks.set_gid("_".join(["case", *_runs(rows["case"])]))
+
+
+def _runs(numbers: Iterable[int]) -> list[str]:
+    """``3, 4, 5, 9`` as ``3-5, 9``: rows of a kernel follow each other."""
+    runs: list[list[int]] = []
+    for number in map(int, numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ["-".join(map(str, run)) for run in runs]
 
 
 def legend(figure: Figure, styles: dict[str, dict], kernels: Iterable[str]) -> None:
