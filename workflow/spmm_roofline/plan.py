@@ -281,10 +281,14 @@ class Plan:
         found = sorted(path for folder in folders for path in (package / folder).glob("*.py"))
         return [os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path) for path in found]
 
-    def analysis_tables(self) -> list[str]:
-        """Tables that the analysis writes: its own, and what the report needs of the stages before it."""
+    def analysis_tables(self, *without: str) -> list[str]:
+        """Tables that the analysis writes: its own, and what the report needs of the stages before it.
+
+        Those of ``without`` are left out, for a rule that says more of them.
+        """
         names = [name for name in contracts.names("tables") if name.startswith("analysis_") and name != PAPERS]
-        return [*(name.removeprefix("analysis_") for name in names), "matrices", "formats", "kernels"]
+        tables = [*(name.removeprefix("analysis_") for name in names), "matrices", "formats", "kernels"]
+        return [name for name in tables if name not in without]
 
     # --- parameters and inputs of rules -----------------------------------------------------------------------------
 
