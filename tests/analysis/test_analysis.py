@@ -124,6 +124,10 @@ def test_a_kernel_that_refuses_a_matrix_is_no_choice_for_its_kind(tmp_path):
     assert kinds["speedup"].isna().all()  # no cuSPARSE row to compare with
 
 
+def test_one_device_is_compared_with_none(tables):
+    assert tables["across"].empty
+
+
 def test_the_ladder_compares_each_rung_with_the_one_it_names(tables):
     ladder = tables["ladder"]
     assert set(zip(ladder["kernel"], ladder["after"], strict=True)) == {

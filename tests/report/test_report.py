@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from spmm_roofline import contracts, report
-from spmm_roofline.figures.numbers import significant, times
+from spmm_roofline.figures.numbers import rate, significant, times
 from tests.analysis import synthetic
 
 CONFIG = {"report": {"title": "Which SpMM kernel is fastest, and what limits it?"}}
@@ -230,6 +230,29 @@ def test_without_measurements_the_page_says_so(tmp_path):
     assert "No measurements yet" in outline.text
     assert "There are no rows." in outline.text
     assert outline.all("svg") == []
+
+
+def test_several_devices_stand_side_by_side(page, tmp_path, recorded):
+    assert "Devices side by side" not in page
+    # The other device is half as fast and has one matrix less.
+    rows = [row | {"device": "a100"} for row in synthetic.measure_rows() if row["matrix"] != "cfd1"]
+    for row in rows:
+        if row["status"] == "ok":
+            row |= {"time_ms": 2 * row["time_ms"], "useful_gflops": row["useful_gflops"] / 2}
+    other = synthetic.write_recorded(tmp_path / "a100", rows)
+    outline = Outline(build(tmp_path, recorded=[recorded, other]))
+    assert outline.unclosed == []
+    assert "Devices side by side" in outline.text
+    across = contracts.read(tmp_path / "analysis" / "across.csv", "analysis_across")
+    of = across[across["kernel"] == "row_split"].set_index("device")
+    assert set(of["cases"]) == {15}, "six matrices but cfd1, at three widths"
+    here, there = of.loc["h200"], of.loc["a100"]
+    assert here["useful_gflops"] == pytest.approx(2 * there["useful_gflops"])
+    # Each device is compared with its own cuSPARSE, of which all times doubled too.
+    assert here["speedup"] == pytest.approx(there["speedup"])
+    told = f"row_split FP32 cold 15 {rate(here['useful_gflops'])} {times(here['speedup'])}"
+    assert told in outline.text
+    assert f"{rate(there['useful_gflops'])} 0.500× {times(there['speedup'])}" in outline.text
 
 
 def test_rows_measured_here_are_called_so(tmp_path):

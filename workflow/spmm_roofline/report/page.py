@@ -52,6 +52,7 @@ def render(
         claims_say=claims_say(data["claims"]),
         published=tables.published(data["published"]),
         devices=cases["device"].nunique(),
+        across=tables.across(data["across"], {answer["device"]: answer["title"] for answer in answers}),
         suites=list(suites(data, drawn, titles)),
         ladder=tables.ladder(heads, data["ladder"], shown or set(heads)),
         resources=tables.resources(data["kernels"]),

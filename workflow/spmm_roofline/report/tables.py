@@ -124,6 +124,38 @@ def speedup(rows: pd.DataFrame) -> Table:
     return table
 
 
+def across(rows: pd.DataFrame, titles: Mapping[str, str]) -> Table:
+    """Kernel × device over the cases that the devices share; the first of ``titles`` is what the others stand over."""
+    devices = [device for device in titles if device in set(rows["device"])]
+    first = devices[0] if devices else ""
+    table = Table(
+        "Kernels on several devices, over the cases that these share",
+        (
+            *("kernel", "precision", "L2", "cases"),
+            *(column for device in devices for column in _columns_of(titles[device], titles[first], device == first)),
+        ),
+    )
+    for (kernel, l2), own in rows.groupby(["kernel", "l2"], sort=True):
+        by_device = {row.device: row for row in own.itertuples()}
+        one = next(iter(by_device.values()))
+        cells = [_code(kernel, "stale" if own["stale"].any() else ""), Cell(_precision(one.precision)), Cell(l2)]
+        cells.append(_count(one.cases))
+        for device in devices:
+            row = by_device.get(device)
+            cells.append(_number(rate, row and row.useful_gflops))
+            if device != first:
+                known = row is not None and first in by_device
+                cells.append(_number(times, row.useful_gflops / by_device[first].useful_gflops if known else None))
+            cells += [_number(times, row and row.speedup), _number(percent, row and row.bound_fraction)]
+        table.rows.append(cells)
+    return table
+
+
+def _columns_of(title: str, first: str, is_first: bool) -> list[str]:
+    """Headings of one device's columns."""
+    return [title, *([] if is_first else [f"over {first}"]), "over cuSPARSE", "share of its limit"]
+
+
 def untimed(rows: pd.DataFrame) -> Table:
     """All rows whose status is not ok, a line a device, suite, kernel and reason."""
     table = Table("Rows without a time", ("kernel", "status", "rows", "why", "for example", "suite", "device"))
