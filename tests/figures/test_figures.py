@@ -287,6 +287,20 @@ def test_an_inline_figure_takes_the_colours_of_its_page_and_has_ids_of_its_own(d
     assert not set(ids) & set(re.findall(r'\bid="([^"]+)"', other))
 
 
+@pytest.mark.parametrize(
+    "names, expected",
+    [
+        (["a", "b"], ["a", "b"]),
+        (["a-1" + "-tail" * 9, "a-2" + "-tail" * 9, "b"], ["a-1…", "a-2…", "b"]),
+        (["x" * 50 + "1-end", "x" * 50 + "2-end"], ["x" * 50 + "1…", "x" * 50 + "2…"]),
+        (["x" * 50, "y" * 49 + "x"], ["x" * 50, "y" * 49 + "x"]),
+        (["only" * 20 + "-end"], ["only" * 20 + "-end"]),
+    ],
+)
+def test_long_names_leave_out_the_end_that_they_share(names, expected):
+    assert style.short_names(names) == expected
+
+
 def test_a_mark_is_tied_to_the_row_whose_rate_it_shows(drawn, tables):
     figure = drawn["roofline-h200-real-sample-cold"]
     root = ElementTree.fromstring(figure.inline)

@@ -7,6 +7,7 @@ black; markers say the same a second time.
 from __future__ import annotations
 
 import io
+import itertools
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -143,6 +144,16 @@ def legend(figure: Figure, styles: dict[str, dict], kernels: Iterable[str]) -> N
         if name in kernels
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5), handletextpad=0.3)
+
+
+def short_names(names: Iterable[str], most: int = 40) -> list[str]:
+    """Names as labels: where those longer than ``most`` end alike, an ellipsis stands for that end."""
+    names = list(names)
+    long = {name for name in names if len(name) > most}
+    words = zip(*(reversed(name.split("-")) for name in long), strict=False)
+    shared = itertools.takewhile(lambda same: len(set(same)) == 1, words) if len(long) > 1 else ()
+    end = "".join(f"-{same[0]}" for same in reversed([*shared]))
+    return [f"{name.removesuffix(end)}…" if end and name in long else name for name in names]
 
 
 def short(value: float) -> str:

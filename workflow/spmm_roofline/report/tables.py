@@ -41,6 +41,8 @@ class Table:
     caption: str
     columns: tuple[str, ...]
     rows: list[list[Cell]] = field(default_factory=list)
+    opened: bool = False
+    """A reader sees it without a click, however long it is."""
 
     @property
     def long(self) -> bool:
@@ -176,7 +178,8 @@ def untimed(rows: pd.DataFrame) -> Table:
 
 def claims(rows: pd.DataFrame) -> Table:
     """The scorecard: what each study says, what was measured here, and whether the one bears out the other."""
-    table = Table("Scorecard", ("claim", "study", "verdict", "expected", "measured", "cases", "suites", "device"))
+    columns = ("claim", "study", "verdict", "expected", "measured", "cases", "suites", "device")
+    table = Table("Scorecard", columns, opened=True)
     for row in rows.sort_values(["study", "claim", "device"]).itertuples():
         interval = f" ({significant(row.low)} – {significant(row.high)})" if row.low == row.low else ""
         measured = (
