@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.collections import PathCollection
+    from matplotlib.artist import Artist
     from matplotlib.figure import Figure
 
 STUDIES = {
@@ -112,8 +112,8 @@ def without_variants(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[~is_best]
 
 
-def tie(marks: PathCollection, rows: pd.DataFrame) -> None:
-    """Tie the marks of a scatter to their rows, so that the page can tell what each is and lead to it.
+def tie(marks: Artist, rows: pd.DataFrame) -> None:
+    """Tie the marks of one artist to their rows, so that the page can tell what each is and lead to it.
 
     ``rows`` are those that were drawn, in that order, none without a place; their column ``case`` is the number of
     the row in ``cases``. Marks that became a picture tell nothing.

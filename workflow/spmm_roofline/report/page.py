@@ -6,7 +6,7 @@ import base64
 import gzip
 import json
 from collections.abc import Iterable, Mapping
-from importlib.util import find_spec
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -189,6 +189,5 @@ def packed(content: Any) -> str:
 
 def library() -> dict[str, str]:
     """DataTables as the package itables bundles it for pages without a network: its ``script`` and its ``style``."""
-    # Found and not imported: of the package only two files are needed.
-    folder = Path(find_spec("itables").submodule_search_locations[0]) / "html"
+    folder = files("itables") / "html"
     return {"script": (folder / "dt_bundle.js").read_text(), "style": (folder / "dt_bundle.css").read_text()}
