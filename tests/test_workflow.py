@@ -1,6 +1,8 @@
 """The rule graph, on a real run: what an edit reruns, what it leaves alone, and what bad input leads to."""
 
 import re
+import zipfile
+from pathlib import Path
 
 import pytest
 import yaml
@@ -40,6 +42,18 @@ def measures(*kernels):
 
 
 def test_a_finished_run_has_nothing_to_do(project):
+    assert project.jobs() == set()
+
+
+def test_snakemakes_own_report_has_page_figures_and_claims(project):
+    project.snakemake("--report", "report.zip")
+    with zipfile.ZipFile(project.root / "report.zip") as archive:
+        names = {Path(name).name for name in archive.namelist()}
+        index = archive.read("report/report.html").decode()
+    figures = {path.name for path in (project.root / "results/report/figures").glob("*.svg")}
+    assert figures and {"report.html", "claims.csv"} | figures <= names
+    for words in ('"Report"', '"Figures"', '"Claims"', "opens without a network", "bears out the other"):
+        assert words in index, f"Snakemake's report does not say {words!r}"
     assert project.jobs() == set()
 
 

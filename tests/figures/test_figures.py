@@ -3,6 +3,7 @@
 import re
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from spmm_roofline import analysis, contracts, figures
@@ -168,6 +169,48 @@ def test_an_inline_figure_takes_the_colours_of_its_page_and_has_ids_of_its_own(d
         assert target in ids, f"nothing has the id {target}"
     other = drawn["speedup-h200-quick-cold-float32"].inline
     assert not set(ids) & set(re.findall(r'\bid="([^"]+)"', other))
+
+
+@pytest.mark.parametrize(
+    "names, expected",
+    [
+        (["a", "b"], ["a", "b"]),
+        (["a-1" + "-tail" * 9, "a-2" + "-tail" * 9, "b"], ["a-1…", "a-2…", "b"]),
+        (["x" * 50 + "1-end", "x" * 50 + "2-end"], ["x" * 50 + "1…", "x" * 50 + "2…"]),
+        (["x" * 50, "y" * 49 + "x"], ["x" * 50, "y" * 49 + "x"]),
+        (["only" * 20 + "-end"], ["only" * 20 + "-end"]),
+    ],
+)
+def test_long_names_leave_out_the_end_that_they_share(names, expected):
+    assert style.short_names(names) == expected
+
+
+def test_a_mark_is_tied_to_the_row_whose_rate_it_shows(drawn, tables):
+    figure = drawn["roofline-h200-real-sample-cold"]
+    root = ElementTree.fromstring(figure.inline)
+    heights = {}
+    for group in root.iter("g"):
+        if "data-cases" not in group.attrib:
+            continue
+        cases = [
+            number
+            for run in group.get("data-cases").split()
+            for number in range(int(run.split("-")[0]), int(run.split("-")[-1]) + 1)
+        ]
+        marks = list(group.iter("use"))
+        assert len(cases) == len(marks), "a mark without a row, or a row without a mark"
+        heights |= {case: float(mark.get("y")) for case, mark in zip(cases, marks, strict=True)}
+    rows = tables["cases"].loc[list(heights)]
+    assert set(rows["suite"]) == {"real-sample"} and (rows["status"] == "ok").all() and len(rows) > 60
+    # On a logarithmic axis heights are a line over the logarithm of the rate; tenths of a point are rounded away.
+    rates, places = np.log(rows["useful_gflops"].to_numpy()), np.array(list(heights.values()))
+    slope, base = np.polyfit(rates, places, 1)
+    assert slope < 0 and np.abs(slope * rates + base - places).max() < 0.11
+
+
+@pytest.mark.parametrize("numbers_, runs", [([], []), ([4], ["4"]), ([3, 4, 5, 9, 2, 3], ["3-5", "9", "2-3"])])
+def test_numbers_in_a_row_are_runs(numbers_, runs):
+    assert style._runs(numbers_) == runs
 
 
 @pytest.mark.parametrize(

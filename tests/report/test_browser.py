@@ -1,5 +1,8 @@
 """The page in a real browser: nothing sticks out on a screen or a phone, and the tables sort, filter and download."""
 
+import csv
+import html
+import io
 import json
 import re
 import shutil
@@ -7,6 +10,8 @@ import subprocess
 
 import pytest
 
+from spmm_roofline.figures import numbers
+from spmm_roofline.report import tables as page_tables
 from tests.analysis import synthetic
 from tests.report.test_report import build
 
@@ -17,9 +22,19 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium; install it to test the page in a browser"),
 ]
 
+#: The name of a matrix that a page must not run.
+STRANGE = "<script>alert(1)</script>"
+
+#: Rows of the page: those measured, that matrix, and cusparse_best in three precisions.
+ROWS = len(synthetic.measure_rows()) + 1 + 3 * 6 * 3
+
 #: Runs in the page and reports to the page around it.
 PROBE = """
 <script>
+window.errors = [];
+addEventListener("error", (event) => window.errors.push(event.message));
+addEventListener("unhandledrejection", (event) => window.errors.push(String(event.reason)));
+console.error = (...words) => window.errors.push(words.join(" "));
 addEventListener("load", async () => {
   const found = {};
   const root = document.documentElement;
@@ -30,37 +45,83 @@ addEventListener("load", async () => {
   found.smallest = Math.min(...[...document.querySelectorAll("p, td, th, dd, figcaption")].map((element) =>
     parseFloat(getComputedStyle(element).fontSize)));
 
+  const until = async (ready) => { while (!ready()) await new Promise((wait) => setTimeout(wait, 5)); };
   const explorer = document.getElementById("explorer");
-  const column = (at) => [...explorer.tBodies[0].rows].map((row) => row.cells[at].textContent);
-  const names = [...explorer.tHead.rows[0].cells].map((cell) => cell.textContent);
+  document.getElementById("rows").scrollIntoView();
+  await until(() => explorer.tBodies[0]?.rows.length);
+  const headings = [...explorer.tHead.rows[0].cells];
+  const names = headings.map((cell) => cell.textContent.trim());
   found.names = names;
-  found.rows = column(0).length;
-  const search = document.getElementById("search");
+  const column = (name) => [...explorer.tBodies[0].rows].map((row) => row.cells[names.indexOf(name)].textContent);
+  const info = () => document.querySelector(".dt-info").textContent;
+  const choose = (name, value) => {
+    const select = document.querySelector(`select[data-column=${name}]`);
+    select.value = value;
+    select.dispatchEvent(new Event("change"));
+  };
+  found.rows = info();
+  found.page = column("kernel").length;
+  const search = document.querySelector("input[type=search]");
   search.value = "MMA_BT  cfd1";
   search.dispatchEvent(new Event("input"));
-  const matrices = column(names.indexOf("matrix"));
-  found.filtered = column(names.indexOf("kernel")).map((kernel, at) => [kernel, matrices[at]]);
-  found.count = document.getElementById("count").textContent;
+  const matrices = column("matrix");
+  found.filtered = column("kernel").map((kernel, at) => [kernel, matrices[at]]);
+  found.count = info();
 
-  const heading = explorer.tHead.rows[0].cells[names.indexOf("time_ms")];
-  heading.firstChild.click();
-  found.ascending = column(names.indexOf("time_ms"));
-  found.sort = heading.getAttribute("aria-sort");
-  heading.firstChild.click();
-  found.descending = column(names.indexOf("time_ms"));
+  const heading = headings[names.indexOf("time_ms")];
+  heading.click();
+  await until(() => heading.ariaSort === "ascending");
+  found.ascending = column("time_ms");
+  heading.click();
+  await until(() => heading.ariaSort === "descending");
+  found.descending = column("time_ms");
 
-  search.value = "";
-  const status = document.querySelector("select[data-column=status]");
-  status.value = "wrong";
-  status.dispatchEvent(new Event("change"));
-  found.wrong = column(names.indexOf("kernel"));
-  let blob;
-  URL.createObjectURL = (given) => { blob = given; return "#"; };
-  document.getElementById("download").click();
-  found.csv = await blob.text();
+  const blobs = [];
+  URL.createObjectURL = (given) => { blobs.push(given); return "#"; };
+  const download = async () => {
+    document.getElementById("download").click();
+    await until(() => blobs.length);
+    return blobs.pop().text();
+  };
+  document.getElementById("reset").click();
+  found.all = info();
+  choose("status", "wrong");
+  found.wrong = column("kernel");
+  found.csv = await download();
+  choose("status", "");
+  choose("matrix", "<script>alert(1)</" + "script>");
+  found.strange = [info(), column("matrix"), await download()];
+  choose("matrix", "cfd1");
+  choose("n", "32");
+  choose("precision", "float16");
+  found.together = [info(), column("n"), column("precision")];
 
-  const headings = [...document.querySelectorAll("table.sortable th")];
-  const mean = headings.find((cell) => cell.textContent === "geometric mean");
+  const svg = document.querySelector("[data-cases]").ownerSVGElement;
+  const mark = svg.querySelectorAll("[data-cases] use")[3];
+  mark.dispatchEvent(new Event("pointerover", {bubbles: true}));
+  const tip = document.querySelector(".tip");
+  await until(() => tip.textContent);
+  found.tip = tip.innerHTML;
+  mark.dispatchEvent(new Event("click", {bubbles: true}));
+  await until(() => info().startsWith("1 to 1 of"));
+  found.shown = ["kernel", "matrix", "n", "useful_gflops"].map((name) => column(name)[0]);
+  found.chosen = [...document.querySelectorAll("select[data-column]")].map((select) => select.value);
+  const key = (name) => svg.dispatchEvent(new KeyboardEvent("keydown", {key: name}));
+  for (let step = 0; step < 4; step++) key("ArrowRight");
+  await until(() => tip.style.display === "block");
+  found.keyed = tip.innerHTML;
+  key("Escape");
+  found.escaped = tip.style.display;
+
+  const body = getComputedStyle(document.body);
+  [found.paper, found.ink, found.dark_table] = [body.backgroundColor, body.color, root.classList.contains("dark")];
+  found.errors = window.errors;
+  found.blank = [...document.querySelectorAll("figure svg")].filter((svg) =>
+    svg.querySelectorAll("use, path, image").length < 3).map((svg) => svg.ariaLabel);
+  found.dangling = [...document.querySelectorAll("a[href^='#']")].filter((link) =>
+    !document.getElementById(decodeURIComponent(link.hash.slice(1)))).map((link) => link.hash);
+  const fixed = [...document.querySelectorAll("table.sortable th")];
+  const mean = fixed.find((cell) => cell.textContent === "geometric mean");
   const [table, at] = [mean.closest("table"), mean.cellIndex];
   mean.firstChild.click();
   found.means = [...table.tBodies[0].rows].map((row) => parseFloat(row.cells[at].textContent));
@@ -77,31 +138,51 @@ addEventListener("message", ({{data}}) => {{ document.getElementById("found").te
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("browser")
-    recorded = synthetic.write_recorded(folder / "recorded" / "h200")
+    rows = [*synthetic.measure_rows(), synthetic.measure_row("mma_bt", "cfd1", 32) | {"matrix": STRANGE}]
+    recorded = synthetic.write_recorded(folder / "recorded" / "h200", rows)
     text = build(folder, recorded=[recorded], fingerprints=synthetic.FINGERPRINTS | {"mma_t": "changed"})
-    (folder / "page.html").write_text(text.replace("</body>", PROBE + "</body>"))
+    (folder / "page.html").write_text(text.replace("<body>", "<body>" + PROBE))
     return folder
 
 
-def probe(folder, width):
+def load(page, width, dark=False):
+    """The elements of a page, as they stand when its scripts have run in a window of that width."""
+    quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic"]
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", *quiet]
+    command += [f"--user-data-dir={page.parent / f'profile-{page.stem}'}", f"--window-size={width},1000"]
+    command += [f"--blink-settings=preferredColorScheme={0 if dark else 1}"]
+    # Virtual time runs ahead while data are unpacked, which takes real time: the budget is for the probe's waiting.
+    command += ["--virtual-time-budget=1800000", "--dump-dom", page.as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+def probe(folder, width, dark):
     """What the probe found in a page that is ``width`` CSS pixels wide."""
     around = folder / f"around-{width}.html"
     around.write_text(AROUND.format(width=width))
-    quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic"]
-    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", *quiet]
-    command += [f"--user-data-dir={folder / f'profile-{width}'}", "--window-size=1400,1000"]
-    command += ["--virtual-time-budget=10000", "--dump-dom", around.as_uri()]
-    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    found = re.search(r'<pre id="found">(.*?)</pre>', dom, re.DOTALL).group(1)
+    found = re.search(r'<pre id="found">(.*?)</pre>', load(around, 1400, dark), re.DOTALL).group(1)
     assert found, "the script of the page failed: the probe reported nothing"
-    for entity, sign in (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")):
-        found = found.replace(entity, sign)
-    return json.loads(found)
+    return json.loads(html.unescape(found)) | {"wants_dark": dark}
 
 
-@pytest.fixture(scope="module", params=[1280, 390])
+@pytest.fixture(scope="module", params=[(1280, False), (390, True)], ids=["screen", "dark-phone"])
 def found(request, folder):
-    return probe(folder, request.param)
+    return probe(folder, *request.param)
+
+
+def test_the_page_follows_the_reader_into_the_dark(found):
+    lightness = [sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in (found["paper"], found["ink"])]
+    assert (lightness[0] < lightness[1]) == found["wants_dark"] == found["dark_table"]
+    assert abs(lightness[0] - lightness[1]) > 300, "text hardly differs from what it stands on"
+
+
+def test_a_browser_that_cannot_unpack_is_told_so(folder):
+    old = folder / "old.html"
+    text = (folder / "page.html").read_text().replace(PROBE, "<script>delete window.DecompressionStream</script>")
+    old.write_text(text)
+    dom = load(old, 1280)
+    assert "This browser cannot unpack the rows" in dom and "results/analysis/cases.csv" in dom
+    assert "<use" in dom, "the figures stand there all the same"
 
 
 def test_nothing_sticks_out(found):
@@ -114,24 +195,50 @@ def test_text_is_large_enough_to_read(found):
 
 
 def test_search_finds_rows_with_all_words(found):
-    assert found["rows"] == len(synthetic.measure_rows()) + 3 * 6 * 3  # and cusparse_best in three precisions
+    count = ROWS
+    assert found["rows"] == found["all"] == f"1 to 25 of {count} rows" and found["page"] == 25
     assert found["filtered"] == [[kernel, "cfd1"] for kernel in ("mma_bt", "mma_bt_f32") for _ in range(3)]
-    assert found["count"] == f"6 of {found['rows']} rows"
+    assert found["count"] == f"1 to 6 of 6 rows ({count} in all)"
 
 
 def test_a_heading_sorts_up_and_down_by_number(found):
     times = [float(value.replace(",", "")) for value in found["ascending"]]
     assert times == sorted(times) and len(times) == 6
-    assert found["sort"] == "ascending"
     assert found["descending"] == found["ascending"][::-1]
 
 
 def test_filters_and_download_agree(found):
     assert found["wrong"] == ["mma_t"]
-    lines = found["csv"].splitlines()
-    assert len(lines) == 2
-    assert lines[0].split(",")[: len(found["names"])] == found["names"]
-    assert '"relative error' not in lines[1] and "relative error 0.31" in lines[1]
+    (row,) = csv.DictReader(io.StringIO(found["csv"]))
+    assert list(row) == page_tables.SHOWN + page_tables.FURTHER, "the download has all columns, shown or not"
+    assert list(row)[: len(found["names"])] == found["names"]
+    assert row["status"] == "wrong" and row["message"].startswith("relative error 0.31") and row["time_ms"] == ""
+    info, widths, precisions = found["together"]
+    assert info == f"1 to 6 of 6 rows ({ROWS} in all)"  # five kernels and cusparse_best
+    assert set(widths) == {"32"} and set(precisions) == {"float16"}
+
+
+def test_a_name_that_is_a_script_stays_a_name(found):
+    info, names, text = found["strange"]
+    assert info == f"1 to 1 of 1 rows ({ROWS} in all)"
+    assert names == [STRANGE]
+    (row,) = csv.DictReader(io.StringIO(text))
+    assert row["matrix"] == STRANGE
+
+
+def test_a_point_tells_its_row_and_leads_to_it(found):
+    kernel, matrix, n, gflops = found["shown"]
+    assert found["tip"].startswith(f"<b>{kernel}</b> on {matrix}, N = {n}<br>")
+    rate = float(gflops.replace(",", ""))
+    assert f"<br>{numbers.rate(rate)} · " in found["tip"] and "% of the " in found["tip"]
+    assert found["chosen"][:5] == ["h200", found["chosen"][1], kernel, matrix, n]
+    assert found["keyed"] == found["tip"] and found["escaped"] == "none"
+
+
+def test_nothing_fails_and_every_figure_shows_something(found):
+    assert found["errors"] == []
+    assert found["blank"] == []
+    assert found["dangling"] == []
 
 
 def test_static_tables_sort_by_value(found):

@@ -1,13 +1,16 @@
 """The page: one file that needs nothing else, says where its numbers come from, and keeps its bytes."""
 
+import base64
+import gzip
+import json
 import re
 from html.parser import HTMLParser
 
 import pytest
 
-from spmm_roofline import report
+from spmm_roofline import contracts, report
 from spmm_roofline.figures import rivals
-from spmm_roofline.report import tables as page_tables
+from spmm_roofline.figures.numbers import rate, significant, times
 from tests.analysis import synthetic
 
 CONFIG = {"report": {"title": "Which SpMM kernel is fastest, and what limits it?"}}
@@ -102,7 +105,8 @@ def test_the_page_loads_nothing(page, outline):
     assert all("src" not in attributes for attributes in outline.all("script"))
     assert [attributes["rel"] for attributes in outline.all("link")] == ["icon"]
     assert not re.search(r"@import|url\((?!#)", page.split("</style>")[0])
-    assert not re.search(r"\bfetch\(|XMLHttpRequest|import\(", page)
+    # What is imported is the bundle that the page holds itself.
+    assert not re.search(r"\bfetch\(|XMLHttpRequest|import\((?!bundle\))", page)
 
 
 def test_every_figure_has_a_text_for_those_who_cannot_see_it(outline, folder):
@@ -132,6 +136,7 @@ def test_the_first_screen_answers(outline):
     for words in (
         "Which SpMM kernel is fastest",
         "NVIDIA H200 (SXM) , cold L2",
+        "1 reproduced 1 not reproduced 1 not testable",
         "recorded",
         "not measured on this machine",
         "580.65.06",
@@ -158,6 +163,34 @@ def test_a_class_without_cusparse_wins_only_where_it_is_faster(tmp_path):
     page = build(tmp_path, recorded=[synthetic.write_recorded(tmp_path / "h200", rows)])
     told = "In TF32 another kernel beats cuSPARSE in FP32 in 3 of 18 cases, there by 2.00× in the geometric mean"
     assert told in Outline(page).text
+
+
+def test_an_interval_stands_where_there_are_matrices_to_resample(tmp_path):
+    rows = [row for row in synthetic.measure_rows() if row["matrix"] in ("bcsstk32", "cfd1") and row["n"] == 32]
+    jsons = [tmp_path / f"{name}.json" for name in ("bcsstk32", "cfd1")]
+    for path in jsons:
+        contracts.write_row(synthetic.matrix_row(path.stem) | {"kind": "mesh"}, path, "matrices")
+    files = synthetic.write_measures(rows, tmp_path / "measure")
+    text = Outline(build(tmp_path, measured=files, matrices=jsons)).text
+    kinds = contracts.read(tmp_path / "analysis" / "kinds.csv", "analysis_kinds")
+    (row,) = kinds[kinds["precision"] == "float32"].itertuples()
+    assert row.speedup_low < row.speedup < row.speedup_high
+    told = f"{row.kernel} {times(row.speedup)} ({significant(row.speedup_low)}–{significant(row.speedup_high)})"
+    assert "mesh 2 matrices" in text and told in text
+
+
+def test_every_figure_says_how_to_make_it_again(outline):
+    assert outline.text.count("To make it again from results/analysis/") == len(outline.all("figure"))
+    assert (
+        "from results/analysis/cases.csv and results/analysis/ceilings.csv: snakemake --cores 4 report" in outline.text
+    )
+    # The other suite is none of those that the provenance of this page names.
+    assert "report --config suite=quick" in outline.text and "suite=real-sample" not in outline.text
+
+
+def test_claims_lead_to_the_suites_that_they_were_judged_on(outline):
+    links = [attributes["href"] for attributes in outline.all("a")]
+    assert "#h200-real-sample" in links[links.index("#rows") :], "no claim leads to its suite"
 
 
 def test_stale_rows_are_marked(outline):
@@ -213,6 +246,29 @@ def test_without_measurements_the_page_says_so(tmp_path):
     assert outline.all("svg") == []
 
 
+def test_several_devices_stand_side_by_side(page, tmp_path, recorded):
+    assert "Devices side by side" not in page
+    # The other device is half as fast and has one matrix less.
+    rows = [row | {"device": "a100"} for row in synthetic.measure_rows() if row["matrix"] != "cfd1"]
+    for row in rows:
+        if row["status"] == "ok":
+            row |= {"time_ms": 2 * row["time_ms"], "useful_gflops": row["useful_gflops"] / 2}
+    other = synthetic.write_recorded(tmp_path / "a100", rows)
+    outline = Outline(build(tmp_path, recorded=[recorded, other]))
+    assert outline.unclosed == []
+    assert "Devices side by side" in outline.text
+    across = contracts.read(tmp_path / "analysis" / "across.csv", "analysis_across")
+    of = across[across["kernel"] == "row_split"].set_index("device")
+    assert set(of["cases"]) == {15}, "six matrices but cfd1, at three widths"
+    here, there = of.loc["h200"], of.loc["a100"]
+    assert here["useful_gflops"] == pytest.approx(2 * there["useful_gflops"])
+    # Each device is compared with its own cuSPARSE, of which all times doubled too.
+    assert here["speedup"] == pytest.approx(there["speedup"])
+    told = f"row_split FP32 cold 15 {rate(here['useful_gflops'])} {times(here['speedup'])}"
+    assert told in outline.text
+    assert f"{rate(there['useful_gflops'])} 0.500× {times(there['speedup'])}" in outline.text
+
+
 def test_rows_measured_here_are_called_so(tmp_path):
     files = synthetic.write_measures(synthetic.measure_rows(), tmp_path / "measure")
     outline = Outline(build(tmp_path, measured=files))
@@ -238,16 +294,24 @@ def test_names_and_messages_cannot_become_markup(tmp_path):
     assert message in outline.text
 
 
-def test_all_rows_carry_no_nan(tmp_path, recorded):
-    import json
+def unpacked(page, name):
+    """What the page holds packed under an id."""
+    (text,) = re.findall(rf'<script type="text/plain" id="{name}">([^<]*)</script>', page)
+    return gzip.decompress(base64.b64decode(text)).decode()
 
-    from spmm_roofline import contracts
 
-    cases = contracts.read(synthetic.analyse(tmp_path, recorded=[recorded]) / "cases.csv", "analysis_cases")
-    content = page_tables.all_rows(cases)
-    assert len(content["rows"]) == len(cases)
-    assert "NaN" not in json.dumps(content, allow_nan=False)
-    columns = content["columns"]
-    time, status = columns.index("time_ms"), columns.index("status")
-    failed = [row for row in content["rows"] if content["texts"][status][row[status]] != "ok"]
-    assert failed and all(row[time] is None for row in failed)
+def test_the_page_holds_all_rows_and_the_library_that_shows_them(page, folder):
+    cases = contracts.read(folder / "analysis" / "cases.csv", "analysis_cases")
+    content = json.loads(unpacked(page, "data"))
+    columns, values, texts = (content[name] for name in ("columns", "values", "texts"))
+    assert {len(column) for column in values} == {len(cases)} and len(columns) == len(values)
+    for name in ("kernel", "matrix", "status"):
+        at = columns.index(name)
+        assert [texts[str(at)][place] for place in values[at]] == list(cases[name])
+    times = values[columns.index("time_ms")]
+    assert [time is None for time in times] == list(cases["status"] != "ok")
+    assert "DataTables" in unpacked(page, "library-script") and ".dataTable" in unpacked(page, "library-style")
+
+
+def test_all_rows_carry_no_nan(page):
+    assert "NaN" not in unpacked(page, "data")

@@ -12,7 +12,13 @@ rule analysis:
         claims="config/claims.yaml",
         papers=PLAN.papers(),
     output:
-        expand("results/analysis/{table}.csv", table=PLAN.analysis_tables()),
+        expand("results/analysis/{table}.csv", table=PLAN.analysis_tables("claims")),
+        claims=report(
+            "results/analysis/claims.csv",
+            caption="../../report/captions/claims.rst",
+            category="Claims",
+            labels={"what": "claims of the studies"},
+        ),
     log:
         "results/analysis/log/analysis.log",
     conda:

@@ -3,10 +3,21 @@ rule report:
         analysis=rules.analysis.output,
         profiled=PLAN.profiled(),
         code=PLAN.modules_of("figures", "report"),
-        template=sorted(str(path) for path in Path("report").glob("*")),
+        template=sorted(str(path) for path in Path("report").glob("*.*")),
     output:
-        html="results/report/report.html",
-        figures=directory("results/report/figures"),
+        html=report(
+            "results/report/report.html",
+            caption="../../report/captions/page.rst",
+            category="Report",
+            labels={"what": "the whole report"},
+        ),
+        figures=report(
+            directory("results/report/figures"),
+            patterns=["{figure}.svg"],
+            caption="../../report/captions/figure.rst",
+            category="Figures",
+            labels={"figure": "{figure}"},
+        ),
     log:
         "results/report/log/report.log",
     conda:

@@ -281,10 +281,14 @@ class Plan:
         found = sorted(path for folder in folders for path in (package / folder).glob("*.py"))
         return [os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path) for path in found]
 
-    def analysis_tables(self) -> list[str]:
-        """Tables that the analysis writes: its own, and what the report needs of the stages before it."""
+    def analysis_tables(self, *without: str) -> list[str]:
+        """Tables that the analysis writes: its own, and what the report needs of the stages before it.
+
+        Those of ``without`` are left out, for a rule that says more of them.
+        """
         names = [name for name in contracts.names("tables") if name.startswith("analysis_") and name != PAPERS]
-        return [*(name.removeprefix("analysis_") for name in names), "matrices", "formats", "kernels"]
+        tables = [*(name.removeprefix("analysis_") for name in names), "matrices", "formats", "kernels"]
+        return [name for name in tables if name not in without]
 
     # --- parameters and inputs of rules -----------------------------------------------------------------------------
 
@@ -416,7 +420,7 @@ class Plan:
                 {"sums": sums, "c": c, "rel_error": frobenius, "max_row_error": row}
                 for (sums, c), (frobenius, row) in TOLERANCES.items()
             ],
-            "suites": {name: suite.title for name, suite in self.suites.items()},
+            "suites": _titles() | {name: suite.title for name, suite in self.suites.items()},
             "device": self.device_name,
             "compiler": compiler_version(),
         }
@@ -433,6 +437,12 @@ def shards(names: list[str], most: int) -> tuple[Shard, ...]:
     if count == 1:
         return (Shard("", tuple(names)),)
     return tuple(Shard(f".{i:03d}", tuple(names[i * most : (i + 1) * most])) for i in range(count))
+
+
+def _titles() -> dict[str, str]:
+    """Suite → title, of all that there are: the report shows recorded rows of suites that this run leaves alone."""
+    found = (contracts.document(path, "suite") for path in sorted(Path("config/suites").glob("*.yaml")))
+    return {document["name"]: document["title"] for document in found}
 
 
 def compiler_version() -> str:

@@ -33,6 +33,7 @@ TABLES = {
     "ceilings": "analysis_ceilings",
     "roofline": "analysis_roofline",
     "devices": "analysis_devices",
+    "across": "analysis_across",
     "matrices": "matrices",
     "formats": "formats",
     "kernels": "kernels",
@@ -67,6 +68,7 @@ def run(
     and neither are all fine. Raises
     :class:`contracts.ContractError` at the first bad file, :class:`claims.ClaimError` at a claim that cannot be read.
     """
+    from .across import across
     from .bounds import bounds
     from .cases import cases
     from .ceilings import bandwidths, ceilings
@@ -131,9 +133,10 @@ def run(
         contracts.read_all(sorted(map(str, papers)), "analysis_papers"), table["cases"], table["synergy"]
     )
     table["fastest"] = fastest(table["cases"])
-    table["kinds"] = kinds(table["cases"])
+    table["kinds"] = kinds(table["cases"], bootstrap)
     table["status"] = status(table["cases"])
     table["devices"] = describe(table["cases"], datasheets, records)
+    table["across"] = across(table["cases"])
     for name, contract in TABLES.items():
         contracts.write(table[name], Path(out) / f"{name}.csv", contract)
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 Tables = Mapping[str, "pd.DataFrame"]
 
+#: What tells a case of a kernel from all others.
+CASE = ["device", "suite", "kernel", "matrix", "n", "l2"]
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -39,12 +42,16 @@ class Kind:
 
 @dataclass(frozen=True)
 class Drawn:
-    """One figure as it stands in a report: ``of`` is the combination of ``per`` that it shows."""
+    """One figure as it stands in a report: ``of`` is the combination of ``per`` that it shows.
+
+    ``tables`` are the names of those that it was drawn from.
+    """
 
     kind: Kind
     of: dict[str, str]
     svg: str
     says: str
+    tables: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -56,9 +63,9 @@ class Drawn:
 
     @property
     def inline(self) -> str:
-        from . import style
+        from .inlining import inline
 
-        return style.inline(self.svg, self.name, self.alternative)
+        return inline(self.svg, self.name, self.alternative)
 
 
 def kinds() -> list[Kind]:
@@ -83,13 +90,42 @@ def draw_all(tables: Tables) -> Iterator[Drawn]:
 
     from . import style
 
+    tables = _with_cases(tables)
     styles = style.kernel_styles(tables["cases"])
     with matplotlib.rc_context(style.RC):
         for kind in kinds():
             for of, part in _parts(tables, kind.per):
-                figure = kind.draw(part, styles)
+                seen = _Seen(part)
+                figure = kind.draw(seen, styles)
                 if figure is not None:
-                    yield Drawn(kind, of, style.svg(figure), kind.says(part))
+                    says = kind.says(seen)
+                    yield Drawn(kind, of, style.svg(figure), says, tuple(sorted(seen.names)))
+
+
+def _with_cases(tables: Tables) -> Tables:
+    """The tables, where a row is about one case with the number of its row in ``cases`` as the column ``case``."""
+    cases = tables["cases"].assign(case=range(len(tables["cases"])))
+    numbers = cases[[*CASE, "case"]]
+    return {
+        name: cases
+        if name == "cases"
+        else table.merge(numbers, on=CASE, how="left")
+        if set(CASE) <= {*table}
+        else table
+        for name, table in tables.items()
+    }
+
+
+class _Seen(dict):
+    """Tables that remember which of them were looked at."""
+
+    def __init__(self, tables: Tables) -> None:
+        super().__init__(tables)
+        self.names: set[str] = set()
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        self.names.add(name)
+        return super().__getitem__(name)
 
 
 def _parts(tables: Tables, per: tuple[str, ...]) -> Iterator[tuple[dict[str, str], Tables]]:

@@ -7,7 +7,7 @@ allows: such a kernel moves fewer bytes than its rival."""
 from __future__ import annotations
 
 from .numbers import counted, percent, times
-from .style import INK, MOST_MARKS, canvas, legend, plain_log
+from .style import INK, MOST_MARKS, canvas, legend, plain_log, tie
 
 SECTION, PLACE, PER = "suite", 12, ("device", "suite", "l2")
 
@@ -28,10 +28,11 @@ def draw(tables, styles):
         for kernel in styles:
             part = rows[(rows["n"] == n) & (rows["kernel"] == kernel)]
             many = len(rows) > MOST_MARKS
-            ax.scatter(
+            marks = ax.scatter(
                 part["gain_limit"], part["gain"], s=16, linewidth=0, alpha=0.8, zorder=3, rasterized=many,
                 **styles[kernel],
             )  # fmt: skip
+            tie(marks, part)
         ax.plot([low, high], [low, high], color=INK, linewidth=1, zorder=2)
         ax.axhline(1, color=INK, linewidth=0.6, linestyle=":", zorder=2)
         ax.set(xscale="log", yscale="log", title=f"N = {n}", xlabel="limit", xlim=(low, high))

@@ -6,7 +6,7 @@ purple slower; colours are full at a factor of 8. An empty cell has no time. Mat
 from __future__ import annotations
 
 from .numbers import counted, significant, times
-from .style import INK, canvas
+from .style import INK, canvas, short_names
 
 SECTION, PLACE, PER = "suite", 3, ("device", "suite", "l2", "precision")
 
@@ -38,7 +38,7 @@ def draw(tables, styles):
         sns.heatmap(
             np.log2(grid), ax=ax, vmin=-limit, vmax=limit, cmap="PuOr_r", cbar=False, linewidths=0.4 if written else 0,
             linecolor="#ffffff00", annot=text if written else None, fmt="", annot_kws={"fontsize": 7.5},
-            yticklabels=len(matrices) <= 60,
+            yticklabels=short_names(matrices) if len(matrices) <= 60 else False,
             rasterized=not written,
         )  # fmt: skip
         ax.set(title=f"N = {n}", xlabel="", ylabel="")

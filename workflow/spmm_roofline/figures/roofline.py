@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from . import limits
 from .numbers import counted, percent
-from .style import MOST_MARKS, canvas, legend, plain_log, without_variants
+from .style import MOST_MARKS, canvas, legend, plain_log, tie, without_variants
 
 SECTION, PLACE, PER = "suite", 4, ("device", "suite", "l2")
 
@@ -48,9 +48,9 @@ def draw(tables, styles):
         limits.lines(ax, slopes, across[title], tops[title])
         for kernel, of_kernel in part.groupby("kernel"):
             x, y = of_kernel["intensity_flop_per_byte"], of_kernel["useful_gflops"]
-            ax.scatter(
-                x, y, s=24, linewidth=0, alpha=0.85, zorder=3, rasterized=len(rows) > MOST_MARKS, **styles[kernel]
-            )
+            many = len(rows) > MOST_MARKS
+            marks = ax.scatter(x, y, s=24, linewidth=0, alpha=0.85, zorder=3, rasterized=many, **styles[kernel])
+            tie(marks, of_kernel)
     for ax in axes:
         plain_log(ax.xaxis, room=11)
     plain_log(axes[0].yaxis, ticks=[10.0**power for power in range(-1, 8)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from . import limits
 from .numbers import counted, listed, percent, times
-from .style import canvas, legend, plain_log
+from .style import canvas, legend, plain_log, tie
 
 SECTION, PLACE, PER = "suite", 5, ("device", "suite", "l2", "precision")
 
@@ -50,7 +50,8 @@ def draw(tables, styles):
                     compulsory, y, s=12, marker=style["marker"], facecolors="none", edgecolors=[style["color"]],
                     linewidth=0.6, zorder=3,
                 )  # fmt: skip
-            ax.scatter(x, y, s=24, linewidth=0, alpha=0.85, zorder=4, **style)
+            marks = ax.scatter(x, y, s=24, linewidth=0, alpha=0.85, zorder=4, **style)
+            tie(marks, part)
         plain_log(ax.xaxis, room=9)
     plain_log(axes[0].yaxis, ticks=[10.0**power for power in range(-1, 8)])
     legend(figure, styles, rows["kernel"])

@@ -7,13 +7,14 @@ black; markers say the same a second time.
 from __future__ import annotations
 
 import io
+import itertools
 import re
-import zlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.artist import Artist
     from matplotlib.figure import Figure
 
 STUDIES = {
@@ -34,9 +35,8 @@ OTHER = "#5f7f3f"
 LIBRARIES = ("cusparse", "cusparselt", "cublas")
 MARKERS = "osD^vPX*h<>p"
 
-#: Placeholders that :func:`inline` turns into the page's own colours; in a file of its own they are what they say.
+#: Placeholders that :mod:`inlining` turns into the page's own colours; in a file of its own they are what they say.
 INK, FAINT, PAPER = "#14171e", "#c9ced7", "#fdfdfe"
-_PAGE_COLOURS = {INK: "currentColor", FAINT: "var(--line)", PAPER: "var(--card)"}
 
 #: Matplotlib settings; the salt and the absent date keep the bytes of an SVG stable.
 RC = {
@@ -70,7 +70,7 @@ RC = {
     "patch.linewidth": 0.5,
 }
 WIDTH = 9.2  # inches of every figure
-MOST_MARKS = 2000  # more marks than this are one picture inside the figure, or the page becomes too heavy
+MOST_MARKS = 5000  # more marks than this are one picture inside the figure, or the page becomes too heavy
 
 
 def canvas(rows: int, columns: int, height: float, **options) -> tuple[Figure, list]:
@@ -112,6 +112,27 @@ def without_variants(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[~is_best]
 
 
+def tie(marks: Artist, rows: pd.DataFrame) -> None:
+    """Tie the marks of one artist to their rows, so that the page can tell what each is and lead to it.
+
+    ``rows`` are those that were drawn, in that order, none without a place; their column ``case`` is the number of
+    the row in ``cases``. Marks that became a picture tell nothing.
+    """
+    if "case" in rows and not marks.get_rasterized():
+        marks.set_gid("_".join(["case", *_runs(rows["case"])]))
+
+
+def _runs(numbers: Iterable[int]) -> list[str]:
+    """``3, 4, 5, 9`` as ``3-5, 9``: rows of a kernel follow each other."""
+    runs: list[list[int]] = []
+    for number in map(int, numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ["-".join(map(str, run)) for run in runs]
+
+
 def legend(figure: Figure, styles: dict[str, dict], kernels: Iterable[str]) -> None:
     """One legend below all axes, in the order of ``styles``."""
     from matplotlib.lines import Line2D
@@ -123,6 +144,16 @@ def legend(figure: Figure, styles: dict[str, dict], kernels: Iterable[str]) -> N
         if name in kernels
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5), handletextpad=0.3)
+
+
+def short_names(names: Iterable[str], most: int = 40) -> list[str]:
+    """Names as labels: where those longer than ``most`` end alike, an ellipsis stands for that end."""
+    names = list(names)
+    long = {name for name in names if len(name) > most}
+    words = zip(*(reversed(name.split("-")) for name in long), strict=False)
+    shared = itertools.takewhile(lambda same: len(set(same)) == 1, words) if len(long) > 1 else ()
+    end = "".join(f"-{same[0]}" for same in reversed([*shared]))
+    return [f"{name.removesuffix(end)}…" if end and name in long else name for name in names]
 
 
 def short(value: float) -> str:
@@ -157,24 +188,3 @@ def svg(figure: Figure) -> str:
     figure.savefig(buffer, format="svg", dpi=200, metadata={"Date": None, "Creator": None})
     # Hundredths of a point are finer than any screen, and a page holds a hundred thousand coordinates.
     return re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag.group()), buffer.getvalue())
-
-
-def inline(text: str, name: str, alternative: str) -> str:
-    """SVG text as an element of a page: ids made unique by ``name``, colours the page's own, a text for those who
-    cannot see it."""
-    from html import escape
-
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
-    text = re.sub(r">\s+<", "><", text)
-    wanted = set(re.findall(r'(?:href="#|url\(#)([^")]+)', text))
-    text = re.sub(r' id="([^"]*)"', lambda found: found.group() if found.group(1) in wanted else "", text)
-    mark = f"{zlib.crc32(name.encode()):x}"  # thousands of marks refer to their shape by its id
-    text = re.sub(r'\bid="', f'id="{mark}-', text)
-    text = re.sub(r"url\(#", f"url(#{mark}-", text)
-    text = re.sub(r'href="#', f'href="#{mark}-', text)
-    for placeholder, colour in _PAGE_COLOURS.items():
-        text = text.replace(placeholder, colour)
-    opening, rest = text.split(">", 1)
-    opening = re.sub(r' (?:width|height)="[^"]*"', "", opening)
-    return opening.replace("<svg", f'<svg role="img" aria-label="{escape(alternative)}"') + ">" + rest.strip()

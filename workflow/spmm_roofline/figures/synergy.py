@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .numbers import counted, significant
 from .rivals import shown
-from .style import INK, canvas, legend, plain_log
+from .style import INK, canvas, legend, plain_log, tie
 
 STUDY = "cutespmm"
 SECTION, PLACE, PER = "study", 2, ("device", "suite", "l2")
@@ -22,9 +22,10 @@ def draw(tables, styles):
     for ax, n in zip(axes, widths, strict=True):
         for kernel in styles:
             part = rows[(rows["n"] == n) & (rows["kernel"] == kernel)]
-            ax.scatter(
+            marks = ax.scatter(
                 part["oi_shmem"], part["useful_gflops"], s=18, linewidth=0, alpha=0.8, zorder=3, **styles[kernel]
             )
+            tie(marks, part)
         for limit in (64, 128):
             ax.axvline(limit, color=INK, linewidth=0.8, linestyle=":", zorder=2)
         ax.set(xscale="log", yscale="log", title=f"N = {n}", xlabel="512 α (FLOP a transaction)")

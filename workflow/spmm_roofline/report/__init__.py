@@ -31,6 +31,7 @@ TABLES = {
     "ceilings": "analysis_ceilings",
     "roofline": "analysis_roofline",
     "devices": "analysis_devices",
+    "across": "analysis_across",
     "matrices": "matrices",
     "formats": "formats",
     "kernels": "kernels",

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..figures.numbers import PRECISIONS, counted, listed, percent, times
+from ..figures.numbers import PRECISIONS, counted, listed, percent, significant, times
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+#: Outcomes of a claim, the best first.
+VERDICTS = ("reproduced", "not_reproduced", "not_testable")
 
 
 def answers(tables: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
@@ -26,10 +30,11 @@ def answers(tables: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
                 "rows": int(rows[device, l2]),
                 "stale": int(about["stale_rows"]),
                 "facts": facts(about),
-                "sentences": sentences(cases),
                 "limits": limits(cases),
+                "alone": alone(cases),
+                "claims": scorecard(tables["claims"], device),
                 "choices": [
-                    choice(part, precision)
+                    {**choice(part, precision), "says": sentence(cases, precision)}
                     for precision in PRECISIONS
                     if len(part := kinds[kinds["precision"] == precision]) and (part["study"] != "cusparse").any()
                 ],
@@ -37,8 +42,14 @@ def answers(tables: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
         )
     found.sort(key=lambda answer: (answer["local"] == 0, -answer["rows"], answer["device"], answer["l2"]))
     for place, answer in enumerate(found):
+        answer["most"] = _most(answer["choices"])
         answer["described"] = answer["device"] in {earlier["device"] for earlier in found[:place]}
     return found
+
+
+def _most(choices: list[dict[str, Any]]) -> str:
+    """The precision that opens: that with the most cells, of equal ones the last, which is the more exact."""
+    return max(reversed(choices), key=lambda choice: choice["cells"])["precision"] if choices else ""
 
 
 def _once(fastest: pd.DataFrame, cases: pd.DataFrame, device: str, l2: str) -> pd.DataFrame:
@@ -54,12 +65,17 @@ def _once(fastest: pd.DataFrame, cases: pd.DataFrame, device: str, l2: str) -> p
     return rows.assign(study=rows["kernel"].map(study), contested=rows["precision"].isin(contested))
 
 
-def sentences(fastest: pd.DataFrame) -> list[str]:
-    """One sentence for each precision in which kernels compete, and one for the others."""
+def scorecard(claims: pd.DataFrame, device: str) -> list[tuple[str, int]]:
+    """Verdict → how many claims of the studies got it on a device."""
+    verdicts = claims.loc[claims["device"] == device, "verdict"].value_counts()
+    return [(name, int(verdicts.get(name, 0))) for name in VERDICTS if len(verdicts)]
+
+
+def alone(fastest: pd.DataFrame) -> str:
+    """The precisions in which no kernel competes with cuSPARSE, in a sentence; empty for none."""
     contested = set(fastest.loc[fastest["contested"], "precision"])
-    alone = [PRECISIONS[name] for name in PRECISIONS if name in set(fastest["precision"]) - contested]
-    told = [sentence(fastest, name) for name in PRECISIONS if name in contested]
-    return [*told, f"In {listed(alone)} only cuSPARSE ran."] if alone else told
+    names = [PRECISIONS[name] for name in PRECISIONS if name in set(fastest["precision"]) - contested]
+    return f"In {listed(names)} only cuSPARSE ran." if names else ""
 
 
 def sentence(fastest: pd.DataFrame, precision: str) -> str:
@@ -68,6 +84,8 @@ def sentence(fastest: pd.DataFrame, precision: str) -> str:
 
     rows = fastest[fastest["precision"] == precision]
     name = PRECISIONS[precision]
+    if rows.empty:
+        return ""
     # The fastest kernel of a class without cuSPARSE may still be slower than cuSPARSE in FP32.
     wins = rows[(rows["study"] != "cusparse") & ~(rows["speedup"] <= 1)]
     rival = "cuSPARSE in FP32" if precision == "tf32" else "cuSPARSE"
@@ -106,40 +124,42 @@ def facts(device: pd.Series) -> list[tuple[str, str]]:
         origins.append(f"{device['recorded_rows']:,} recorded")
     first, last = device["first_measured_at"][:10], device["last_measured_at"][:10]
     return [
-        ("Device", device["title"]),
         ("Driver", device["driver"]),
         ("CUDA", device["cuda"]),
         ("Measured", first if first == last else f"{first} to {last}"),
         ("Rows", listed(origins)),
         ("Stale rows", f"{device['stale_rows']:,}"),
-        ("Commit", device["git_commit"]),
+        ("Commit", ", ".join(commit[:7] for commit in device["git_commit"].split(", "))),
     ]
 
 
 def choice(kinds: pd.DataFrame, precision: str) -> dict[str, Any]:
-    """The opening table of a precision: a line a kind of matrix, a column a width."""
-    widths = sorted(int(n) for n in kinds["n"].unique())
+    """The opening tables of a precision, one for the kinds of matrix that share their widths: a line a kind."""
+    widths = kinds.groupby("kind")["n"].agg(lambda part: tuple(sorted(map(int, part))))
     by_place = {(row.kind, int(row.n)): row for row in kinds.itertuples()}
-    lines = []
-    for kind in sorted(kinds["kind"].unique()):
-        cells = []
-        for n in widths:
-            row = by_place.get((kind, n))
-            if row is None:
-                cells.append(None)
-                continue
-            cells.append(
-                {
-                    "kernel": row.kernel,
-                    "shown": "cuSPARSE" if row.study == "cusparse" else row.kernel,
-                    "vendor": row.study == "cusparse",
-                    "speedup": times(row.speedup),
-                    "share": percent(row.bound_fraction),
-                    "bound": row.bound,
-                    "matrices": int(row.matrices),
-                    "wins": int(row.wins),
-                    "stale": bool(row.stale),
-                }
-            )
-        lines.append({"kind": kind, "matrices": max(cell["matrices"] for cell in cells if cell), "cells": cells})
-    return {"precision": PRECISIONS[precision], "widths": widths, "lines": lines}
+    tables = []
+    for shared, names in widths.groupby(widths, sort=True):
+        lines = []
+        for kind in sorted(names.index):
+            cells = [_cell(by_place[kind, n]) for n in shared]
+            lines.append({"kind": kind, "matrices": max(cell["matrices"] for cell in cells), "cells": cells})
+        tables.append({"widths": shared, "lines": lines})
+    tables.sort(key=lambda table: (-len(table["lines"]), table["widths"]))
+    return {"precision": PRECISIONS[precision], "cells": len(kinds), "tables": tables}
+
+
+def _cell(row: Any) -> dict[str, Any]:
+    """One kernel to choose; an interval says something of two matrices or more."""
+    low, high = row.speedup_low, row.speedup_high
+    return {
+        "kernel": row.kernel,
+        "shown": "cuSPARSE" if row.study == "cusparse" else row.kernel,
+        "vendor": row.study == "cusparse",
+        "speedup": times(row.speedup),
+        "interval": f"{significant(low)}–{significant(high)}" if row.matrices > 1 and low < high else "",
+        "share": percent(row.bound_fraction),
+        "bound": row.bound,
+        "matrices": int(row.matrices),
+        "wins": int(row.wins),
+        "stale": bool(row.stale),
+    }

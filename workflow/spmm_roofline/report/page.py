@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 from collections.abc import Iterable, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..figures.inlining import share
 from ..figures.numbers import PRECISIONS, counted, listed, percent
 from . import answer, tables
 from .studies import studies
@@ -35,19 +39,22 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    titles = provenance.get("suites", {})
+    environment.globals["again"] = lambda figure: again(figure, titles)
     drawn = list(drawn)
     cases = data["cases"]
     launched = cases[~cases["kernel"].str.startswith("cusparse_best_")]
     shown = set(launched["kernel"]) | set(data["kernels"]["kernel"])
     answers = answer.answers(data)
-    return environment.get_template("page.html.j2").render(
+    page = environment.get_template("page.html.j2").render(
         title=config.get("report", {}).get("title") or "Which SpMM kernel is fastest, and what limits it?",
         answers=answers,
         claims=tables.claims(data["claims"]),
         claims_say=claims_say(data["claims"]),
         devices=cases["device"].nunique(),
         studies=studies(drawn, data["published"]),
-        suites=list(suites(data, drawn, provenance.get("suites", {}))),
+        across=tables.across(data["across"], {answer["device"]: answer["title"] for answer in answers}),
+        suites=list(suites(data, drawn, titles)),
         ladder=tables.ladder(heads, data["ladder"], shown or set(heads)),
         resources=tables.resources(data["kernels"]),
         deviations={name: head["deviations"] for name, head in heads.items() if head["deviations"] and name in shown},
@@ -58,11 +65,16 @@ def render(
         ceilings_say=ceilings_say(data["ceilings"], sorted(cases["device"].unique())),
         provenance=provenance,
         precisions=PRECISIONS,
-        rows_json=_script_json(tables.all_rows(cases)),
+        untimed=tables.untimed(data["status"]),
+        explorer=tables.all_rows(cases),
+        packed=packed,
+        library=library(),
         rows=len(cases),
         style=(template_folder / "style.css").read_text(),
-        script=(template_folder / "table.js").read_text(),
+        scripts=[(template_folder / name).read_text() for name in ("tables.js", "rows.js")],
     )
+    sheet, page = share(page)
+    return page.replace("</style>", f"{sheet}\n</style>", 1)
 
 
 def suites(data: dict[str, pd.DataFrame], drawn: list[Drawn], titles: Mapping[str, str]) -> Iterable[dict[str, Any]]:
@@ -86,6 +98,7 @@ def suites(data: dict[str, pd.DataFrame], drawn: list[Drawn], titles: Mapping[st
             "device": device,
             "suite": suite,
             "title": titles.get(suite, ""),
+            "rows": counted(len(rows), "row"),
             "about": about(rows),
             "stale": _rows(rows["stale"]),
             "noisy": _rows(rows["noisy"].fillna(False)),
@@ -99,8 +112,21 @@ def suites(data: dict[str, pd.DataFrame], drawn: list[Drawn], titles: Mapping[st
             "limits": tables.limits(_of(data["roofline"], device, suite)),
             "counters": tables.counters(_of(data["counters"], device, suite)),
             "shared_memory": tables.shared_memory(_of(data["shared_memory"], device, suite)),
-            "failures": tables.failures(_of(data["status"], device, suite)),
         }
+
+
+def again(figure: Drawn, suites: Iterable[str]) -> dict[str, str]:
+    """How to make a figure again: the tables that are its ``sources``, and commands to ``draw`` and to ``measure`` it.
+
+    ``measure`` is empty where the figure is not that of one suite of ``suites``, those of the project.
+    """
+    suite = figure.of.get("suite", "")
+    draw = "snakemake --cores 4 report"
+    return {
+        "sources": listed([f"results/analysis/{name}.csv" for name in figure.tables]),
+        "draw": draw,
+        "measure": f"{draw} --config suite={suite}" if suite in suites else "",
+    }
 
 
 def claims_say(claims: pd.DataFrame) -> str:
@@ -156,7 +182,13 @@ def _of(table: pd.DataFrame, device: str, suite: str) -> pd.DataFrame:
     return table[(table["device"] == device) & (table["suite"] == suite)]
 
 
-def _script_json(content: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c")
+def packed(content: Any) -> str:
+    """A text, or what JSON can say, as the base64 of its gzip: what a browser unpacks by itself. Keeps its bytes."""
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+
+
+def library() -> dict[str, str]:
+    """DataTables as the package itables bundles it for pages without a network: its ``script`` and its ``style``."""
+    folder = files("itables") / "html"
+    return {"script": (folder / "dt_bundle.js").read_text(), "style": (folder / "dt_bundle.css").read_text()}

@@ -25,13 +25,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """``value`` is set where the text does not sort as it should; ``marks`` stand beside it, ``note`` below it."""
+    """``value`` is set where the text does not sort as it should; ``marks`` stand beside it, ``note`` below it.
+
+    ``links`` are pairs of a text and what of the page it leads to.
+    """
 
     text: str
     value: float | None = None
     marks: tuple[str, ...] = ()
     code: bool = False
     note: str = ""
+    links: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,8 @@ class Table:
     caption: str
     columns: tuple[str, ...]
     rows: list[list[Cell]] = field(default_factory=list)
+    opened: bool = False
+    """A reader sees it without a click, however long it is."""
 
     @property
     def long(self) -> bool:
@@ -122,8 +128,41 @@ def speedup(rows: pd.DataFrame) -> Table:
     return table
 
 
-def failures(rows: pd.DataFrame) -> Table:
-    table = Table("Rows without a time", ("kernel", "status", "rows", "why", "for example"))
+def across(rows: pd.DataFrame, titles: Mapping[str, str]) -> Table:
+    """Kernel × device over the cases that the devices share; the first of ``titles`` is what the others stand over."""
+    devices = [device for device in titles if device in set(rows["device"])]
+    first = devices[0] if devices else ""
+    table = Table(
+        "Kernels on several devices, over the cases that these share",
+        (
+            *("kernel", "precision", "L2", "cases"),
+            *(column for device in devices for column in _columns_of(titles[device], titles[first], device == first)),
+        ),
+    )
+    for (kernel, l2), own in rows.groupby(["kernel", "l2"], sort=True):
+        by_device = {row.device: row for row in own.itertuples()}
+        one = next(iter(by_device.values()))
+        cells = [_code(kernel, "stale" if own["stale"].any() else ""), Cell(_precision(one.precision)), Cell(l2)]
+        cells.append(_count(one.cases))
+        for device in devices:
+            row = by_device.get(device)
+            cells.append(_number(rate, row and row.useful_gflops))
+            if device != first:
+                known = row is not None and first in by_device
+                cells.append(_number(times, row.useful_gflops / by_device[first].useful_gflops if known else None))
+            cells += [_number(times, row and row.speedup), _number(percent, row and row.bound_fraction)]
+        table.rows.append(cells)
+    return table
+
+
+def _columns_of(title: str, first: str, is_first: bool) -> list[str]:
+    """Headings of one device's columns."""
+    return [title, *([] if is_first else [f"over {first}"]), "over cuSPARSE", "share of its limit"]
+
+
+def untimed(rows: pd.DataFrame) -> Table:
+    """All rows whose status is not ok, a line a device, suite, kernel and reason."""
+    table = Table("Rows without a time", ("kernel", "status", "rows", "why", "for example", "suite", "device"))
     for row in rows[rows["status"] != "ok"].itertuples():
         table.rows.append(
             [
@@ -132,6 +171,8 @@ def failures(rows: pd.DataFrame) -> Table:
                 _count(row.rows),
                 Cell(row.message or "–"),
                 Cell(row.example),
+                Cell(row.suite),
+                Cell(row.device),
             ]
         )
     return table
@@ -139,7 +180,8 @@ def failures(rows: pd.DataFrame) -> Table:
 
 def claims(rows: pd.DataFrame) -> Table:
     """The scorecard: what each study says, what was measured here, and whether the one bears out the other."""
-    table = Table("Scorecard", ("claim", "study", "verdict", "expected", "measured", "cases", "suites", "device"))
+    columns = ("claim", "study", "verdict", "expected", "measured", "cases", "suites", "device")
+    table = Table("Scorecard", columns, opened=True)
     for row in rows.sort_values(["study", "claim", "device"]).itertuples():
         interval = f" ({significant(row.low)} – {significant(row.high)})" if row.low == row.low else ""
         measured = (
@@ -153,11 +195,18 @@ def claims(rows: pd.DataFrame) -> Table:
                 Cell(row.expected),
                 Cell(measured, note=row.expression),
                 _count(row.cases),
-                Cell(row.suites if isinstance(row.suites, str) else "–"),
+                _suites(row.suites, row.device),
                 Cell(row.device),
             ]
         )
     return table
+
+
+def _suites(suites: Any, device: str) -> Cell:
+    """Suites that a claim was judged on, each with the way to its figures."""
+    if not isinstance(suites, str) or not suites:
+        return Cell("–")
+    return Cell("", links=tuple((suite, f"{device}-{suite}") for suite in suites.split(", ")))
 
 
 def published(rows: pd.DataFrame) -> list[Table]:
@@ -598,10 +647,10 @@ FURTHER = [
 
 
 def all_rows(cases: pd.DataFrame) -> dict[str, Any]:
-    """Every row for the page's script.
+    """Every row for the page's script, column by column, which packs better than row by row.
 
-    ``columns``: names; ``shown``: how many of them stand in the table; ``rows``: values; ``texts``: for a column of
-    texts the texts that its numbers count, since a device or a date stands in thousands of rows.
+    ``columns``: names; ``shown``: how many of them stand in the table; ``values``: a list for each column; ``texts``:
+    for a column of texts the texts that its numbers count, since a device or a date stands in thousands of rows.
     """
     columns = SHOWN + FURTHER
     values, texts = [], {}
@@ -613,8 +662,7 @@ def all_rows(cases: pd.DataFrame) -> dict[str, Any]:
             place = {text: number for number, text in enumerate(texts[at])}
             plain = [place[text] for text in plain]
         values.append(plain)
-    rows = [list(row) for row in zip(*values, strict=True)]
-    return {"columns": columns, "shown": len(SHOWN), "texts": texts, "rows": rows}
+    return {"columns": columns, "shown": len(SHOWN), "texts": texts, "values": values}
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,38 @@
+"""Kernels on several devices: what each device makes of the cases that they share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .. import contracts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def across(cases: pd.DataFrame) -> pd.DataFrame:
+    """Table ``analysis_across`` from ``analysis_cases``; empty where no kernel ran on two devices.
+
+    A case is a matrix at a width in a state of L2. Of a kernel only the cases count that every device has on which the
+    kernel ran at all, so that devices are compared on the same work; a case of several suites counts once, with its
+    newest row.
+    """
+    import numpy as np
+
+    ran = cases[cases["status"] == "ok"].sort_values(["protocol", "measured_at", "suite"])
+    ran = ran.drop_duplicates(["device", "kernel", "matrix_sha256", "n", "l2"], keep="last")
+    group = ["kernel", "l2"]
+    devices = ran.groupby(group)["device"].transform("nunique")
+    shared = ran.groupby([*group, "matrix_sha256", "n"])["device"].transform("size")
+    ran = ran[(devices > 1) & (shared == devices)].assign(
+        log_rate=lambda rows: np.log(rows["useful_gflops"].clip(lower=1e-12)),
+        log_speedup=lambda rows: np.log(rows["speedup"]),
+    )
+    found = ran.groupby(["device", "study", "precision", *group], as_index=False).agg(
+        cases=("n", "size"),
+        useful_gflops=("log_rate", lambda part: np.exp(part.mean())),
+        speedup=("log_speedup", lambda part: np.exp(part.mean())),
+        bound_fraction=("bound_fraction", "median"),
+        stale=("stale", "any"),
+    )
+    return contracts.frame(found.to_dict("records"), "analysis_across")

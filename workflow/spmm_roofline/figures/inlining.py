@@ -1,0 +1,175 @@
+"""An SVG as an element of a page: the page's colours, ids of its own, and no byte that shows nothing.
+
+A page holds hundreds of figures with a hundred thousand marks: what Matplotlib repeats for each mark, its style, its
+long id and a hundredth of a point, would be most of the page.
+"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import re
+import zlib
+from collections.abc import Iterable
+from xml.etree import ElementTree
+
+from .style import FAINT, INK, PAPER
+
+#: Placeholders of a figure and the page's colours that replace them.
+COLOURS = {INK: "currentColor", FAINT: "var(--line)", PAPER: "var(--card)"}
+
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+_SVG = re.compile(r"<svg .*?</svg>", re.DOTALL)
+_STYLE = re.compile(r' style="([^"]*)"')
+_ID = re.compile(r'(\bid="|\bhref="#|url\(#)([^")]+)')
+
+
+def inline(text: str, name: str, alternative: str) -> str:
+    """The SVG ``text`` for an HTML page: ``alternative`` is what a reader is told who cannot see it.
+
+    What :func:`style.tie` tied to rows keeps their numbers as ``data-cases``, ``3-5 9``, a row a mark. Ids start with
+    a mark made of ``name``, so that figures of one page do not meet. Coordinates are kept to a tenth of
+    a point, less than a quarter of a pixel at the width of the page.
+    """
+    root = ElementTree.fromstring(text)
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
+        for key in list(element.attrib):
+            element.set(key.rpartition("}")[2], element.attrib.pop(key))
+        shown = element.attrib | _short(element.attrib)
+        element.attrib = {key: value for key, value in shown.items() if value}
+        kind, _, cases = element.get("id", "").partition("_")
+        if kind == "case":
+            element.set("data-cases", cases.replace("_", " "))
+            del element.attrib["id"]
+        if element.tag != "text":
+            element.text = None
+        element.tail = None
+    _prune(root)
+    _name_ids(root, f"{zlib.crc32(name.encode()):x}")
+    _hoist(root)
+    for useless in ("width", "height", "version"):
+        root.attrib.pop(useless, None)
+    root.attrib = {"role": "img", "aria-label": alternative, **root.attrib}
+    page = ElementTree.tostring(root, encoding="unicode").replace(" />", "/>")
+    for placeholder, colour in COLOURS.items():
+        page = page.replace(placeholder, colour)
+    return page
+
+
+def _short(attributes: dict[str, str]) -> dict[str, str]:
+    """Attributes that change when written without blanks and hundredths of a point."""
+    short = {}
+    if re.match(r"rotate\(-?0 ", attributes.get("transform", "")):
+        short["transform"] = ""
+    if "style" in attributes:
+        # The page has a typeface of its own.
+        parts = [part.strip() for part in attributes["style"].split(";")]
+        short["style"] = ";".join(re.sub(r":\s+", ":", part) for part in parts if not part.startswith("font-family"))
+    for key in ("x", "y", "d"):
+        if key in attributes:
+            tenths = re.sub(r"-?\d+\.\d+", _tenth, attributes[key])
+            short[key] = re.sub(r"\s*([A-Za-z])\s*", r"\1", tenths).strip()
+    return short
+
+
+def _tenth(found: re.Match) -> str:
+    value = f"{float(found.group()):.1f}".removesuffix(".0")
+    return "0" if value == "-0" else value
+
+
+def _prune(element: ElementTree.Element) -> None:
+    """Remove metadata, style sheets that the page has, definitions without content, and groups that say nothing."""
+    kept = []
+    for child in element:
+        _prune(child)
+        if child.tag in ("metadata", "style") or (child.tag in ("g", "defs") and not len(child)):
+            continue
+        child.attrib.pop("id", None) if child.tag == "g" else None
+        kept.extend(child if child.tag == "g" and not child.attrib else [child])
+    element[:] = kept
+
+
+def _name_ids(root: ElementTree.Element, mark: str) -> None:
+    """Give short ids to what is referred to, the same to definitions that are equal, and none to the rest."""
+    wanted = {value[1:] for element in root.iter() if (value := element.get("href", "")).startswith("#")}
+    wanted |= {
+        name for element in root.iter() for value in element.attrib.values() for name in _REFERENCE.findall(value)
+    }
+    names: dict[str, str] = {}
+    by_content: dict[str, str] = {}
+    for parent in list(root.iter()):
+        kept = []
+        for element in parent:
+            own = element.attrib.pop("id", None)
+            if own in wanted:
+                content = ElementTree.tostring(element, encoding="unicode")
+                known = by_content.get(content)
+                names[own] = by_content.setdefault(content, f"{mark}-{len(by_content):x}")
+                if known:
+                    continue
+                element.set("id", names[own])
+            kept.append(element)
+        parent[:] = kept
+    for element in root.iter():
+        for key, value in element.attrib.items():
+            if key == "href" and value.startswith("#"):
+                element.set(key, f"#{names[value[1:]]}")
+            elif "url(#" in value:
+                element.set(key, _REFERENCE.sub(lambda found: f"url(#{names[found.group(1)]})", value))
+
+
+def _hoist(root: ElementTree.Element) -> None:
+    """Say once what neighbouring marks have in common, in a group around them."""
+    _join(root)
+    for parent in list(root.iter()):
+        if parent.tag == "defs":
+            continue
+        kept: list[ElementTree.Element] = []
+        for style, run in itertools.groupby(parent, lambda mark: mark.get("style") if mark.tag == "use" else None):
+            marks = list(run)
+            if style is not None and len(marks) > 1:
+                for mark in marks:
+                    del mark.attrib["style"]
+                group = ElementTree.Element("g", {"style": style})
+                group[:] = marks
+                marks = [group]
+            kept += marks
+        parent[:] = kept
+
+
+def _join(parent: ElementTree.Element) -> None:
+    """Make neighbouring groups one where they say the same, from the outside in."""
+    kept: list[ElementTree.Element] = []
+    for child in parent:
+        last = kept[-1] if kept else None
+        if last is not None and child.tag == last.tag == "g" and child.attrib == last.attrib:
+            last.extend(child)
+        else:
+            kept.append(child)
+    parent[:] = kept
+    for child in parent:
+        _join(child)
+
+
+def share(page: str) -> tuple[str, str]:
+    """What the SVGs of ``page`` have in common: a style sheet with their styles as classes, and the page that uses it.
+
+    Few styles and shapes occur in thousands of marks; the more often one occurs, the shorter is its name.
+    """
+    figures = _SVG.findall(page)
+    styles = _named("f", (style for svg in figures for style in _STYLE.findall(svg)))
+    ids = _named("i", (name for svg in figures for _, name in _ID.findall(svg)))
+
+    def rename(svg: re.Match) -> str:
+        classed = _STYLE.sub(lambda found: f' class="{styles[found[1]]}"', svg[0])
+        return _ID.sub(lambda found: found[1] + ids[found[2]], classed)
+
+    return "\n".join(f".{name}{{{style}}}" for style, name in styles.items()), _SVG.sub(rename, page)
+
+
+def _named(letter: str, found: Iterable[str]) -> dict[str, str]:
+    """Each text that was found → a name, ordered by how often it was."""
+    counts = collections.Counter(found)
+    order = sorted(counts, key=lambda text: (-counts[text], text))
+    return {text: f"{letter}{number:x}" for number, text in enumerate(order)}
