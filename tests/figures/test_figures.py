@@ -30,6 +30,7 @@ def test_the_folder_is_the_registry():
     kinds = {kind.name: kind for kind in figures.kinds()}
     synergy = {"synergy", "synergy_classes", "synergy_heatmap", "preprocessing", "sparsity", "traffic", "bounds"}
     synergy |= {"roofline_counted", "scale", "spmv", "stencils", "squares"}
+    synergy |= {"performance", "speedup_heatmap", "break_even"}
     assert set(kinds) == {"throughput", "speedup", "heatmap", "roofline", "statuses", "matrices", "rounding"} | synergy
     for kind in kinds.values():
         assert kind.title and len(kind.caption) > 80, f"the docstring of figures/{kind.name}.py needs title and caption"
@@ -222,6 +223,36 @@ def test_squares_are_shown_over_the_library():
         "At 2,000 other is the fastest with 16.0 TFLOP/s, 2.00× the rate of lt_search for the fastest other; on 1 of 2 "
         "squares the library is not the fastest."
     )
+
+
+def test_all_kernels_together(tables, drawn):
+    # Both suites together hold six matrices and 18 cases, on which cuSPARSE and two studies ran in FP16 and in FP32.
+    name = "h200-cold"
+    shown = text(drawn[f"performance-{name}"].svg)
+    assert "FP16: 18 cases of 6 matrices" in shown and "FP32: 18 cases of 6 matrices" in shown
+    assert "mma_obts" in shown and "cusparse_best_f16" in shown, "the best kernel of each study is named"
+    profile = tables["performance"].query("precision_class == 'float32' and tau == 1").set_index("kernel")
+    first = profile["share_fraction"].idxmax()
+    said = (
+        f"In FP32 {first} is most often the fastest, on {numbers.percent(profile['share_fraction'].max())} of 18 cases"
+    )
+    assert said in drawn[f"performance-{name}"].says
+    grid = text(drawn[f"speedup_heatmap-{name}"].svg)
+    assert "FP16: 4 kernels, 6 matrices" in grid and "wilson_8x8x8x8" in grid
+    # Every kernel packs 3.5 ms as cuSPARSE does, so that each has caught up at once or never.
+    own = tables["together"].query("kernel == 'mma_obts' and status == 'ok'")
+    assert set(own["break_even"].dropna()) == {0}
+    share = numbers.percent(float(own["break_even"].notna().mean()))
+    assert "at once" in text(drawn[f"break_even-{name}"].svg)
+    assert f"mma_obts has caught up with cuSPARSE after 100 multiplications on {share} of 15 cases" in (
+        drawn[f"break_even-{name}"].says
+    )
+
+
+def test_labels_of_lines_that_end_together_stand_apart():
+    from spmm_roofline.figures import performance
+
+    assert performance._apart([100.0, 98.0, 100.0, 40.0], 6.0) == [100.0, 88.0, 94.0, 40.0]
 
 
 def test_sentences_follow_from_the_rows(tables, drawn):

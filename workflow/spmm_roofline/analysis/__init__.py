@@ -24,6 +24,8 @@ TABLES = {
     "families": "analysis_families",
     "claims": "analysis_claims",
     "published": "analysis_published",
+    "together": "analysis_together",
+    "performance": "analysis_performance",
     "synergy": "analysis_synergy",
     "synergy_classes": "analysis_synergy_classes",
     "shared_memory": "analysis_shared_memory",
@@ -83,6 +85,7 @@ def run(
     from .speedup import speedup
     from .status import status
     from .synergy import classes, shared_memory, synergy
+    from .together import performance, together
 
     folders = sorted(Path(folder) for folder in recorded)
     datasheets = {path.stem: contracts.document(path, "device") for path in sorted(Path(devices).glob("*.yaml"))}
@@ -130,6 +133,8 @@ def run(
     table["published"] = published(
         contracts.read_all(sorted(map(str, papers)), "analysis_papers"), table["cases"], table["synergy"]
     )
+    table["together"] = together(table["cases"])
+    table["performance"] = performance(table["together"])
     table["fastest"] = fastest(table["cases"])
     table["kinds"] = kinds(table["cases"])
     table["status"] = status(table["cases"])

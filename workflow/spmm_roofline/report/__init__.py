@@ -22,6 +22,8 @@ TABLES = {
     "families": "analysis_families",
     "claims": "analysis_claims",
     "published": "analysis_published",
+    "together": "analysis_together",
+    "performance": "analysis_performance",
     "synergy": "analysis_synergy",
     "synergy_classes": "analysis_synergy_classes",
     "shared_memory": "analysis_shared_memory",

@@ -46,6 +46,7 @@ def render(
         claims_say=claims_say(data["claims"]),
         published=tables.published(data["published"]),
         devices=cases["device"].nunique(),
+        together=list(together(data, drawn)),
         suites=list(suites(data, drawn, provenance.get("suites", {}))),
         ladder=tables.ladder(heads, data["ladder"], shown or set(heads)),
         resources=tables.resources(data["kernels"]),
@@ -62,6 +63,25 @@ def render(
         style=(template_folder / "style.css").read_text(),
         script=(template_folder / "table.js").read_text(),
     )
+
+
+def together(data: dict[str, pd.DataFrame], drawn: list[Drawn]) -> Iterable[dict[str, Any]]:
+    """All kernels on the same matrices, a device at a time, with the figures of each state of L2."""
+    for device, rows in data["together"].groupby("device", sort=True):
+        figures = [figure for figure in drawn if figure.kind.section == "together" and figure.of["device"] == device]
+        states = [
+            {"l2": l2, "figures": own}
+            for l2 in sorted(rows["l2"].unique())
+            if (own := [figure for figure in figures if figure.of["l2"] == l2])
+        ]
+        performance = data["performance"]
+        if states:
+            yield {
+                "device": device,
+                "states": states,
+                "performance": tables.performance(performance[performance["device"] == device]),
+                "break_even": tables.break_even(rows),
+            }
 
 
 def suites(data: dict[str, pd.DataFrame], drawn: list[Drawn], titles: Mapping[str, str]) -> Iterable[dict[str, Any]]:
