@@ -30,7 +30,7 @@ def test_the_folder_is_the_registry():
     kinds = {kind.name: kind for kind in figures.kinds()}
     synergy = {"synergy", "synergy_classes", "synergy_heatmap", "preprocessing", "sparsity", "traffic", "bounds"}
     synergy |= {"roofline_counted", "scale", "spmv", "stencils", "squares"}
-    synergy |= {"performance", "speedup_heatmap", "break_even"}
+    synergy |= {"stalls", "performance", "speedup_heatmap", "break_even"}
     assert set(kinds) == {"throughput", "speedup", "heatmap", "roofline", "statuses", "matrices", "rounding"} | synergy
     for kind in kinds.values():
         assert kind.title and len(kind.caption) > 80, f"the docstring of figures/{kind.name}.py needs title and caption"
@@ -247,6 +247,16 @@ def test_all_kernels_together(tables, drawn):
     assert f"mma_obts has caught up with cuSPARSE after 100 multiplications on {share} of 15 cases" in (
         drawn[f"break_even-{name}"].says
     )
+
+
+def test_states_of_warps_are_shares(drawn):
+    shown = drawn["stalls-h200-cold-smat"]
+    for word in ("mma_bt", "global memory", "shared memory", "fixed latency", "issues", "11.4"):
+        assert word in text(shown.svg), f"{word} is not in the figure"
+    assert shown.says == (
+        "1 of 1 kernel waits most for this: global memory; the largest part of its waiting has mma_bt with 60 %."
+    )
+    assert "stalls-h200-cold-sptc" not in drawn, "no kernel of that study was profiled"
 
 
 def test_labels_of_lines_that_end_together_stand_apart():

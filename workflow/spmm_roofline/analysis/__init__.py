@@ -30,6 +30,8 @@ TABLES = {
     "synergy_classes": "analysis_synergy_classes",
     "shared_memory": "analysis_shared_memory",
     "counters": "analysis_counters",
+    "stalls": "analysis_stalls",
+    "limiters": "analysis_limiters",
     "bounds": "analysis_bounds",
     "status": "analysis_status",
     "ceilings": "analysis_ceilings",
@@ -80,6 +82,7 @@ def run(
     from .fastest import fastest
     from .kinds import kinds
     from .ladder import ladder
+    from .limiters import limiters, stalls
     from .published import published
     from .roofline import roofline
     from .speedup import speedup
@@ -128,7 +131,10 @@ def run(
     counted = _local_first("profile", profiled, folders)
     table["shared_memory"] = shared_memory(counted, table["matrices"], table["formats"], heads)
     table["counters"] = counters(counted, table["cases"])
-    table["roofline"] = roofline(table["cases"], table["counters"], dram, bandwidths(table["ceilings"], "l2"))
+    cache = bandwidths(table["ceilings"], "l2")
+    table["stalls"] = stalls(counted, table["cases"])
+    table["limiters"] = limiters(table["counters"], table["stalls"], dram, cache)
+    table["roofline"] = roofline(table["cases"], table["counters"], dram, cache)
     table["bounds"] = bounds(table["cases"], table["counters"], heads, peaks, reached)
     table["published"] = published(
         contracts.read_all(sorted(map(str, papers)), "analysis_papers"), table["cases"], table["synergy"]

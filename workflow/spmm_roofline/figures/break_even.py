@@ -1,8 +1,8 @@
 """After how many multiplications a kernel has caught up with cuSPARSE
 Each kernel's verified cases, a matrix at a width, by the number of multiplications with one matrix after which
 preprocessing and multiplying together take less time than cuSPARSE with its own preprocessing. Grey is never: the
-kernel is the slower one. Preprocessing is packing on the device; reading the matrix and moving it there are left out. On the right: the
-median of preprocessing over one multiplication."""
+kernel is the slower one. Preprocessing is packing on the device; reading the matrix and moving it there are left out.
+On the right: the median of preprocessing over one multiplication."""
 
 from __future__ import annotations
 

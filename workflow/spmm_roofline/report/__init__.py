@@ -28,6 +28,8 @@ TABLES = {
     "synergy_classes": "analysis_synergy_classes",
     "shared_memory": "analysis_shared_memory",
     "counters": "analysis_counters",
+    "stalls": "analysis_stalls",
+    "limiters": "analysis_limiters",
     "bounds": "analysis_bounds",
     "status": "analysis_status",
     "ceilings": "analysis_ceilings",

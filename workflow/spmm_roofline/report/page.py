@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..figures.numbers import PRECISIONS, counted, listed, percent
-from . import answer, tables
+from . import answer, limits, tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,6 +47,7 @@ def render(
         published=tables.published(data["published"]),
         devices=cases["device"].nunique(),
         together=list(together(data, drawn)),
+        limits=list(limits.limits(data, drawn)),
         suites=list(suites(data, drawn, provenance.get("suites", {}))),
         ladder=tables.ladder(heads, data["ladder"], shown or set(heads)),
         resources=tables.resources(data["kernels"]),
