@@ -7,7 +7,7 @@ instructions. Long bars of blue on a kernel that leaves DRAM and L2 idle say tha
 from __future__ import annotations
 
 from .numbers import counted, percent, significant
-from .style import OTHER, canvas
+from .style import canvas
 
 SECTION, PLACE, PER = "counters", 1, ("device", "l2", "study")
 
@@ -28,6 +28,7 @@ STATES = {
     "no_instruction": ("instruction fetch", "#8c5a2b"),
     "branch_resolving": ("branch", "#c9a27c"),
 }
+OTHER = "#a7abb2"
 #: Fewer states than these say nothing of shares.
 LEAST = 5
 
@@ -83,6 +84,6 @@ def says(tables):
     name = STATES.get(most, (most.replace("_", " "),))[0]
     verb = "waits" if len(own) == 1 else "wait"
     return (
-        f"{len(own)} of {counted(len(means), 'kernel')} {verb} most for this: {name}; the largest part of its waiting has "
-        f"{share.index[-1]} with {percent(share.iloc[-1])}."
+        f"{len(own)} of {counted(len(means), 'kernel')} {verb} most for this: {name}; the largest part of its waiting "
+        f"has {share.index[-1]} with {percent(share.iloc[-1])}."
     )
