@@ -244,11 +244,20 @@ def test_all_rows_carry_no_nan(tmp_path, recorded):
 
     from spmm_roofline import contracts
 
-    cases = contracts.read(synthetic.analyse(tmp_path, recorded=[recorded]) / "cases.csv", "analysis_cases")
-    content = page_tables.all_rows(cases)
+    folder = synthetic.analyse(tmp_path, recorded=[recorded])
+    cases, roofline = (contracts.read(folder / f"{name}.csv", f"analysis_{name}") for name in ("cases", "roofline"))
+    content = page_tables.all_rows(page_tables.with_limits(cases, roofline))
     assert len(content["rows"]) == len(cases)
     assert "NaN" not in json.dumps(content, allow_nan=False)
     columns = content["columns"]
     time, status = columns.index("time_ms"), columns.index("status")
     failed = [row for row in content["rows"] if content["texts"][status][row[status]] != "ok"]
     assert failed and all(row[time] is None for row in failed)
+    # What binds a verified row, and what it must save to be twice as fast, stands in the row.
+    kernel, ceiling, distance = (columns.index(name) for name in ("kernel", "ceiling", "distance"))
+    launched = [
+        row for row in content["rows"] if not content["texts"][kernel][row[kernel]].startswith("cusparse_best_")
+    ]
+    bound = [row for row in launched if content["texts"][ceiling][row[ceiling]] in ("dram", "l2", "compute")]
+    assert len(bound) == len(roofline) and all(row[distance] > 0 for row in bound)
+    assert all(row[columns.index("save_dram_bytes")] is not None for row in bound)

@@ -159,11 +159,12 @@ def _local_first(name: str, paths: Iterable[str | Path], folders: list[Path], st
 
     stem = stem or name
     key = list(contracts.table(name).key)
-    files = [path for folder in folders for path in [folder / f"{stem}.csv", *sorted(folder.glob(f"{stem}/*/*.csv"))]]
     paths = sorted(map(str, paths))
     rows = [path for path in paths if not path.endswith(".csv")]
     local = contracts.read_rows(rows, name) if rows else contracts.frame([], name)
-    files = [*(path for path in paths if path.endswith(".csv")), *(path for path in files if path.exists())]
-    tables = [local, *(contracts.read(path, name) for path in files)]
+    places = [[path for path in paths if path.endswith(".csv")]]
+    for folder in folders:
+        places.append([*folder.glob(f"{stem}.csv"), *sorted(folder.glob(f"{stem}/*/*.csv"))])
+    tables = [local, *(contracts.read_all(files, name) for files in places)]
     merged = pd.concat(tables, ignore_index=True).drop_duplicates(key, keep="first")
     return contracts.check(merged.sort_values(key, ignore_index=True), name)

@@ -59,7 +59,7 @@ def render(
         ceilings_say=ceilings_say(data["ceilings"], sorted(cases["device"].unique())),
         provenance=provenance,
         precisions=PRECISIONS,
-        rows_json=_script_json(tables.all_rows(cases)),
+        rows_json=_script_json(tables.all_rows(tables.with_limits(cases, data["roofline"]))),
         rows=len(cases),
         style=(template_folder / "style.css").read_text(),
         script=(template_folder / "table.js").read_text(),

@@ -632,6 +632,14 @@ FURTHER = [
     "bandwidth_limit_gflops",
     "compute_limit_gflops",
     "compute_basis",
+    "counted",
+    "ceiling",
+    "distance",
+    "dram_flop_per_byte",
+    "cache_flop_per_byte",
+    "save_dram_bytes",
+    "save_l2_bytes",
+    "save_flops",
     "protocol",
     "driver",
     "message",
@@ -640,8 +648,16 @@ FURTHER = [
 ]
 
 
+def with_limits(cases: pd.DataFrame, roofline: pd.DataFrame) -> pd.DataFrame:
+    """Cases with what binds them at the bytes that were counted (``ceiling``), how far off it is, and what to save."""
+    columns = [name for name in FURTHER if name in roofline and name not in cases]
+    case = ["device", "suite", "kernel", "matrix", "n", "l2"]
+    limits = roofline.rename(columns={"bound": "ceiling"})[[*case, "ceiling", *columns]]
+    return cases.merge(limits, on=case, how="left")
+
+
 def all_rows(cases: pd.DataFrame) -> dict[str, Any]:
-    """Every row for the page's script.
+    """Every row of :func:`with_limits` for the page's script.
 
     ``columns``: names; ``shown``: how many of them stand in the table; ``rows``: values; ``texts``: for a column of
     texts the texts that its numbers count, since a device or a date stands in thousands of rows.
