@@ -27,7 +27,6 @@ sys.path[:0] = [str(ROOT), str(ROOT / "workflow")]
 
 SUITES, WIDTHS = 10, 3
 GOAL_S, GOAL_BYTES = 60, 2e9
-PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def world(rows: int):
@@ -81,21 +80,22 @@ def analysis(rows: int, folder: Path) -> None:
     world(rows).analyse(folder / "analysis", recorded=[folder / "h200"], bootstrap=2000)
 
 
-def report(rows: int, folder: Path) -> None:
-    """The stage *report* on the tables of the analysis."""
+def report(rows: int, folder: Path, processes: int = 2) -> None:
+    """The stage *report* on the tables of the analysis, its figures drawn in two processes as the rule does."""
     from spmm_roofline.report import build
 
     heads = world(rows).HEADS
-    build(folder / "analysis", {}, heads, ROOT / "report", folder / "report.html", folder / "figures", {})
+    build(folder / "analysis", {}, heads, ROOT / "report", folder / "report.html", folder / "figures", {}, processes)
 
 
 STAGES = {"analysis": analysis, "report": report}
 
 
 def resident(process: int) -> int:
-    """Bytes that a process and all that it started hold in memory at this moment."""
+    """Bytes that a process and all that it started hold in memory at this moment, each shared page counted once."""
     try:
-        held = PAGE * int(Path(f"/proc/{process}/statm").read_text().split()[1])
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+        held = 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
         tasks = Path(f"/proc/{process}/task").glob("*/children")
         children = [int(name) for path in tasks for name in path.read_text().split()]
     except (OSError, IndexError):  # it has ended
@@ -134,8 +134,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.stage:
         profiler = cProfile.Profile()
-        run = profiler.runcall if options.profile else lambda stage, *given: stage(*given)
-        run(STAGES[options.stage], options.rows, options.keep)
+        run = profiler.runcall if options.profile else lambda stage, *given, **more: stage(*given, **more)
+        one = {"processes": 1} if options.profile and options.stage == "report" else {}  # a profiler sees one process
+        run(STAGES[options.stage], options.rows, options.keep, **one)
         if options.profile:
             pstats.Stats(profiler).sort_stats("cumulative").print_stats(45)
         return

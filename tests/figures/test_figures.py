@@ -58,6 +58,17 @@ def test_bytes_are_stable(tables, drawn):
         assert "dc:date" not in svg, f"{name} carries a date"
 
 
+def test_two_processes_draw_what_one_draws(tables, drawn):
+    shared = list(figures.draw_all(tables, processes=2))
+    assert [figure.name for figure in shared] == list(drawn)
+    assert all(figure == drawn[figure.name] for figure in shared)
+
+
+def test_a_figure_that_cannot_be_drawn_fails_in_a_process_too(tables):
+    with pytest.raises(KeyError, match="synergy"):
+        list(figures.draw_all({name: table for name, table in tables.items() if name != "synergy"}, processes=2))
+
+
 def test_text_stays_text_and_names_what_is_shown(drawn):
     throughput = text(drawn["throughput-h200-real-sample-cold-float16"].svg)
     for word in ("bcsstk32", "dblp-2010", "N = 512", "mma_bt", "cusparse_best_f16", "useful GFLOP/s"):

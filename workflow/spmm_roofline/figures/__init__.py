@@ -12,7 +12,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,29 +74,70 @@ def kinds() -> list[Kind]:
     return sorted(found, key=lambda kind: (kind.section, kind.place, kind.name))
 
 
-def draw_all(tables: Tables) -> Iterator[Drawn]:
-    """Every figure for every combination of its ``PER`` in ``tables["cases"]``, in order."""
+def draw_all(tables: Tables, processes: int = 1) -> Iterator[Drawn]:
+    """Every figure for every combination of its ``PER`` in ``tables["cases"]``, in order.
+
+    ``processes`` share the work where the system can fork, so that all see the same tables; what is drawn does not
+    depend on their number.
+    """
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    if processes < 2 or "fork" not in multiprocessing.get_all_start_methods():
+        yield from (figure for _, figure in _draw(tables, lambda number: True))
+        return
+    fork = multiprocessing.get_context("fork")
+    taken = fork.Value("l", 0)
+    with ProcessPoolExecutor(processes, fork, _inherit, (tables, taken)) as pool:
+        shares = [pool.submit(_share) for _ in range(processes)]
+        drawn = [numbered for share in shares for numbered in share.result()]
+    yield from (figure for _, figure in sorted(drawn, key=lambda numbered: numbered[0]))
+
+
+_inherited: dict[str, Any] = {}
+
+
+def _inherit(tables: Tables, taken: Any) -> None:
+    _inherited.update(tables=tables, taken=taken)
+
+
+def _share() -> list[tuple[int, Drawn]]:
+    """The figures that no other process has taken: each comes to all of them in order, the first to come draws."""
+
+    def take(number: int) -> bool:
+        taken = _inherited["taken"]
+        with taken.get_lock():
+            first = taken.value == number
+            taken.value += first
+        return first
+
+    return list(_draw(_inherited["tables"], take))
+
+
+def _draw(tables: Tables, wanted: Callable[[int], bool]) -> Iterator[tuple[int, Drawn]]:
+    """Figures with their numbers, of the numbers that are ``wanted``."""
     import matplotlib
 
     from . import style
 
     styles = style.kernel_styles(tables["cases"])
+    combinations = ((kind, of) for kind in kinds() for of in _combinations(tables, kind.per))
     with matplotlib.rc_context(style.RC):
-        for kind in kinds():
-            for of, part in _parts(tables, kind.per):
+        for number, (kind, of) in enumerate(combinations):
+            if wanted(number):
+                part = {name: _rows(table, of) for name, table in tables.items()}
                 figure = kind.draw(part, styles)
                 if figure is not None:
-                    yield Drawn(kind, of, style.svg(figure), kind.says(part))
+                    yield number, Drawn(kind, of, style.svg(figure), kind.says(part))
 
 
-def _parts(tables: Tables, per: tuple[str, ...]) -> Iterator[tuple[dict[str, str], Tables]]:
+def _combinations(tables: Tables, per: tuple[str, ...]) -> Iterator[dict[str, str]]:
     if not per:
-        yield {}, tables
+        yield {}
         return
     combinations = tables["cases"][list(per)].drop_duplicates().sort_values(list(per))
     for values in combinations.itertuples(index=False, name=None):
-        of = dict(zip(per, values, strict=True))
-        yield of, {name: _rows(table, of) for name, table in tables.items()}
+        yield dict(zip(per, values, strict=True))
 
 
 def _rows(table: pd.DataFrame, of: Mapping[str, str]) -> pd.DataFrame:

@@ -49,19 +49,21 @@ def build(
     html: str | Path,
     figures: str | Path,
     provenance: Mapping[str, Any],
+    processes: int = 1,
 ) -> None:
     """Write the page ``html`` and every figure as ``<figures>/<name>.svg``.
 
     ``analysis``: folder with the CSVs of :data:`TABLES`; ``config``: the whole configuration; ``heads``: kernel → head
     as plain values, in ladder order; ``template_folder``: page, style and prose; ``provenance``: what the measuring
     code says of itself (``version``, ``protocol``, ``timing``, ``tolerances``, ``suites``: name → title, ``compiler``),
-    every entry optional. Raises :class:`contracts.ContractError` if a table breaks its contract.
+    every entry optional; ``processes``: how many draw the figures. Raises :class:`contracts.ContractError` if a table
+    breaks its contract.
     """
     from ..figures import draw_all
     from .page import render
 
     tables = {name: contracts.read(Path(analysis) / f"{name}.csv", contract) for name, contract in TABLES.items()}
-    drawn = list(draw_all(tables))
+    drawn = list(draw_all(tables, processes))
     figures = Path(figures)
     figures.mkdir(parents=True, exist_ok=True)
     for old in figures.glob("*.svg"):
