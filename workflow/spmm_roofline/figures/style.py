@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 STUDIES = {
@@ -110,6 +111,11 @@ def without_variants(rows: pd.DataFrame) -> pd.DataFrame:
     if is_best.any() and (rows["study"] != "cusparse").any():
         return rows[~variants]
     return rows[~is_best]
+
+
+def marks(ax: Axes, x, y, s: float, edge: float = 0.0, **look) -> None:
+    """As ``ax.scatter(x, y, s)`` in one colour, ten times as fast: a figure has hundreds of such calls."""
+    ax.plot(x, y, linestyle="none", markersize=s**0.5, markeredgewidth=edge, **look)
 
 
 def legend(figure: Figure, styles: dict[str, dict], kernels: Iterable[str]) -> None:
