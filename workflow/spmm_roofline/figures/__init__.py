@@ -84,12 +84,18 @@ def draw_all(tables: Tables, processes: int = 1) -> Iterator[Drawn]:
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
+    from . import style
+
+    styles = style.kernel_styles(tables["cases"])
     if processes < 2 or "fork" not in multiprocessing.get_all_start_methods():
-        yield from (figure for _, figure in _draw(tables, lambda number: True))
+        yield from (figure for _, figure in _draw(tables, styles, lambda number: True))
         return
     fork = multiprocessing.get_context("fork")
     taken = fork.Value("l", 0)
-    with ProcessPoolExecutor(processes, fork, _inherit, (tables, taken)) as pool:
+
+    import matplotlib.figure  # noqa: F401  # once, and not in each process anew
+
+    with ProcessPoolExecutor(processes, fork, _inherit, (tables, styles, taken)) as pool:
         shares = [pool.submit(_share) for _ in range(processes)]
         drawn = [numbered for share in shares for numbered in share.result()]
     yield from (figure for _, figure in sorted(drawn, key=lambda numbered: numbered[0]))
@@ -98,8 +104,8 @@ def draw_all(tables: Tables, processes: int = 1) -> Iterator[Drawn]:
 _inherited: dict[str, Any] = {}
 
 
-def _inherit(tables: Tables, taken: Any) -> None:
-    _inherited.update(tables=tables, taken=taken)
+def _inherit(tables: Tables, styles: dict[str, dict], taken: Any) -> None:
+    _inherited.update(tables=tables, styles=styles, taken=taken)
 
 
 def _share() -> list[tuple[int, Drawn]]:
@@ -112,16 +118,15 @@ def _share() -> list[tuple[int, Drawn]]:
             taken.value += first
         return first
 
-    return list(_draw(_inherited["tables"], take))
+    return list(_draw(_inherited["tables"], _inherited["styles"], take))
 
 
-def _draw(tables: Tables, wanted: Callable[[int], bool]) -> Iterator[tuple[int, Drawn]]:
+def _draw(tables: Tables, styles: dict[str, dict], wanted: Callable[[int], bool]) -> Iterator[tuple[int, Drawn]]:
     """Figures with their numbers, of the numbers that are ``wanted``."""
     import matplotlib
 
     from . import style
 
-    styles = style.kernel_styles(tables["cases"])
     # The collector would look through tables and styles again and again, and takes a sixth of the time.
     thresholds = gc.get_threshold()
     gc.set_threshold(100_000, *thresholds[1:])
