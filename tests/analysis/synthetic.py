@@ -263,6 +263,18 @@ def profile_rows() -> list[dict]:
     return rows
 
 
+#: Warps in each state, for each instruction issued.
+STALLS = {
+    "selected": 1.0,
+    "not_selected": 0.4,
+    "long_scoreboard": 6.0,
+    "short_scoreboard": 1.5,
+    "barrier": 1.2,
+    "wait": 0.9,
+    "math_pipe_throttle": 0.3,
+    "sleeping": 0.1,
+}
+
 #: Nsight's counters of a call.
 COUNTERS = {
     "gpu__time_duration.sum": 50_000.0,
@@ -276,7 +288,17 @@ COUNTERS = {
     "sm__inst_executed_pipe_tensor_op_gmma.sum": 1e5,
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum": 2e6,
     "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": 5e6,
-}
+    "l1tex__t_bytes.sum": 6e8,
+    "l1tex__throughput.avg.pct_of_peak_sustained_active": 35.0,
+    "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum": 0.0,
+    "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum": 0.0,
+    "sm__maximum_warps_per_active_cycle_pct": 50.0,
+    "smsp__issue_active.avg.pct_of_peak_sustained_active": 25.0,
+    "smsp__thread_inst_executed_per_inst_executed.ratio": 28.0,
+    "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active": 12.0,
+    "sm__ops_path_tensor_op_hmma_src_fp16_dst_fp16_sparsity_off.sum": 3e9,
+    "sm__ops_path_tensor_op_hmma_src_fp16_dst_fp16_sparsity_on.sum": 1e9,
+} | {f"smsp__average_warps_issue_stalled_{state}_per_issue_active.ratio": warps for state, warps in STALLS.items()}
 
 
 def device_record(**changes) -> dict:

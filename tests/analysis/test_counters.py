@@ -33,6 +33,10 @@ def test_ratios_by_hand(cases):
     assert row["excess_sectors_fraction"] == pytest.approx(0.1)
     assert row["tensor_instructions_fraction"] == pytest.approx(0.1)
     assert row["conflicts_per_instruction"] == pytest.approx(0.5)
+    assert (row["first_bytes"], row["local_bytes"], row["sectors"], row["instructions"]) == (6e8, 0, 1000, 4e6)
+    assert (row["occupancy_limit_fraction"], row["issue_fraction"]) == (pytest.approx(0.5), pytest.approx(0.25))
+    assert (row["tensor_pipe_fraction"], row["tensor_sparse24_fraction"]) == (pytest.approx(0.12), pytest.approx(0.25))
+    assert (row["l1_busy_fraction"], row["threads_per_instruction"]) == (pytest.approx(0.35), 28)
     assert row["instructions_per_nonzero"] == pytest.approx(4e6 / (own["nnz"] * 4))
 
 
@@ -40,8 +44,15 @@ def test_what_was_not_counted_is_empty(cases):
     table = profiled()
     (row,) = counters(table[table["metric"] == "dram__bytes.sum"], cases).to_dict("records")
     assert row["dram_over_compulsory"] > 0
-    for name in ("profiled_ms", "cache_gb_per_s", "l2_hit_fraction", "occupancy_fraction", "registers"):
+    for name in ("profiled_ms", "cache_gb_per_s", "l2_hit_fraction", "occupancy_fraction", "registers", "local_bytes"):
         assert row[name] != row[name], f"{name} was made up"
+
+
+def test_spilled_registers_are_bytes(cases):
+    table = profiled()
+    stores = table["metric"] == "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"
+    (row,) = counters(table.assign(value=table["value"].where(~stores, 10.0)), cases).to_dict("records")
+    assert row["local_bytes"] == 320
 
 
 def test_a_failed_profile_and_an_unmeasured_case_give_no_row(cases):

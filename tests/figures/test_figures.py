@@ -31,8 +31,9 @@ def text(svg):
 def test_the_folder_is_the_registry():
     kinds = {kind.name: kind for kind in figures.kinds()}
     suites = {name for name, kind in kinds.items() if kind.section != "study"}
-    counted = {"roofline", "roofline_counted", "traffic", "bounds", "preprocessing"}
-    assert suites == {"throughput", "speedup", "heatmap", "statuses", "matrices", "rounding"} | counted
+    counted = {"roofline", "roofline_counted", "traffic", "bounds", "preprocessing", "stalls"}
+    together = {"performance", "speedup_heatmap", "break_even"}
+    assert suites == {"throughput", "speedup", "heatmap", "statuses", "matrices", "rounding"} | counted | together
     for kind in kinds.values():
         assert kind.study in PAPERS if kind.section == "study" else True, f"figures/{kind.name}.py names no study"
         assert kind.title and len(kind.caption) > 80, f"the docstring of figures/{kind.name}.py needs title and caption"
@@ -58,6 +59,17 @@ def test_bytes_are_stable(tables, drawn):
     assert again == {name: figure.svg for name, figure in drawn.items()}
     for name, svg in again.items():
         assert "dc:date" not in svg, f"{name} carries a date"
+
+
+def test_two_processes_draw_what_one_draws(tables, drawn):
+    shared = list(figures.draw_all(tables, processes=2))
+    assert [figure.name for figure in shared] == list(drawn)
+    assert all(figure == drawn[figure.name] for figure in shared)
+
+
+def test_a_figure_that_cannot_be_drawn_fails_in_a_process_too(tables):
+    with pytest.raises(KeyError, match="synergy"):
+        list(figures.draw_all({name: table for name, table in tables.items() if name != "synergy"}, processes=2))
 
 
 def test_text_stays_text_and_names_what_is_shown(drawn):
@@ -107,6 +119,46 @@ def test_labels_of_close_levels_stand_above_the_last():
 
     assert limits._places([1.0, 10.0, 11.0, 12.0, 100.0], 2.0) == [1.0, 12.0, 24.0, 48.0, 100.0]
     assert limits._places([], 2.0) == []
+
+
+def test_all_kernels_together(tables, drawn):
+    # Both suites together hold six matrices and 18 cases, on which cuSPARSE and two studies ran in FP16 and in FP32.
+    name = "h200-cold"
+    shown = text(drawn[f"performance-{name}"].svg)
+    assert "FP16: 18 cases of 6 matrices" in shown and "FP32: 18 cases of 6 matrices" in shown
+    assert "mma_obts" in shown and "cusparse_best_f16" in shown, "the best kernel of each study is named"
+    profile = tables["performance"].query("precision_class == 'float32' and tau == 1").set_index("kernel")
+    first = profile["share_fraction"].idxmax()
+    said = (
+        f"In FP32 {first} is most often the fastest, on {numbers.percent(profile['share_fraction'].max())} of 18 cases"
+    )
+    assert said in drawn[f"performance-{name}"].says
+    grid = text(drawn[f"speedup_heatmap-{name}"].svg)
+    assert "FP16: 4 kernels, 6 matrices" in grid and "wilson_8x8x8x8" in grid
+    # Every kernel packs 3.5 ms as cuSPARSE does, so that each has caught up at once or never.
+    own = tables["together"].query("kernel == 'mma_obts' and status == 'ok'")
+    assert set(own["break_even"].dropna()) == {0}
+    share = numbers.percent(float(own["break_even"].notna().mean()))
+    assert "at once" in text(drawn[f"break_even-{name}"].svg)
+    assert f"mma_obts has caught up with cuSPARSE after 100 multiplications on {share} of 15 cases" in (
+        drawn[f"break_even-{name}"].says
+    )
+
+
+def test_states_of_warps_are_shares(drawn):
+    shown = drawn["stalls-h200-cold-smat"]
+    for word in ("mma_bt", "global memory", "shared memory", "fixed latency", "issues", "11.4"):
+        assert word in text(shown.svg), f"{word} is not in the figure"
+    assert shown.says == (
+        "1 of 1 kernel waits most for this: global memory; the largest part of its waiting has mma_bt with 60 %."
+    )
+    assert "stalls-h200-cold-sptc" not in drawn, "no kernel of that study was profiled"
+
+
+def test_labels_of_lines_that_end_together_stand_apart():
+    from spmm_roofline.figures import performance
+
+    assert performance._apart([100.0, 98.0, 100.0, 40.0], 6.0) == [100.0, 88.0, 94.0, 40.0]
 
 
 def test_sentences_follow_from_the_rows(tables, drawn):

@@ -38,6 +38,9 @@ if mode == "no permission":
 if mode == "unknown metric":
     print("==ERROR== Failed to find metric x")
     sys.exit(1)
+if mode == "refuses" and "lts__t_bytes.sum" in sys.argv[sys.argv.index("--metrics") + 1].split(","):
+    print("==ERROR== Failed to find metric lts__t_bytes.sum")
+    sys.exit(1)
 if mode == "hangs":
     child = subprocess.Popen(["sleep", "60"])
     pathlib.Path({pid!r}).write_text(str(child.pid))
@@ -101,6 +104,15 @@ def test_launches_of_one_call_are_added_or_weighted_by_time(job, tmp_path):
     assert rows.value["y", "lts__t_bytes.sum"] == 40
     assert rows.value["y", "gpu__time_duration.sum"] == 4000
     assert rows.value["y", "lts__t_sector_hit_rate.pct"] == pytest.approx((20 * 3000 + 60 * 1000) / 4000)
+
+
+def test_a_counter_that_nsight_does_not_know_costs_no_other(job, tmp_path):
+    page = PAGE.replace(',"lts__t_bytes.sum"', "").replace(',"byte"', "").replace(',"4,096"', "")
+    page = page.replace(',"10","20"', ',"20"').replace(',"30","60"', ',"60"')
+    rows = profiled(job, tmp_path, "refuses", most=2, page=page)
+    assert rows.status["x", "lts__t_bytes.sum"] == "failed" and "no number" in rows.message["x", "lts__t_bytes.sum"]
+    assert rows.value["x", "lts__t_sector_hit_rate.pct"] == 50 and rows.value["y", "gpu__time_duration.sum"] == 4000
+    assert "Failed to find metric lts__t_bytes.sum" in (tmp_path / "out.log").read_text()
 
 
 def test_a_case_that_was_not_profiled_says_why(job, tmp_path):

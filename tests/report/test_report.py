@@ -233,6 +233,21 @@ def test_the_page_says_whether_ceilings_were_measured(outline, tmp_path):
     assert re.search(r"float16 tensor mma 635 TFLOP/s 989 TFLOP/s 64 % products on 2026-11-20", own)
 
 
+def test_every_profiled_kernel_is_told_what_limits_it(outline, tmp_path):
+    # The rate of L2 was not measured, DRAM moves 2.00 of 4.13 TB/s, and six of ten waiting warps wait for memory.
+    told = (
+        "mma_bt Limited by the latency of memory, because 60 % of the waiting warps stand in long scoreboard, 6.00 for "
+        "each instruction issued, while DRAM moves 48 % of the highest measured rate; 0.500 bank conflicts for each "
+        "instruction."
+    )
+    assert told in outline.text
+    waits = "long scoreboard 6.00, short scoreboard 1.50"
+    assert re.search(rf"mma_bt FP16 1 the latency of memory .* 25 % .*{waits}", outline.text)
+    recorded = synthetic.write_recorded(tmp_path / "h200", ceilings=synthetic.ceiling_rows())
+    own = Outline(build(tmp_path, recorded=[recorded])).text
+    assert "mma_bt Limited by the bandwidth of L2, because L2 moves 75 % of the highest measured rate" in own
+
+
 def test_equal_tables_give_equal_bytes(page, recorded, tmp_path):
     again = build(tmp_path, recorded=[recorded], fingerprints=synthetic.FINGERPRINTS | {"mma_t": "changed"})
     assert again == page
@@ -315,3 +330,19 @@ def test_the_page_holds_all_rows_and_the_library_that_shows_them(page, folder):
 
 def test_all_rows_carry_no_nan(page):
     assert "NaN" not in unpacked(page, "data")
+
+
+def test_what_binds_a_row_stands_in_it(page, folder):
+    roofline = contracts.read(folder / "analysis" / "roofline.csv", "analysis_roofline")
+    content = json.loads(unpacked(page, "data"))
+    columns = content["columns"]
+
+    def column(name):
+        at = columns.index(name)
+        texts = content["texts"].get(str(at))
+        return [value if texts is None or value is None else texts[value] for value in content["values"][at]]
+
+    rows = zip(*map(column, ("kernel", "ceiling", "distance", "save_dram_bytes")), strict=True)
+    bound = [row for row in rows if not row[0].startswith("cusparse_best_") and row[1] in ("dram", "l2", "compute")]
+    assert len(bound) == len(roofline)
+    assert all(distance > 0 and save is not None for _, _, distance, save in bound)

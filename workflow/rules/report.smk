@@ -22,6 +22,7 @@ rule report:
         "results/report/log/report.log",
     conda:
         "../../envs/cpu.yaml"
+    threads: 2
     params:
         heads=PLAN.head_dicts(),
         provenance=PLAN.provenance(),

@@ -12,4 +12,5 @@ build(
     html=snakemake.output.html,
     figures=snakemake.output.figures,
     provenance=snakemake.params.provenance,
+    processes=snakemake.threads,
 )

@@ -24,10 +24,14 @@ TABLES = {
     "families": "analysis_families",
     "claims": "analysis_claims",
     "published": "analysis_published",
+    "together": "analysis_together",
+    "performance": "analysis_performance",
     "synergy": "analysis_synergy",
     "synergy_classes": "analysis_synergy_classes",
     "shared_memory": "analysis_shared_memory",
     "counters": "analysis_counters",
+    "stalls": "analysis_stalls",
+    "limiters": "analysis_limiters",
     "bounds": "analysis_bounds",
     "status": "analysis_status",
     "ceilings": "analysis_ceilings",
@@ -80,11 +84,13 @@ def run(
     from .fastest import fastest
     from .kinds import kinds
     from .ladder import ladder
+    from .limiters import limiters, stalls
     from .published import published
     from .roofline import roofline
     from .speedup import speedup
     from .status import status
     from .synergy import classes, shared_memory, synergy
+    from .together import performance, together
 
     folders = sorted(Path(folder) for folder in recorded)
     datasheets = {path.stem: contracts.document(path, "device") for path in sorted(Path(devices).glob("*.yaml"))}
@@ -127,11 +133,16 @@ def run(
     counted = _local_first("profile", profiled, folders)
     table["shared_memory"] = shared_memory(counted, table["matrices"], table["formats"], heads)
     table["counters"] = counters(counted, table["cases"])
-    table["roofline"] = roofline(table["cases"], table["counters"], dram, bandwidths(table["ceilings"], "l2"))
+    cache = bandwidths(table["ceilings"], "l2")
+    table["stalls"] = stalls(counted, table["cases"])
+    table["limiters"] = limiters(table["counters"], table["stalls"], dram, cache)
+    table["roofline"] = roofline(table["cases"], table["counters"], dram, cache)
     table["bounds"] = bounds(table["cases"], table["counters"], heads, peaks, reached)
     table["published"] = published(
         contracts.read_all(sorted(map(str, papers)), "analysis_papers"), table["cases"], table["synergy"]
     )
+    table["together"] = together(table["cases"])
+    table["performance"] = performance(table["together"])
     table["fastest"] = fastest(table["cases"])
     table["kinds"] = kinds(table["cases"], bootstrap)
     table["status"] = status(table["cases"])
@@ -151,11 +162,12 @@ def _local_first(name: str, paths: Iterable[str | Path], folders: list[Path], st
 
     stem = stem or name
     key = list(contracts.table(name).key)
-    files = [path for folder in folders for path in [folder / f"{stem}.csv", *sorted(folder.glob(f"{stem}/*/*.csv"))]]
     paths = sorted(map(str, paths))
     rows = [path for path in paths if not path.endswith(".csv")]
     local = contracts.read_rows(rows, name) if rows else contracts.frame([], name)
-    files = [*(path for path in paths if path.endswith(".csv")), *(path for path in files if path.exists())]
-    tables = [local, *(contracts.read(path, name) for path in files)]
+    places = [[path for path in paths if path.endswith(".csv")]]
+    for folder in folders:
+        places.append([*folder.glob(f"{stem}.csv"), *sorted(folder.glob(f"{stem}/*/*.csv"))])
+    tables = [local, *(contracts.read_all(files, name) for files in places)]
     merged = pd.concat(tables, ignore_index=True).drop_duplicates(key, keep="first")
     return contracts.check(merged.sort_values(key, ignore_index=True), name)

@@ -12,22 +12,34 @@ if TYPE_CHECKING:
 KEY = ["device", "suite", "kernel", "matrix", "n", "l2"]
 
 TIME = "gpu__time_duration.sum"
-DRAM, CACHE = "dram__bytes.sum", "lts__t_bytes.sum"
+DRAM, CACHE, FIRST = "dram__bytes.sum", "lts__t_bytes.sum", "l1tex__t_bytes.sum"
 SECTORS, IDEAL_SECTORS = "memory_l2_theoretical_sectors_global", "memory_l2_theoretical_sectors_global_ideal"
 INSTRUCTIONS = "smsp__inst_executed.sum"
 CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
 #: Both kinds of tensor-core instructions; a chip that has none of a kind does not count it.
 TENSOR = ("sm__inst_executed_pipe_tensor_op_hmma.sum", "sm__inst_executed_pipe_tensor_op_gmma.sum")
+#: Sectors of local memory, 32 bytes each: what was spilled, and what a thread indexes at run time.
+LOCAL = ("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum")
+SECTOR_BYTES = 32
+#: Operations of the tensor cores by dtype, as far as a chip counts them; the ending says whether A is 2:4.
+OPERATIONS, DENSE, SPARSE24 = "sm__ops_path_tensor_", "_sparsity_off.sum", "_sparsity_on.sum"
 #: Column → counter in per cent.
 SHARES = {
     "l2_hit_fraction": "lts__t_sector_hit_rate.pct",
     "l1_hit_fraction": "l1tex__t_sector_hit_rate.pct",
+    "l1_busy_fraction": "l1tex__throughput.avg.pct_of_peak_sustained_active",
     "occupancy_fraction": "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "occupancy_limit_fraction": "sm__maximum_warps_per_active_cycle_pct",
+    "issue_fraction": "smsp__issue_active.avg.pct_of_peak_sustained_active",
+    "tensor_pipe_fraction": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
 }
 #: Column → counter as it is.
 PLAIN = {
     "waiting_warps": "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
     "registers": "launch__registers_per_thread",
+    "threads_per_instruction": "smsp__thread_inst_executed_per_inst_executed.ratio",
+    "sectors": SECTORS,
+    "instructions": INSTRUCTIONS,
 }
 
 
@@ -53,10 +65,15 @@ def counters(profiled: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
     flop = 2.0 * wide["nnz"].astype(float) * wide["n"].astype(float)
     instructions = counter(INSTRUCTIONS)
     tensor = sum(counter(name).fillna(0.0) for name in TENSOR)
+    by_pattern = [
+        wide[[name for name in wide if name.startswith(OPERATIONS) and name.endswith(ending)]].astype(float).sum(axis=1)
+        for ending in (DENSE, SPARSE24)
+    ]
     table = wide.assign(
         profiled_ms=seconds * 1e3,
         dram_bytes=counter(DRAM),
         cache_bytes=counter(CACHE),
+        first_bytes=counter(FIRST),
         dram_over_compulsory=_ratio(counter(DRAM), compulsory),
         cache_over_compulsory=_ratio(counter(CACHE), compulsory),
         dram_gb_per_s=_ratio(counter(DRAM), seconds) * 1e-9,
@@ -65,6 +82,8 @@ def counters(profiled: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
         cache_flop_per_byte=_ratio(flop, counter(CACHE)),
         excess_sectors_fraction=1 - _ratio(counter(IDEAL_SECTORS), counter(SECTORS)),
         conflicts_per_instruction=_ratio(counter(CONFLICTS), instructions),
+        local_bytes=SECTOR_BYTES * (counter(LOCAL[0]) + counter(LOCAL[1])),
+        tensor_sparse24_fraction=_ratio(by_pattern[1], by_pattern[0] + by_pattern[1]),
         tensor_instructions_fraction=_ratio(tensor, instructions),
         instructions_per_nonzero=_ratio(instructions, flop / 64),
         **{column: counter(name) / 100 for column, name in SHARES.items()},

@@ -10,11 +10,12 @@ whose section points to it.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,22 +85,72 @@ def kinds() -> list[Kind]:
     return sorted(found, key=lambda kind: (kind.section, kind.place, kind.name))
 
 
-def draw_all(tables: Tables) -> Iterator[Drawn]:
-    """Every figure for every combination of its ``PER`` in ``tables["cases"]``, in order."""
-    import matplotlib
+def draw_all(tables: Tables, processes: int = 1) -> Iterator[Drawn]:
+    """Every figure for every combination of its ``PER`` in ``tables["cases"]``, in order.
+
+    ``processes`` share the work where the system can fork, so that all see the same tables; what is drawn does not
+    depend on their number.
+    """
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
 
     from . import style
 
     tables = _with_cases(tables)
     styles = style.kernel_styles(tables["cases"])
+    if processes < 2 or "fork" not in multiprocessing.get_all_start_methods():
+        yield from (figure for _, figure in _draw(tables, styles, lambda number: True))
+        return
+    fork = multiprocessing.get_context("fork")
+    taken = fork.Value("l", 0)
+
+    import matplotlib.figure  # noqa: F401  # once, and not in each process anew
+
+    with ProcessPoolExecutor(processes, fork, _inherit, (tables, styles, taken)) as pool:
+        shares = [pool.submit(_share) for _ in range(processes)]
+        drawn = [numbered for share in shares for numbered in share.result()]
+    yield from (figure for _, figure in sorted(drawn, key=lambda numbered: numbered[0]))
+
+
+_inherited: dict[str, Any] = {}
+
+
+def _inherit(tables: Tables, styles: dict[str, dict], taken: Any) -> None:
+    _inherited.update(tables=tables, styles=styles, taken=taken)
+
+
+def _share() -> list[tuple[int, Drawn]]:
+    """The figures that no other process has taken: each comes to all of them in order, the first to come draws."""
+
+    def take(number: int) -> bool:
+        taken = _inherited["taken"]
+        with taken.get_lock():
+            first = taken.value == number
+            taken.value += first
+        return first
+
+    return list(_draw(_inherited["tables"], _inherited["styles"], take))
+
+
+def _draw(tables: Tables, styles: dict[str, dict], wanted: Callable[[int], bool]) -> Iterator[tuple[int, Drawn]]:
+    """Figures with their numbers, of the numbers that are ``wanted``."""
+    import matplotlib
+
+    from . import style
+
+    # The collector would look through tables and styles again and again, and takes a sixth of the time.
+    thresholds = gc.get_threshold()
+    gc.set_threshold(100_000, *thresholds[1:])
+    combinations = ((kind, of) for kind in kinds() for of in _combinations(tables, kind.per))
     with matplotlib.rc_context(style.RC):
-        for kind in kinds():
-            for of, part in _parts(tables, kind.per):
-                seen = _Seen(part)
-                figure = kind.draw(seen, styles)
+        for number, (kind, of) in enumerate(combinations):
+            if wanted(number):
+                part = _Part(tables, of)
+                figure = kind.draw(part, styles)
                 if figure is not None:
-                    says = kind.says(seen)
-                    yield Drawn(kind, of, style.svg(figure), says, tuple(sorted(seen.names)))
+                    says = kind.says(part)
+                    yield number, Drawn(kind, of, style.svg(figure), says, tuple(sorted(part)))
+    gc.set_threshold(*thresholds)
 
 
 def _with_cases(tables: Tables) -> Tables:
@@ -116,26 +167,24 @@ def _with_cases(tables: Tables) -> Tables:
     }
 
 
-class _Seen(dict):
-    """Tables that remember which of them were looked at."""
+class _Part(dict):
+    """The rows of each table that agree with ``of``, looked for when a figure asks for the table."""
 
-    def __init__(self, tables: Tables) -> None:
-        super().__init__(tables)
-        self.names: set[str] = set()
+    def __init__(self, tables: Tables, of: Mapping[str, str]) -> None:
+        self.tables, self.of = tables, of
 
-    def __getitem__(self, name: str) -> pd.DataFrame:
-        self.names.add(name)
-        return super().__getitem__(name)
+    def __missing__(self, name: str) -> pd.DataFrame:
+        self[name] = _rows(self.tables[name], self.of)
+        return self[name]
 
 
-def _parts(tables: Tables, per: tuple[str, ...]) -> Iterator[tuple[dict[str, str], Tables]]:
+def _combinations(tables: Tables, per: tuple[str, ...]) -> Iterator[dict[str, str]]:
     if not per:
-        yield {}, tables
+        yield {}
         return
     combinations = tables["cases"][list(per)].drop_duplicates().sort_values(list(per))
     for values in combinations.itertuples(index=False, name=None):
-        of = dict(zip(per, values, strict=True))
-        yield of, {name: _rows(table, of) for name, table in tables.items()}
+        yield dict(zip(per, values, strict=True))
 
 
 def _rows(table: pd.DataFrame, of: Mapping[str, str]) -> pd.DataFrame:

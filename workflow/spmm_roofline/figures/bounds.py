@@ -25,7 +25,7 @@ def draw(tables, styles):
     figure, axes = canvas(1, len(widths), 3.6 + 0.2 * (rows["kernel"].nunique() // 5), sharex=True, sharey=True)
     low, high = rows["gain_limit"].min() / 1.15, rows["gain_limit"].max() * 1.15
     for ax, n in zip(axes, widths, strict=True):
-        for kernel in styles:
+        for kernel in filter(set(rows["kernel"]).__contains__, styles):
             part = rows[(rows["n"] == n) & (rows["kernel"] == kernel)]
             many = len(rows) > MOST_MARKS
             marks = ax.scatter(

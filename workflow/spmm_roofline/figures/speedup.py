@@ -6,7 +6,7 @@ precision (TF32 is compared with FP32)."""
 from __future__ import annotations
 
 from .numbers import counted, times
-from .style import INK, MOST_MARKS, canvas, plain_log
+from .style import INK, MOST_MARKS, canvas, marks, plain_log
 
 SECTION, PLACE, PER = "suite", 2, ("device", "suite", "l2", "precision")
 
@@ -25,20 +25,22 @@ def draw(tables, styles):
     widths = sorted(rows["n"].unique())
     order = list(means.groupby("kernel")["geomean"].max().sort_values().index)
     figure, axes = canvas(1, len(widths), 1.1 + 0.34 * max(3, len(order)), sharey=True, sharex=True)
+    many = len(rows) > MOST_MARKS
+    ratios_of = dict(list(rows.sort_values("speedup").groupby(["n", "kernel"])["speedup"]))
+    means_of = {(mean.n, mean.kernel): mean for mean in means.itertuples()}
     for ax, n in zip(axes, widths, strict=True):
         ax.axvline(1, color=INK, linewidth=1, zorder=1)
         for place, kernel in enumerate(order):
             style = styles[kernel]
-            ratios = rows.loc[(rows["n"] == n) & (rows["kernel"] == kernel), "speedup"].sort_values()
+            ratios = ratios_of.get((n, kernel), ())
             # Below the mean, and neighbours in rank on different heights, so that equal values stay apart.
             heights = [place - 0.25 + 0.05 * ((rank * 2) % 5 - 2) for rank in range(len(ratios))]
-            many = len(rows) > MOST_MARKS
-            ax.scatter(ratios, heights, s=12, linewidth=0, alpha=0.7, zorder=2, rasterized=many, **style)
-            for mean in means[(means["n"] == n) & (means["kernel"] == kernel)].itertuples():
-                ax.plot(
-                    [mean.geomean_low, mean.geomean_high], [place] * 2, color=style["color"], linewidth=2.2, zorder=3
-                )
-                ax.scatter(mean.geomean, place, s=58, edgecolor=INK, linewidth=0.8, zorder=4, **style)
+            marks(ax, ratios, heights, s=12, alpha=0.7, zorder=2, rasterized=many, **style)
+            mean = means_of.get((n, kernel))
+            if mean:
+                span = [mean.geomean_low, mean.geomean_high]
+                ax.plot(span, [place] * 2, color=style["color"], linewidth=2.2, zorder=3)
+                marks(ax, [mean.geomean], [place], s=58, edge=0.8, markeredgecolor=INK, zorder=4, **style)
         ax.set(xscale="log", title=f"N = {n}", xlabel="speed-up over cusparse_best", ylim=(-0.6, len(order) - 0.4))
         ax.set_yticks(range(len(order)), order)
         plain_log(ax.xaxis, ticks=_ticks(rows["speedup"].min(), rows["speedup"].max()))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 STUDIES = {
@@ -131,6 +132,11 @@ def _runs(numbers: Iterable[int]) -> list[str]:
         else:
             runs.append([number])
     return ["-".join(map(str, run)) for run in runs]
+
+
+def marks(ax: Axes, x, y, s: float, edge: float = 0.0, **look) -> Artist:
+    """As ``ax.scatter(x, y, s)`` in one colour, ten times as fast: a figure has hundreds of such calls."""
+    return ax.plot(x, y, linestyle="none", markersize=s**0.5, markeredgewidth=edge, **look)[0]
 
 
 def legend(figure: Figure, styles: dict[str, dict], kernels: Iterable[str]) -> None:

@@ -20,7 +20,7 @@ def draw(tables, styles):
     widths = sorted(rows["n"].unique())
     figure, axes = canvas(1, len(widths), 3.4, sharex=True, sharey=True)
     for ax, n in zip(axes, widths, strict=True):
-        for kernel in styles:
+        for kernel in filter(set(rows["kernel"]).__contains__, styles):
             part = rows[(rows["n"] == n) & (rows["kernel"] == kernel)]
             marks = ax.scatter(
                 part["oi_shmem"], part["useful_gflops"], s=18, linewidth=0, alpha=0.8, zorder=3, **styles[kernel]

@@ -7,7 +7,7 @@ case by case; a hue is a study. Collections of more than 40 matrices are shown a
 from __future__ import annotations
 
 from .numbers import counted, percent, rate
-from .style import canvas, legend, plain_log, short_names, without_variants
+from .style import canvas, legend, marks, plain_log, short_names, without_variants
 
 SECTION, PLACE, PER = "suite", 1, ("device", "suite", "l2", "precision")
 
@@ -47,7 +47,7 @@ def draw(tables, styles):
             ax.hlines(places, spread["min"], spread["max"], color="#9aa0aa", linewidth=0.8, zorder=1)
             for kernel, of_kernel in part.groupby("kernel"):
                 y = [matrices.index(matrix) for matrix in of_kernel["matrix"]]
-                ax.scatter(of_kernel["useful_gflops"], y, s=26, linewidth=0, zorder=2, **styles[kernel])
+                marks(ax, of_kernel["useful_gflops"], y, s=26, zorder=2, **styles[kernel])
         ax.set(xscale="log", title=f"N = {n}", xlabel="useful GFLOP/s", ylim=(-0.6, len(labels) - 0.4))
         ax.set_yticks(range(len(labels)), short_names(labels))
     for ax in axes:

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -41,6 +42,8 @@ ADVICE_PERMISSION = (
     f"`options nvidia NVreg_RestrictProfilingToAdminUsers=0` in /etc/modprobe.d, load the driver again, and {AGAIN}"
 )
 ADVICE_METRIC = "`ncu --query-metrics` lists what this device counts: mend config/metrics.yaml"
+#: How Nsight names a counter that this version or this chip does not have.
+REFUSED = re.compile(r"Failed to find metric (\S+)")
 NOTHING = (
     "Nsight Compute ended well and profiled nothing of this case; see in the log whether the call launched a kernel, "
     f"and {AGAIN}"
@@ -48,11 +51,12 @@ NOTHING = (
 
 
 class ProfileError(RuntimeError):
-    """A profile that did not come about; ``status`` is that of its rows."""
+    """A profile that did not come about; ``status`` is that of its rows, ``refused`` are counters it fell over."""
 
-    def __init__(self, status: str, message: str) -> None:
+    def __init__(self, status: str, message: str, refused: frozenset[str] = frozenset()) -> None:
         super().__init__(message)
         self.status = status
+        self.refused = refused
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Counter:
     metric: str
     unit: str
     value: float | None
-    """None where Nsight gives no number, as for a rate of nothing."""
+    """None where Nsight gives no number, as for a rate of nothing or a counter that it does not know."""
 
     def row(self) -> dict[str, Any]:
         """Its columns of table ``profile``."""
@@ -81,6 +85,8 @@ def profile(
     log: str | Path,
 ) -> None:
     """Profile one call of each case of the first ``most`` matrices of ``job``.
+
+    A counter that Nsight does not know is left out, and its rows say so: names differ between versions and chips.
 
     Writes ``table`` (contract ``profile``), ``report`` (Nsight's own file, empty where there is none) and ``log`` (what
     Nsight and the target said). ``path`` is that of ncu, or None to look for it. What hinders a profile is a status of
@@ -199,7 +205,7 @@ def _count(
         entry = matrices.setdefault(known["matrix"], {"matrix": known["matrix"], "npz": npz, "cases": []})
         entry["cases"].append({"index": index, "n": n})
     ranges = [f"case{index}" for index in range(len(cases))]
-    hindrance = None
+    hindrance, known = None, list(metrics)
     with tempfile.TemporaryDirectory() as folder:
         asked, answers = Path(folder) / "job.json", Path(folder) / "answers"
         answers.touch()
@@ -207,18 +213,27 @@ def _count(
             asked.write_text(json.dumps(request(job, gpu, record, list(matrices.values()))))
             share_package()
             target = [sys.executable, "-m", "spmm_roofline.profile.target", str(asked), str(answers)]
-            line = command(ncu, metrics, ranges, job.l2, report, target)
-            try:
-                _run(line, job.options["case_timeout_s"] * len(cases), log)
-            except ProfileError as error:
-                if error.status == "no_permission":
-                    raise
-                hindrance = error  # the cases before it may have been counted
+            while True:
+                line = command(ncu, known, ranges, job.l2, report, target)
+                try:
+                    _run(line, job.options["case_timeout_s"] * len(cases), log)
+                except ProfileError as error:
+                    if error.status == "no_permission":
+                        raise
+                    rest = [name for name in known if name not in error.refused]
+                    if rest and len(rest) < len(known):
+                        known = rest
+                        answers.write_text("")
+                        continue
+                    hindrance = error  # the cases before it may have been counted
+                break
         said = {answer["index"]: answer["message"] for answer in map(json.loads, answers.read_text().splitlines())}
     counters: dict[str, list[Counter]] = {}
     if report.stat().st_size:
         try:
-            counters = read(_run([ncu, "--import", str(report), *PAGE], 120, log), metrics)
+            counters = read(_run([ncu, "--import", str(report), *PAGE], 120, log), known)
+            refused = [Counter(name, "", None) for name in metrics if name not in known]
+            counters = {name: [*found, *refused] for name, found in counters.items()}
         except ProfileError as error:
             hindrance = hindrance or error
     otherwise = hindrance or ProfileError("failed", NOTHING)
@@ -257,5 +272,5 @@ def _run(arguments: list[str], timeout_s: float, log: Path) -> str:
         complaint = next((line for line in lines if line.startswith("==ERROR==")), lines[-1] if lines else "nothing")
         advice = ADVICE_METRIC if "Failed to find metric" in complaint else f"see the log, and {AGAIN}"
         message = f"Nsight Compute ended with code {process.returncode}: {complaint[:300]}; {advice}"
-        raise ProfileError("failed", message)
+        raise ProfileError("failed", message, frozenset(REFUSED.findall(output)))
     return stdout

@@ -22,10 +22,14 @@ TABLES = {
     "families": "analysis_families",
     "claims": "analysis_claims",
     "published": "analysis_published",
+    "together": "analysis_together",
+    "performance": "analysis_performance",
     "synergy": "analysis_synergy",
     "synergy_classes": "analysis_synergy_classes",
     "shared_memory": "analysis_shared_memory",
     "counters": "analysis_counters",
+    "stalls": "analysis_stalls",
+    "limiters": "analysis_limiters",
     "bounds": "analysis_bounds",
     "status": "analysis_status",
     "ceilings": "analysis_ceilings",
@@ -46,19 +50,21 @@ def build(
     html: str | Path,
     figures: str | Path,
     provenance: Mapping[str, Any],
+    processes: int = 1,
 ) -> None:
     """Write the page ``html`` and every figure as ``<figures>/<name>.svg``.
 
     ``analysis``: folder with the CSVs of :data:`TABLES`; ``config``: the whole configuration; ``heads``: kernel → head
     as plain values, in ladder order; ``template_folder``: page, style and prose; ``provenance``: what the measuring
     code says of itself (``version``, ``protocol``, ``timing``, ``tolerances``, ``suites``: name → title, ``compiler``),
-    every entry optional. Raises :class:`contracts.ContractError` if a table breaks its contract.
+    every entry optional; ``processes``: how many draw the figures. Raises :class:`contracts.ContractError` if a table
+    breaks its contract.
     """
     from ..figures import draw_all
     from .page import render
 
     tables = {name: contracts.read(Path(analysis) / f"{name}.csv", contract) for name, contract in TABLES.items()}
-    drawn = list(draw_all(tables))
+    drawn = list(draw_all(tables, processes))
     figures = Path(figures)
     figures.mkdir(parents=True, exist_ok=True)
     for old in figures.glob("*.svg"):

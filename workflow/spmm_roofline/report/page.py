@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..figures.inlining import share
 from ..figures.numbers import PRECISIONS, counted, listed, percent
-from . import answer, tables
+from . import answer, limits, tables
 from .studies import studies
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def render(
         claims_say=claims_say(data["claims"]),
         devices=cases["device"].nunique(),
         studies=studies(drawn, data["published"]),
+        together=list(together(data, drawn)),
+        limits=list(limits.limits(data, drawn)),
         across=tables.across(data["across"], {answer["device"]: answer["title"] for answer in answers}),
         suites=list(suites(data, drawn, titles)),
         ladder=tables.ladder(heads, data["ladder"], shown or set(heads)),
@@ -66,7 +68,7 @@ def render(
         provenance=provenance,
         precisions=PRECISIONS,
         untimed=tables.untimed(data["status"]),
-        explorer=tables.all_rows(cases),
+        explorer=tables.all_rows(tables.with_limits(cases, data["roofline"])),
         packed=packed,
         library=library(),
         rows=len(cases),
@@ -75,6 +77,25 @@ def render(
     )
     sheet, page = share(page)
     return page.replace("</style>", f"{sheet}\n</style>", 1)
+
+
+def together(data: dict[str, pd.DataFrame], drawn: list[Drawn]) -> Iterable[dict[str, Any]]:
+    """All kernels on the same matrices, a device at a time, with the figures of each state of L2."""
+    for device, rows in data["together"].groupby("device", sort=True):
+        figures = [figure for figure in drawn if figure.kind.section == "together" and figure.of["device"] == device]
+        states = [
+            {"l2": l2, "figures": own}
+            for l2 in sorted(rows["l2"].unique())
+            if (own := [figure for figure in figures if figure.of["l2"] == l2])
+        ]
+        performance = data["performance"]
+        if states:
+            yield {
+                "device": device,
+                "states": states,
+                "performance": tables.performance(performance[performance["device"] == device]),
+                "break_even": tables.break_even(rows),
+            }
 
 
 def suites(data: dict[str, pd.DataFrame], drawn: list[Drawn], titles: Mapping[str, str]) -> Iterable[dict[str, Any]]:

@@ -255,6 +255,70 @@ def _beside(where: str, rows: pd.DataFrame, index: tuple[str, ...], shown) -> Ta
     return table
 
 
+def performance(rows: pd.DataFrame) -> Table:
+    """Points of the performance profiles, a line a kernel, the one most often within twice the least time first."""
+    taus = (1.0, 1.1, 1.5, 2.0, 5.0)
+    table = Table(
+        "Share of the cases on which a kernel is the fastest, or within a factor of the fastest",
+        (
+            "kernel",
+            "study",
+            "precision",
+            "L2",
+            "cases",
+            "without a time",
+            "fastest",
+            *(f"{tau:g}×" for tau in taus[1:]),
+        ),
+    )
+    keys = ["device", "l2", "precision_class", "study", "kernel", "cases", "ran"]
+    wide = rows[rows["tau"].isin(taus)].pivot(index=[*keys, "stale"], columns="tau", values="share_fraction")
+    wide = wide.reset_index().sort_values(["precision_class", "l2", 2.0, "kernel"], ascending=[True, True, False, True])
+    for row in wide.to_dict("records"):
+        table.rows.append(
+            [
+                _code(row["kernel"], "stale" if row["stale"] else ""),
+                Cell(row["study"]),
+                Cell(_precision(row["precision_class"])),
+                Cell(row["l2"]),
+                _count(row["cases"]),
+                _count(row["cases"] - row["ran"]),
+                *(_number(percent, row[tau]) for tau in taus),
+            ]
+        )
+    return table
+
+
+def break_even(rows: pd.DataFrame) -> Table:
+    """What preprocessing costs and when it has paid, a line a kernel, over all its cases with a baseline."""
+    counts = (1, 10, 100, 1000)
+    table = Table(
+        "Preprocessing, and the share of cases on which a kernel has caught up with cuSPARSE after so many products",
+        (
+            *("kernel", "study", "precision", "L2", "cases", "preprocessing / multiplication, median", "faster"),
+            *(f"after {count:,}" for count in counts),
+            "break-even, median where it is faster",
+        ),
+    )
+    own = rows[rows["speedup"].notna() & rows["preprocess_products"].notna() & (rows["study"] != "cusparse")]
+    for (precision, l2, study, kernel), part in own.groupby(["precision_class", "l2", "study", "kernel"], sort=True):
+        ever = part["break_even"].dropna().astype(float)
+        table.rows.append(
+            [
+                _code(kernel, "stale" if part["stale"].any() else ""),
+                Cell(study),
+                Cell(_precision(precision)),
+                Cell(l2),
+                _count(len(part)),
+                _number(significant, part["preprocess_products"].median()),
+                _number(percent, len(ever) / len(part)),
+                *(_number(percent, (ever <= count).sum() / len(part)) for count in counts),
+                _count(ever.median() if len(ever) else None),
+            ]
+        )
+    return table
+
+
 def synergy(rows: pd.DataFrame) -> Table:
     """Speed-ups over the best on scalar cores by class of synergy."""
     table = Table(
@@ -638,6 +702,14 @@ FURTHER = [
     "bandwidth_limit_gflops",
     "compute_limit_gflops",
     "compute_basis",
+    "counted",
+    "ceiling",
+    "distance",
+    "dram_flop_per_byte",
+    "cache_flop_per_byte",
+    "save_dram_bytes",
+    "save_l2_bytes",
+    "save_flops",
     "protocol",
     "driver",
     "message",
@@ -646,8 +718,16 @@ FURTHER = [
 ]
 
 
+def with_limits(cases: pd.DataFrame, roofline: pd.DataFrame) -> pd.DataFrame:
+    """Cases with what binds them at the bytes that were counted (``ceiling``), how far off it is, and what to save."""
+    columns = [name for name in FURTHER if name in roofline and name not in cases]
+    case = ["device", "suite", "kernel", "matrix", "n", "l2"]
+    limits = roofline.rename(columns={"bound": "ceiling"})[[*case, "ceiling", *columns]]
+    return cases.merge(limits, on=case, how="left")
+
+
 def all_rows(cases: pd.DataFrame) -> dict[str, Any]:
-    """Every row for the page's script, column by column, which packs better than row by row.
+    """Every row of :func:`with_limits` for the page's script, column by column, which packs better than row by row.
 
     ``columns``: names; ``shown``: how many of them stand in the table; ``values``: a list for each column; ``texts``:
     for a column of texts the texts that its numbers count, since a device or a date stands in thousands of rows.

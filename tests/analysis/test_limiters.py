@@ -1,0 +1,107 @@
+"""The rules that say what limits a profiled call, one by one."""
+
+import pytest
+
+from spmm_roofline import analysis, contracts
+from spmm_roofline.analysis import limiters as module
+from spmm_roofline.analysis.counters import counters
+from spmm_roofline.analysis.limiters import limiter, limiters, stalls
+from tests.analysis import synthetic
+
+IDLE = {**dict.fromkeys(module.UNITS, 0.3), "issue_share_fraction": 0.3}
+NAN = float("nan")
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory):
+    recorded = synthetic.write_recorded(tmp_path_factory.mktemp("recorded") / "h200")
+    folder = synthetic.analyse(tmp_path_factory.mktemp("analysis"), recorded=[recorded])
+    return contracts.read(folder / "cases.csv", analysis.TABLES["cases"])
+
+
+def waits(most):
+    """States of which ``most`` is the longest."""
+    return {"long_scoreboard": 1.0, "wait": 0.9, "barrier": 0.5, "drain": 0.2, "sleeping": 0.1} | {most: 4.0}
+
+
+@pytest.mark.parametrize(("column", "expected"), module.UNITS.items())
+def test_a_busy_unit_limits_whatever_warps_wait_for(column, expected):
+    assert limiter(IDLE | {column: 0.61}, waits("barrier")) == expected
+    assert limiter(IDLE | {column: 0.59}, waits("barrier")) == "barriers"
+
+
+def test_of_two_busy_units_the_busier_limits_and_units_come_before_issuing():
+    assert limiter(IDLE | {"dram_share_fraction": 0.7, "l2_share_fraction": 0.8}, {}) == "l2_bandwidth"
+    assert limiter(IDLE | {"issue_share_fraction": 0.9}, waits("wait")) == "issue"
+    assert limiter(IDLE | {"issue_share_fraction": 0.9, "tensor_share_fraction": 0.65}, {}) == "tensor_cores"
+
+
+@pytest.mark.parametrize(("state", "expected"), module.STATES.items())
+def test_else_the_longest_wait_limits(state, expected):
+    assert limiter(IDLE, waits(state)) == expected
+
+
+def test_what_was_not_counted_is_not_guessed():
+    assert limiter(dict.fromkeys(IDLE, NAN), {}) == "unknown"
+    assert limiter(IDLE, {"long_scoreboard": 50.0}) == "unknown", "one state alone does not show that it is the longest"
+    assert limiter(dict.fromkeys(IDLE, NAN), waits("sleeping")) == "other_waits"
+
+
+def profiled(**changes):
+    values = synthetic.COUNTERS | changes
+    rows = [row | {"value": values[row["metric"]]} for row in synthetic.profile_rows() if row["kernel"] == "mma_bt"]
+    return contracts.frame([row for row in rows if row["value"] is not None], "profile")
+
+
+def judged(cases, **changes):
+    table = profiled(**changes)
+    found = limiters(counters(table, cases), stalls(table, cases), {"h200": 4400.0}, {"h200": 8000.0})
+    (row,) = found.to_dict("records")
+    return row
+
+
+def test_a_case_by_hand(cases):
+    # 0.1 GB through DRAM and 0.3 GB through L2 in 0.05 ms: 2000 of 4400 and 6000 of 8000 GB/s.
+    row = judged(cases)
+    assert row["limiter"] == "l2_bandwidth"
+    assert row["dram_share_fraction"] == pytest.approx(2000 / 4400) and row["l2_share_fraction"] == pytest.approx(0.75)
+    assert row["state"] == "long_scoreboard" and row["state_warps"] == 6.0
+    assert row["state_fraction"] == pytest.approx(6 / (6 + 1.5 + 1.2 + 0.9 + 0.3 + 0.1)), "running warps do not wait"
+    assert judged(cases, **{"lts__t_bytes.sum": 2e8})["limiter"] == "memory_latency"
+
+
+def test_profiles_without_states_or_ceilings_still_have_their_row(cases):
+    names = [name for name in synthetic.COUNTERS if module.PREFIX in name and "long_scoreboard" not in name]
+    row = judged(cases, **dict.fromkeys(names), **{"lts__t_bytes.sum": 2e8})
+    assert row["limiter"] == "unknown" and not row["state"] and row["state_fraction"] != row["state_fraction"]
+    table = profiled()
+    (row,) = limiters(counters(table, cases), stalls(table, cases), {}, {}).to_dict("records")
+    assert row["limiter"] == "memory_latency" and row["dram_share_fraction"] != row["dram_share_fraction"]
+
+
+def test_states_are_rows(cases):
+    table = stalls(profiled(), cases)
+    assert dict(zip(table["state"], table["warps"], strict=True)) == synthetic.STALLS
+    assert set(table["study"]) == {"smat"}
+    assert stalls(profiled().assign(matrix="nowhere"), cases).empty
+    assert stalls(contracts.frame([], "profile"), cases).empty
+
+
+def test_every_limiter_has_a_name_and_every_state_of_the_profiler_a_rule():
+    from spmm_roofline.profile import ncu
+    from spmm_roofline.report import limits
+
+    enum = next(c for c in contracts.table("analysis_limiters").columns if c.name == "limiter").enum
+    assert (
+        set(enum)
+        == set(limits.LIMITERS)
+        == {*module.UNITS.values(), *module.STATES.values()} | {*("issue", "other_waits", "unknown")}
+    )
+    asked = {
+        name.removeprefix(module.PREFIX).removesuffix(module.SUFFIX)
+        for arch in ("sm_80", "sm_89", "sm_90a")
+        for name in ncu.metric_names("config/metrics.yaml", arch)
+        if name.startswith(module.PREFIX)
+    }
+    assert asked - set(module.STATES) == {*module.RUNNING, "misc", "sleeping"}
+    assert set(module.STATES) <= asked

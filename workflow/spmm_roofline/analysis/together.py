@@ -1,0 +1,120 @@
+"""All kernels together: on the same matrices and widths, whatever suite ran them, within one class of precision.
+
+Performance profiles: Dolan and Moré 2002, "Benchmarking optimization software with performance profiles", section 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from .. import contracts
+from .cases import COMPARABLE, is_derived
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+#: Factors at which a profile is evaluated: steps of 5 % up to 20, and those that people ask for.
+TAUS = tuple(sorted({1.0, 1.1, 1.5, 2.0, 5.0, 10.0, 20.0, *(round(1.05**step, 3) for step in range(61))}))
+
+#: A comparison of all studies on fewer matrices than these says too little.
+LEAST_MATRICES = 6
+
+GROUP = ["device", "l2", "precision_class"]
+CASE = [*GROUP, "matrix", "n"]
+
+
+def performance_profile(over_best: Iterable[float], cases: int, taus: Iterable[float] = TAUS) -> np.ndarray:
+    """ρ(τ) of Dolan and Moré: the share of ``cases`` whose time is at most τ times the least, for each of ``taus``.
+
+    ``over_best``: time over the least of its case, for the cases on which the kernel ran; a case on which it failed
+    counts among ``cases`` and is within no factor. Raises ``ValueError`` if there are fewer cases than ratios.
+    """
+    import numpy as np
+
+    ratios = np.sort(np.asarray(list(over_best), dtype=float))
+    if len(ratios) > cases:
+        raise ValueError(f"{len(ratios)} ratios of {cases} cases")
+    return np.searchsorted(ratios, np.asarray(list(taus), dtype=float), side="right") / cases
+
+
+def together(cases: pd.DataFrame) -> pd.DataFrame:
+    """Table ``analysis_together`` from ``analysis_cases``.
+
+    cuSPARSE takes part as the derived cusparse_best. A case that several suites have counts once, with its newest row.
+    """
+    import numpy as np
+    import pandas as pd
+
+    derived = is_derived(cases["kernel"])
+    rows = cases[(cases["study"] != "cusparse") | derived]
+    rows = rows.assign(precision_class=rows["precision"].replace({"tf32": "float32"}))
+    own = [*COMPARABLE, "precision_class"]
+    library = rows.loc[is_derived(rows["kernel"]), [*own, "preprocess_ms"]]
+    rows = rows.merge(library.rename(columns={"preprocess_ms": "baseline_preprocess_ms"}), on=own, how="left")
+
+    rows = rows.sort_values(["protocol", "measured_at", "suite"], kind="stable")
+    rows = rows.drop_duplicates([*GROUP, "kernel", "matrix", "n"], keep="last")
+    comparable = [*CASE, "matrix_sha256", "protocol"]
+    least = rows.groupby(comparable)["time_ms"].transform("min")
+    saved = rows["baseline_ms"] - rows["time_ms"]
+    more = (rows["preprocess_ms"] - rows["baseline_preprocess_ms"].fillna(0.0)).clip(lower=0)
+    paid = np.ceil(more / saved.where(saved > 0))
+    rows = rows.assign(
+        over_best=rows["time_ms"] / least,
+        preprocess_products=rows["preprocess_ms"] / rows["time_ms"].where(rows["time_ms"] > 0),
+        # What takes longer than a year of microseconds is never; it does not fit an integer either.
+        break_even=paid.where(paid < 1e13).astype("Int64"),
+        shared=_shared(rows),
+    )
+    names = list(contracts.table("analysis_together").names)
+    order = list(contracts.table("analysis_together").key)
+    if rows.empty:
+        rows = pd.DataFrame(columns=names, dtype=object)
+    return contracts.check(rows[names].sort_values(order, ignore_index=True), "analysis_together")
+
+
+def performance(rows: pd.DataFrame) -> pd.DataFrame:
+    """Table ``analysis_performance`` from ``analysis_together``."""
+    result = []
+    shared = rows[rows["shared"].astype(bool)]
+    for group, own in shared.groupby(GROUP, sort=True):
+        cases = len(own.drop_duplicates(CASE))
+        about = dict(zip(GROUP, group, strict=True)) | {"cases": cases, "matrices": own["matrix"].nunique()}
+        for (study, kernel), part in own.groupby(["study", "kernel"], sort=True):
+            ratios = part["over_best"].dropna()
+            about_kernel = {"study": study, "kernel": kernel, "ran": len(ratios), "stale": bool(part["stale"].any())}
+            shares = performance_profile(ratios, cases)
+            result += [
+                about | about_kernel | {"tau": tau, "share_fraction": share}
+                for tau, share in zip(TAUS, shares, strict=True)
+            ]
+    return contracts.frame(result, "analysis_performance")
+
+
+def _shared(rows: pd.DataFrame) -> pd.Series:
+    """Which rows are comparable across studies, a group of device, L2 state and precision at a time.
+
+    The cases are those that the largest set of studies was asked for (any outcome counts), provided that they are of
+    :data:`LEAST_MATRICES` matrices; of sets of one size the one with more cases. The kernels are those that were asked
+    for at least half of these cases.
+    """
+    import pandas as pd
+
+    shared = pd.Series(False, index=rows.index)
+    for _, own in rows.groupby(GROUP, sort=True):
+        asked = own.groupby(CASE)["study"].agg(frozenset)
+        matrices = asked.index.get_level_values("matrix")
+        best: tuple[int, int, list[str]] = (0, 0, [])
+        for studies in sorted(set(asked), key=sorted):
+            inside = asked.map(studies.issubset).to_numpy(dtype=bool)
+            if len(studies) > 1 and matrices[inside].nunique() >= LEAST_MATRICES:
+                best = max(best, (len(studies), int(inside.sum()), sorted(studies)))
+        if not best[0]:
+            continue
+        chosen = asked.index[asked.map(set(best[2]).issubset).to_numpy(dtype=bool)]
+        own = own[pd.MultiIndex.from_frame(own[CASE]).isin(chosen)]
+        often = own.groupby("kernel")["matrix"].transform("size") * 2 >= len(chosen)
+        shared.loc[own.index[often]] = True
+    return shared

@@ -1,0 +1,91 @@
+"""After how many multiplications a kernel has caught up with cuSPARSE
+Each kernel's verified cases, a matrix at a width, by the number of multiplications with one matrix after which
+preprocessing and multiplying together take less time than cuSPARSE with its own preprocessing. Grey is never: the
+kernel is the slower one. Preprocessing is packing on the device; reading the matrix and moving it there are left out.
+On the right: the median of preprocessing over one multiplication."""
+
+from __future__ import annotations
+
+from .numbers import PRECISIONS, counted, percent, significant
+from .style import FAINT, LIBRARIES, canvas
+
+SECTION, PLACE, PER = "together", 3, ("device", "l2")
+
+#: Most multiplications → colour, few ones dark; more than the last are one more colour.
+STEPS = {1: "#08306b", 10: "#2171b5", 100: "#6baed6", 1000: "#b3d3ea"}
+LATER = "#e3edf7"
+
+
+def _shown(tables):
+    """Rows that could catch up, of classes in which not only libraries ran, on more than one matrix."""
+    rows = tables["together"]
+    rows = rows[rows["speedup"].notna() & rows["preprocess_products"].notna() & (rows["study"] != "cusparse")]
+    ours = ~rows["study"].isin(LIBRARIES)
+    contested = ours.groupby(rows["precision_class"]).transform("any")
+    return rows[contested & (rows.groupby("precision_class")["matrix"].transform("nunique") > 1)]
+
+
+def _shares(rows):
+    """Kernel → shares (0…1) of its cases by :data:`STEPS`, later, and never."""
+    import pandas as pd
+
+    edges = [-1, *STEPS, float("inf")]
+    names = [*STEPS, "later"]
+    paid = pd.cut(rows["break_even"].astype("float64"), edges, labels=names).cat.add_categories(["never"])
+    counts = pd.crosstab(rows["kernel"], paid.fillna("never"), dropna=False)
+    return counts.reindex(columns=[*names, "never"], fill_value=0).div(counts.sum(axis=1), axis=0)
+
+
+def draw(tables, styles):
+    from matplotlib.patches import Patch
+
+    rows = _shown(tables)
+    if rows.empty:
+        return None
+    parts = {name: own for name in PRECISIONS if len(own := rows[rows["precision_class"] == name])}
+    heights = [0.35 + 0.165 * own["kernel"].nunique() for own in parts.values()]
+    figure, axes = canvas(len(parts), 1, 0.8 + sum(heights), height_ratios=heights, sharex=True)
+    colours = [*STEPS.values(), LATER, FAINT]
+    for ax, (name, own) in zip(axes, parts.items(), strict=True):
+        shares = _shares(own).reindex([kernel for kernel in reversed(styles) if (own["kernel"] == kernel).any()])
+        left = 0.0
+        for column, colour in zip(shares, colours, strict=True):
+            ax.barh(range(len(shares)), 100 * shares[column], left=left, color=colour, height=0.8, linewidth=0)
+            left = left + 100 * shares[column]
+        costs = own.groupby("kernel")["preprocess_products"].median()
+        for place, kernel in enumerate(shares.index):
+            ax.text(100.8, place, f"{significant(costs[kernel], 2)}×", va="center", fontsize=6.5)
+        ax.set_yticks(range(len(shares)), shares.index, fontsize=6.5)
+        ax.set(title=PRECISIONS[name], xlim=(0, 100), ylim=(-0.6, len(shares) - 0.4))
+        ax.grid(visible=False)
+        ax.tick_params(axis="y", length=0)
+    axes[-1].set_xlabel("cases (%)")
+    names = ["at once", *(f"{count} at most" for count in list(STEPS)[1:]), "more", "never"]
+    handles = [Patch(color=colour, label=name) for name, colour in zip(names, colours, strict=True)]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), title="multiplications")
+    return figure
+
+
+def says(tables):
+    told = []
+    rows = _shown(tables)
+    for name in PRECISIONS:
+        own = rows[(rows["precision_class"] == name) & ~rows["study"].isin(LIBRARIES)]
+        if own.empty:
+            continue
+        packed = own[own["preprocess_products"] > 0]
+        shares = _shares(own)
+        soon = shares[[*STEPS][:3]].sum(axis=1).sort_values(kind="stable")
+        costs = packed.groupby("kernel")["preprocess_products"].median().sort_values(kind="stable")
+        cost = (
+            f"; preprocessing takes as long as {significant(costs.iloc[-1], 2)} multiplications at most "
+            f"({costs.index[-1]}, median)"
+            if len(costs)
+            else ""
+        )
+        told.append(
+            f"In {PRECISIONS[name]} {soon.index[-1]} has caught up with cuSPARSE after 100 multiplications on "
+            f"{percent(soon.iloc[-1])} of {counted(int((own['kernel'] == soon.index[-1]).sum()), 'case')}, the largest "
+            f"share of the {counted(len(shares), 'kernel')} of the studies{cost}."
+        )
+    return " ".join(told)

@@ -1,0 +1,89 @@
+"""What the warps do
+Warps in each state for each instruction that is issued, the mean over the profiled cases of a kernel, as shares of all
+warps; on the right their sum, the cycles that a warp takes for an instruction. Green issues or could; blue waits for
+memory beyond L1, teal for shared memory, orange for arithmetic and results, purple for other warps, brown for
+instructions. Long bars of blue on a kernel that leaves DRAM and L2 idle say that it asks for too little at once."""
+
+from __future__ import annotations
+
+from .numbers import counted, percent, significant
+from .style import canvas
+
+SECTION, PLACE, PER = "counters", 1, ("device", "l2", "study")
+
+#: State → name and colour, in the order of the bars; what is not here is one more bar.
+STATES = {
+    "selected": ("issues", "#11694a"),
+    "not_selected": ("could issue", "#8fcfae"),
+    "long_scoreboard": ("global memory", "#0072b2"),
+    "lg_throttle": ("queue of global memory", "#74b3dd"),
+    "drain": ("writes at the end", "#b5d5ec"),
+    "short_scoreboard": ("shared memory", "#1b8a8f"),
+    "mio_throttle": ("queue of shared memory", "#7fc8c6"),
+    "math_pipe_throttle": ("pipe that multiplies", "#d55e00"),
+    "gmma": ("wgmma", "#f0975a"),
+    "wait": ("fixed latency", "#f6cfa8"),
+    "barrier": ("barrier", "#7a5cc0"),
+    "membar": ("memory fence", "#c0b0e6"),
+    "no_instruction": ("instruction fetch", "#8c5a2b"),
+    "branch_resolving": ("branch", "#c9a27c"),
+}
+OTHER = "#a7abb2"
+#: Fewer states than these say nothing of shares.
+LEAST = 5
+
+
+def _shown(tables):
+    """Mean warps by kernel (rows) and state (columns) of the cases of which most states were counted."""
+    rows = tables["stalls"]
+    case = ["suite", "kernel", "matrix", "n"]
+    rows = rows[rows.groupby(case)["state"].transform("size") >= LEAST] if len(rows) else rows
+    cases = rows[case].drop_duplicates().groupby("kernel").size()
+    return rows.pivot_table(index="kernel", columns="state", values="warps", aggfunc="sum").div(cases, axis=0).fillna(0)
+
+
+def draw(tables, styles):
+    from matplotlib.patches import Patch
+
+    means = _shown(tables)
+    if means.empty:
+        return None
+    means = means.loc[[kernel for kernel in reversed(styles) if kernel in means.index]]
+    totals = means.sum(axis=1)
+    shares = 100 * means.div(totals, axis=0)
+    bars = {name: (colour, shares[state]) for state, (name, colour) in STATES.items() if state in shares}
+    rest = shares[[state for state in shares if state not in STATES]].sum(axis=1)
+    bars["other"] = (OTHER, rest)
+    figure, (ax,) = canvas(1, 1, 1.35 + 0.19 * len(means))
+    left = 0.0
+    handles = []
+    for name, (colour, widths) in bars.items():
+        if widths.max() < 1:  # too thin to be seen
+            left = left + widths
+            continue
+        ax.barh(range(len(means)), widths, left=left, color=colour, height=0.8, linewidth=0)
+        handles.append(Patch(color=colour, label=name))
+        left = left + widths
+    for place, total in enumerate(totals):
+        ax.text(100.8, place, significant(total), va="center", fontsize=7)
+    ax.set_yticks(range(len(means)), means.index, fontsize=7)
+    ax.set(xlim=(0, 100), ylim=(-0.6, len(means) - 0.4), xlabel="warps (%)")
+    ax.grid(visible=False)
+    ax.tick_params(axis="y", length=0)
+    figure.legend(handles=handles, loc="outside lower center", ncols=6)
+    return figure
+
+
+def says(tables):
+    means = _shown(tables)
+    waits = means.drop(columns=["selected", "not_selected"], errors="ignore")
+    longest = waits.idxmax(axis=1)
+    most = longest.value_counts().sort_index().sort_values(ascending=False, kind="stable").index[0]
+    own = waits.loc[longest == most]
+    share = (own[most] / own.sum(axis=1)).sort_values(kind="stable")
+    name = STATES.get(most, (most.replace("_", " "),))[0]
+    verb = "waits" if len(own) == 1 else "wait"
+    return (
+        f"{len(own)} of {counted(len(means), 'kernel')} {verb} most for this: {name}; the largest part of its waiting "
+        f"has {share.index[-1]} with {percent(share.iloc[-1])}."
+    )
