@@ -248,6 +248,15 @@ def test_every_profiled_kernel_is_told_what_limits_it(outline, tmp_path):
     assert "mma_bt Limited by the bandwidth of L2, because L2 moves 75 % of the highest measured rate" in own
 
 
+def test_too_few_matrices_give_no_profile_and_still_a_page(tmp_path):
+    rows = [row for row in synthetic.measure_rows() if row["suite"] == "quick"]
+    own = Outline(build(tmp_path, recorded=[synthetic.write_recorded(tmp_path / "h200", rows)]))
+    figures = {path.stem.split("-")[0] for path in (tmp_path / "figures").glob("*.svg")}
+    assert "performance" not in figures and {"speedup_heatmap", "break_even"} <= figures
+    assert "Share of the cases on which a kernel is the fastest" not in own.text
+    assert "has caught up with cuSPARSE after so many products" in own.text
+
+
 def test_equal_tables_give_equal_bytes(page, recorded, tmp_path):
     again = build(tmp_path, recorded=[recorded], fingerprints=synthetic.FINGERPRINTS | {"mma_t": "changed"})
     assert again == page

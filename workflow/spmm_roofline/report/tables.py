@@ -271,6 +271,8 @@ def performance(rows: pd.DataFrame) -> Table:
             *(f"{tau:g}×" for tau in taus[1:]),
         ),
     )
+    if rows.empty:
+        return table
     keys = ["device", "l2", "precision_class", "study", "kernel", "cases", "ran"]
     wide = rows[rows["tau"].isin(taus)].pivot(index=[*keys, "stale"], columns="tau", values="share_fraction")
     wide = wide.reset_index().sort_values(["precision_class", "l2", 2.0, "kernel"], ascending=[True, True, False, True])
