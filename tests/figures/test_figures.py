@@ -29,15 +29,15 @@ def text(svg):
 def test_the_folder_is_the_registry():
     kinds = {kind.name: kind for kind in figures.kinds()}
     synergy = {"synergy", "synergy_classes", "synergy_heatmap", "preprocessing", "sparsity", "traffic", "bounds"}
-    synergy |= {"roofline_counted", "scale", "spmv", "stencils", "squares"}
+    synergy |= {"roofline_counted", "scale", "spmv", "stencils", "squares", "selector"}
     assert set(kinds) == {"throughput", "speedup", "heatmap", "roofline", "statuses", "matrices", "rounding"} | synergy
     for kind in kinds.values():
         assert kind.title and len(kind.caption) > 80, f"the docstring of figures/{kind.name}.py needs title and caption"
 
 
 def test_each_figure_is_drawn_where_it_has_something_to_show(drawn):
-    # The world of synthetic.py has no pruned weights, no vectors and no squares in 2:4.
-    elsewhere = {"sparsity", "scale", "spmv", "stencils", "squares"}
+    # The world of synthetic.py has no pruned weights, no vectors and no squares in 2:4, and here no rate of L2.
+    elsewhere = {"sparsity", "scale", "spmv", "stencils", "squares", "selector"}
     assert {name.split("-")[0] for name in drawn} == {kind.name for kind in figures.kinds()} - elsewhere
     assert "statuses-h200-real-sample" in drawn
     assert "statuses-h200-quick" not in drawn, "every row of the suite quick is ok"
@@ -73,7 +73,8 @@ def under_ceilings(tmp_path_factory):
     recorded = synthetic.write_recorded(folder, ceilings=synthetic.ceiling_rows())
     out = synthetic.analyse(tmp_path_factory.mktemp("analysis"), recorded=[recorded])
     tables = {name: contracts.read(out / f"{name}.csv", contract) for name, contract in analysis.TABLES.items()}
-    return {figure.name: figure for figure in figures.draw_all(tables) if figure.kind.name.startswith("roofline")}
+    wanted = ("roofline", "selector")
+    return {figure.name: figure for figure in figures.draw_all(tables) if figure.kind.name.startswith(wanted)}
 
 
 def test_measured_ceilings_are_drawn_and_datasheets_where_there_are_none(under_ceilings, drawn):
@@ -87,6 +88,12 @@ def test_measured_ceilings_are_drawn_and_datasheets_where_there_are_none(under_c
     ):
         assert word in roofline, f"{word} is not in the figure"
     assert "L2 8" not in text(drawn["roofline-h200-real-sample-cold"].svg)
+
+
+def test_what_the_selector_would_cost_is_drawn_and_said(under_ceilings):
+    figure = under_ceilings["selector-h200"]
+    assert "predicted / measured" in text(figure.svg) and "share of cases" in text(figure.svg)
+    assert re.match(r"On \d+ cases of matrices held out, the geometric mean of the regret is FP16 \d", figure.says)
 
 
 def test_counted_bytes_have_a_roofline_of_their_own(under_ceilings, drawn):

@@ -55,6 +55,8 @@ class Choice:
     """dtypes of ``a``, of the sums (``accumulator``) and of ``c``"""
     layout: Mapping[str, str]
     """``row_major`` or ``column_major`` for ``b`` and ``c``"""
+    format_bytes: int
+    """bytes of A in this format, estimated without packing"""
     time_ms: float
     low_ms: float
     high_ms: float
@@ -105,11 +107,12 @@ def select(
     :func:`spmm_roofline.matrices.features.features` gives them; values do not matter, stored zeros do not count. With
     features alone a kernel of a special format (2:4, dense) is no candidate, since nobody can look whether A fits.
     ``dtype``: precision class, one of :data:`DTYPES` or a NumPy dtype; ``device``: one that the model knows, needed
-    where it knows several; ``l2``: whether A and B are expected in the
-    second-level cache (``warm``) or not; ``model``: another file than the stored one, as the rule ``selector`` writes
-    it. Raises :class:`SelectionError` for what is not among these, :class:`.matrices.canonical.MatrixError` for a
-    matrix without rows or columns.
+    where it knows several; ``l2``: whether A and B are expected in the second-level cache (``warm``) or not;
+    ``model``: another file than the stored one, as the rule ``selector`` writes it. Raises :class:`SelectionError` for
+    what is not among these, :class:`.matrices.canonical.MatrixError` for a matrix without rows or columns.
     """
+    from scipy.sparse import issparse
+
     from .analysis.selector import FEATURES
 
     precision = _precision(dtype)
@@ -119,7 +122,7 @@ def select(
     if l2 not in L2_STATES:
         raise SelectionError(f"l2 is {l2!r}; say cold (A and B come from DRAM) or warm (they were just used)")
     known = _model(str(model or _stored()), device)
-    matrix, features = (None, a) if isinstance(a, Mapping) else _described(a)
+    matrix, features = (None, a) if isinstance(a, Mapping) and not issparse(a) else _described(a)
     missing = [name for name in FEATURES if name not in features]
     if missing:
         raise SelectionError(
@@ -224,7 +227,7 @@ def _described(a: Any) -> tuple[csr_array, dict[str, Any]]:
 
 
 def _choice(model: Model, kernel: Kernel, case: Mapping[str, Any]) -> Choice:
-    from .analysis.selector import GROUPS
+    from .analysis.selector import GROUPS, counts
 
     times, factors, parts = model.predict(kernel, case)
     time_ms, factor = float(times[0]), float(factors[0])
@@ -239,6 +242,7 @@ def _choice(model: Model, kernel: Kernel, case: Mapping[str, Any]) -> Choice:
         format=kernel.format,
         dtype=kernel.dtype,
         layout=kernel.layout,
+        format_bytes=round(float((counts(case) @ kernel.work.bytes)[0])),
         time_ms=time_ms,
         low_ms=time_ms / factor,
         high_ms=time_ms * factor,
@@ -278,30 +282,33 @@ def _within(choice: Choice) -> str:
 
 
 def _reason(choices: Sequence[Choice], case: Mapping[str, Any], model: Model) -> str:
-    """What the advised kernel spends its time on, and what the next one of another format spends more on."""
-    from .analysis.selector import compulsory_ms
+    """What the advised kernel spends its time on, and where the next one of another format loses."""
+    from .analysis.selector import compulsory_bytes
     from .figures.numbers import duration, percent, times
 
     best = choices[0]
-    share = best.shares[best.bound]
+    ideal = compulsory_bytes(case, best.dtype["a"]) / model.rates.dram_gb_per_s * 1e-6
     said = [
-        f"{best.kernel}: predicted {duration(best.time_ms)} {_within(best)}, {percent(share)} of it for {best.bound}",
+        f"{best.kernel}: predicted {duration(best.time_ms)} {_within(best)}, "
+        f"{percent(best.shares[best.bound])} of it for {best.bound}",
         _structure(case),
+        f"moving A, B and C once would take {duration(ideal)}",
     ]
-    once = compulsory_ms(case, best.dtype["a"], model.rates)
-    said.append(f"A, B and C once through DRAM take {duration(once)}")
-    if len(choices) > 1:
-        following = choices[1]
-        said.append(f"next best {following.kernel} at {duration(following.time_ms)}")
     other = next((choice for choice in choices if choice.format != best.format), None)
     if other is not None:
-        spent = {group: other.time_ms * share for group, share in other.shares.items()}
-        own = {group: best.time_ms * share for group, share in best.shares.items()}
-        group = max(spent, key=lambda name: spent[name] - own.get(name, 0.0))
-        ratio = spent[group] / own[group] if own.get(group) else float("inf")
-        more = f"{times(ratio)} the time" if ratio < 100 else "time that it does not need"
-        said.append(f"{other.kernel} on {other.format} ({duration(other.time_ms)}) takes {more} for {group}")
-    return "; ".join(part for part in said if part)
+        ratio = other.format_bytes / best.format_bytes if best.format_bytes else 1.0
+        fewer = f", so that it reads {times(ratio)} fewer bytes of A than {other.format}" if ratio > 1.05 else ""
+        said[1] += f"; it reads {best.format}{fewer}"
+    if len(choices) > 1:
+        said.append(f"next best is {choices[1].kernel} with {duration(choices[1].time_ms)}")
+        lost = {group: _spent(choices[1], group) - _spent(best, group) for group in choices[1].shares}
+        worst = max(lost, key=lambda group: lost[group])
+        said[-1] += f", which loses most by {worst}" if lost[worst] > 0.02 * best.time_ms else ""
+    return "; ".join(said)
+
+
+def _spent(choice: Choice, group: str) -> float:
+    return choice.time_ms * choice.shares.get(group, 0.0)
 
 
 def _structure(case: Mapping[str, Any]) -> str:

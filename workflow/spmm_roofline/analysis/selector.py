@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,27 +30,27 @@ FEATURES = (
 )
 VALUE_BYTES = {"float16": 2, "bfloat16": 2, "tf32": 4, "float32": 4, "float64": 8}
 
-#: Term → what it stands for in a sentence. The first of equal groups names them all.
+#: Term → what it stands for in a sentence.
 GROUPS = {
     "launch": "launching",
     "read_a": "moving A, B and C once through DRAM",
     "read_b": "moving A, B and C once through DRAM",
     "write_c": "moving A, B and C once through DRAM",
     "gather": "fetching rows of B through L2",
-    "bricks": "fetching rows of B through L2",
-    "uneven": "waiting for long rows",
+    "condensed": "fetching rows of B through L2",
     "miss": "fetching rows of B again from DRAM",
+    "flops": "multiplying what the format stores",
     "nonzeros": "handling non-zeros one by one",
     "rows": "handling rows one by one",
     "tiles": "handling 16x16 tiles",
     "wide_tiles": "handling 16x32 tiles",
-    "tile_flops": "multiplying tiles, stored zeros included",
-    "brick_bits": "reading bricks",
-    "dense_bytes": "moving A as a dense matrix",
-    "dense_flops": "multiplying A as a dense matrix",
+    "uneven": "waiting for long rows",
     "longest": "waiting for the longest row",
     "longest_wide": "waiting for the longest row",
 }
+
+#: What the bytes and the slots of a format grow with: counts that :func:`counts` takes from the structure.
+COUNTS = ("non-zeros", "rows", "slots of 16x16 tiles", "slots of 16x32 tiles", "slots of 16x1 columns", "slots of A")
 
 #: A kernel is no candidate before it was measured on so many matrices: fewer say nothing about another one.
 LEAST_MATRICES = 5
@@ -62,6 +63,19 @@ INTERVAL = 0.8
 # distance at which two cases have little in common, in the coordinates of :func:`place`.
 _COMMON, _LIKENESS, _NOISE, _LENGTH = 0.02, 0.1, 0.002, 2.5
 _RIDGE, _ROUNDS = 1e-2, 5
+# Ridge on each of COUNTS.
+_RELUCTANCE = (1e-2, 1e-2, 1e-4, 1e-5, 1e-3, 1e-6)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a kernel makes of A: multiples of :data:`COUNTS` for the bytes that it reads and the slots that it
+    multiplies, and the ceiling of the unit that does."""
+
+    precision: str
+    compute_limit_gflops: float
+    bytes: np.ndarray
+    slots: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -73,20 +87,32 @@ class Rates:
     l2_bytes: float
 
 
-def terms(case: Mapping[str, Any], value_bytes: int, compute_limit_gflops: float, rates: Rates) -> np.ndarray:
-    """Times in ms, float64[cases, len(GROUPS)]: what each part of a product would take at its ceiling.
+def counts(case: Mapping[str, Any]) -> np.ndarray:
+    """The counts :data:`COUNTS` of each case, float64[cases, 6]; ``case`` as in :func:`terms`.
 
-    ``case``: columns :data:`FEATURES`, ``n`` and ``warm`` (bool), one entry a case; ``value_bytes``: of A, B and C;
-    ``compute_limit_gflops``: ceiling of the unit that multiplies. Counts of what has no ceiling (rows, tiles, the
-    longest row) are brought to the order of a millisecond, their coefficients say the rest.
+    Bytes and slots of any format are a sum of multiples of these, or close to one, so that no matrix need be packed to
+    know them.
     """
     get = _columns(case)
-    m, k, nnz, n = get("m"), get("k"), get("nnz"), get("n")
+    nnz, alpha = get("nnz"), get("alpha_fraction")
+    columns = np.divide(nnz, alpha, out=np.zeros_like(nnz), where=alpha > 0)
+    return np.column_stack(
+        [nnz, get("m"), 256 * get("tiles_16x16"), 512 * get("tiles_16x32"), columns, get("m") * get("k")]
+    )
+
+
+def terms(case: Mapping[str, Any], about: Work, rates: Rates) -> np.ndarray:
+    """Times in ms, float64[cases, len(GROUPS)]: what each part of a product would take at its ceiling.
+
+    ``case``: columns :data:`FEATURES`, ``n`` and ``warm`` (bool), one entry a case; ``about``: what the kernel makes of
+    A. What has no ceiling (rows, tiles, the longest row) is brought to the order of a millisecond; its coefficient says
+    the rest.
+    """
+    get = _columns(case)
+    m, nnz, n = get("m"), get("nnz"), get("n")
     dram, l2 = rates.dram_gb_per_s * 1e6, rates.l2_gb_per_s * 1e6  # bytes in a ms
-    flops = compute_limit_gflops * 1e6
-    alpha = get("alpha_fraction")
-    brick_columns = np.divide(nnz, 16 * alpha, out=np.zeros_like(nnz), where=alpha > 0)
-    a, b, c = nnz * (value_bytes + 4) + 4 * m, get("nonempty_columns") * n * value_bytes, m * n * value_bytes
+    size, counted = VALUE_BYTES[about.precision], counts(case)
+    a, b, c = counted @ about.bytes, get("nonempty_columns") * n * size, m * n * size
     # Of what is larger than L2 little is left there, for a warm call as for the next row that wants it.
     far = np.where(get("warm") > 0, (a + b + c) / (a + b + c + rates.l2_bytes), 1.0)
     strips = np.ceil(n / 32)
@@ -95,28 +121,32 @@ def terms(case: Mapping[str, Any], value_bytes: int, compute_limit_gflops: float
         "read_a": far * a / dram,
         "read_b": far * b / dram,
         "write_c": c / dram,
-        "gather": nnz * n * value_bytes / l2,
-        "bricks": brick_columns * n * value_bytes / l2,
-        "uneven": get("row_length_std") * m * n * value_bytes / l2,
-        "miss": b / (b + rates.l2_bytes) * nnz * n * value_bytes / dram,
+        "gather": nnz * n * size / l2,
+        "condensed": counted[:, 4] / 16 * n * size / l2,
+        "miss": b / (b + rates.l2_bytes) * nnz * n * size / dram,
+        "flops": 2 * (counted @ about.slots) * n / (about.compute_limit_gflops * 1e6),
         "nonzeros": nnz * strips * 1e-9,
         "rows": m * strips * 1e-9,
         "tiles": get("tiles_16x16") * strips * 16e-9,
         "wide_tiles": get("tiles_16x32") * strips * 16e-9,
-        "tile_flops": get("tiles_16x16") * 512 * n / flops,
-        "brick_bits": brick_columns * 16 * value_bytes / dram,
-        "dense_bytes": m * k * value_bytes / dram,
-        "dense_flops": 2 * m * k * n / flops,
+        "uneven": get("row_length_std") * m * n * size / l2,
         "longest": get("row_length_max") * 1e-5,
         "longest_wide": get("row_length_max") * strips * 1e-6,
     }
     return np.column_stack([parts[name] for name in GROUPS])
 
 
-def compulsory_ms(case: Mapping[str, Any], precision: str, rates: Rates) -> float:
-    """Time of moving A as CSR, the rows of B that A touches and C once through DRAM, in ms; ``case`` is one."""
-    parts = terms(dict(case) | {"warm": False}, VALUE_BYTES[precision], 1.0, rates)[0]
-    return float(sum(part for name, part in zip(GROUPS, parts, strict=True) if name in ("read_a", "read_b", "write_c")))
+def compulsory_bytes(case: Mapping[str, Any], precision: str) -> float:
+    """Bytes of one case that no kernel can save: A as CSR, the rows of B that A touches, and C, each once."""
+    size = VALUE_BYTES[precision]
+    a = case["nnz"] * (size + 4) + 4 * (case["m"] + 1)
+    return float(a + (case["nonempty_columns"] + case["m"]) * case["n"] * size)
+
+
+def _least(parts: np.ndarray, floor_ms: float) -> np.ndarray:
+    """What no call can be faster than, in ms: A and B once through DRAM, and the fastest call that was seen."""
+    names = list(GROUPS)
+    return np.maximum(parts[:, names.index("read_a")] + parts[:, names.index("read_b")], floor_ms)
 
 
 def place(case: Mapping[str, Any], rates: Rates) -> np.ndarray:
@@ -175,8 +205,8 @@ def _likeness(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _base(parts: np.ndarray, coefficients: np.ndarray, floor_ms: float) -> np.ndarray:
-    """Logarithm of the sum of terms; no call is faster than the fastest that was seen."""
-    return np.log(np.maximum(parts @ coefficients, floor_ms))
+    """Logarithm of the sum of terms, which is not below what the device can do."""
+    return np.log(np.maximum(parts @ coefficients, _least(parts, floor_ms)))
 
 
 @dataclass(frozen=True)
@@ -191,7 +221,7 @@ class Kernel:
     requires: Mapping[str, int]
     kinds: int
     """kinds of matrices that it was measured on"""
-    compute_limit_gflops: float
+    work: Work = field(repr=False)
     coefficients: np.ndarray
     """float64[len(GROUPS)], in multiples of the time at the ceiling"""
     widths: tuple[int, ...]
@@ -229,27 +259,60 @@ def gather(cases: pd.DataFrame, matrices: pd.DataFrame, device: str) -> pd.DataF
     """Verified times of ``device``, a row a kernel × structure × n × l2, with the features of the structure.
 
     From the tables ``analysis_cases`` and ``matrices``. A structure that several suites measured counts once, with the
-    geometric mean; rows of kernels that have changed since are left out, as is the derived cusparse_best.
+    geometric mean; the derived cusparse_best is left out. Rows of a kernel that has changed since stay until it is
+    measured again: an old time of it says more than none.
     """
     from .cases import is_derived
 
-    rows = cases[(cases["status"] == "ok") & (cases["device"] == device) & ~cases["stale"] & (cases["time_ms"] > 0)]
+    rows = cases[(cases["status"] == "ok") & (cases["device"] == device) & (cases["time_ms"] > 0)]
     rows = rows[(rows["protocol"] == rows["protocol"].max()) & ~is_derived(rows["kernel"])]
-    rows = rows.assign(log_ms=np.log(rows["time_ms"].astype("float64")))
+    time_ms = rows["time_ms"].astype("float64")
+    rows = rows.assign(log_ms=np.log(time_ms), slots=rows["padded_gflops"] * time_ms * 1e6 / (2 * rows["n"]))
     once = rows.groupby(["precision", "kernel", "matrix_sha256", "n", "l2"], as_index=False).agg(
-        log_ms=("log_ms", "mean"), study=("study", "first"), compute_limit_gflops=("compute_limit_gflops", "first")
+        log_ms=("log_ms", "mean"),
+        study=("study", "first"),
+        compute_limit_gflops=("compute_limit_gflops", "first"),
+        format_bytes=("format_bytes", "first"),
+        slots=("slots", "first"),
     )
     about = matrices.drop_duplicates("matrix_sha256")[["matrix_sha256", "matrix", "kind", *FEATURES]]
     found = once.merge(about, on="matrix_sha256").assign(warm=lambda rows: rows["l2"] == "warm")
     return found.sort_values(["precision", "kernel", "matrix", "n", "l2"], ignore_index=True)
 
 
-def _of_kernel(rows: pd.DataFrame, rates: Rates) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Terms, places, logarithms of times and the compute limit of all rows of one kernel."""
-    limit = rows["compute_limit_gflops"].iloc[0]
-    limit = 1e3 if limit != limit else float(limit)  # nobody knows the unit: its coefficient will tell
-    parts = terms(rows, VALUE_BYTES[rows["precision"].iloc[0]], limit, rates)
-    return parts, place(rows, rates), rows["log_ms"].to_numpy(dtype=np.float64), limit
+def _arrays(rows: pd.DataFrame) -> dict[str, np.ndarray]:
+    """The columns of one kernel's rows that numbers are taken from, float64 each."""
+    columns = (*FEATURES, "n", "warm", "log_ms", "format_bytes", "slots", "compute_limit_gflops")
+    return {name: rows[name].to_numpy(dtype=np.float64, na_value=np.nan) for name in columns}
+
+
+def work(case: Mapping[str, np.ndarray], precision: str) -> Work:
+    """What one kernel makes of A, from its measured cases: :func:`terms`' columns, ``format_bytes`` and ``slots``.
+
+    Non-negative least squares on the relative error of both.
+    """
+    limit, counted = float(case["compute_limit_gflops"][0]), counts(case)
+    return Work(
+        precision=precision,
+        compute_limit_gflops=limit if limit > 0 else 1e3,  # nobody knows the unit: its coefficient will tell
+        bytes=_multiples(counted, case["format_bytes"]),
+        slots=_multiples(counted, case["slots"]),
+    )
+
+
+def _multiples(counted: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    from scipy.optimize import nnls
+
+    some = wanted > 0
+    if not some.any():
+        return np.zeros(counted.shape[1])
+    shares = counted[some] / wanted[some, None]
+    scale = shares.max(axis=0) + 1e-12
+    # Where every tile was full, bytes of tiles and of a dense A look alike: the ridge lets the larger count have them,
+    # which is the safe guess for a sparser matrix. It leaves a trace of the others.
+    ridge = np.diag(np.sqrt(len(shares)) * np.array(_RELUCTANCE))
+    found, _ = nnls(np.vstack([shares / scale, ridge]), np.concatenate([np.ones(len(shares)), np.zeros(len(scale))]))
+    return _rounded(np.where(found > 1e-3, found / scale, 0.0))
 
 
 def train(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], rates: Rates) -> dict[str, Kernel]:
@@ -260,7 +323,9 @@ def train(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], rates: Rat
         if own["matrix"].nunique() < LEAST_MATRICES or name not in heads:
             continue
         head = heads[name]
-        parts, where, log_ms, limit = _of_kernel(own, rates)
+        case = _arrays(own)
+        made, where, log_ms = work(case, head["dtype"]["a"]), place(case, rates), case["log_ms"]
+        parts = terms(case, made, rates)
         coefficients = _rounded(fit(parts, np.exp(log_ms)))
         found[name] = Kernel(
             name=name,
@@ -270,7 +335,7 @@ def train(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], rates: Rat
             layout=dict(head["layout"]),
             requires=dict(head["requires"]),
             kinds=int(own["kind"].nunique()),
-            compute_limit_gflops=limit,
+            work=made,
             coefficients=coefficients,
             widths=tuple(sorted(map(int, own["n"].unique()))),
             places=where,
@@ -293,16 +358,23 @@ def held_out(rows: pd.DataFrame, rates: Rates, by: str) -> pd.DataFrame:
     """
     floor_ms = float(np.exp(rows["log_ms"].min())) if len(rows) else 0.0
     predicted, spread = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+    inverses: dict[bytes, np.ndarray] = {}  # most kernels of a class were measured on the same cases
     for _, own in rows.groupby("kernel", sort=True):
         if own["matrix"].nunique() <= LEAST_MATRICES - 1:
             continue
-        parts, where, log_ms, _ = _of_kernel(own, rates)
-        inverse = np.linalg.inv(_likeness(where, where) + _NOISE * np.eye(len(own)))
+        case, precision = _arrays(own), own["precision"].iloc[0]
+        where, log_ms = place(case, rates), case["log_ms"]
+        inverse = inverses.get(where.tobytes())
+        if inverse is None:
+            inverse = np.linalg.inv(_likeness(where, where) + _NOISE * np.eye(len(own)))
+            inverses[where.tobytes()] = inverse
         groups, matrix, position = own[by].to_numpy(), own["matrix"].to_numpy(), rows.index.get_indexer(own.index)
         for group in np.unique(groups):
             out = groups == group
             if len(np.unique(matrix[~out])) < LEAST_MATRICES:
                 continue
+            seen = {name: values[~out] for name, values in case.items()}
+            parts = terms(case, work(seen, precision), rates)
             base = _base(parts, fit(parts[~out], np.exp(log_ms[~out])), floor_ms)
             left = log_ms - base
             covariance = np.linalg.inv(inverse[np.ix_(out, out)])
@@ -384,17 +456,46 @@ class Model:
         """Times in ms [cases], the factors of their interval [cases], and the terms in ms [cases, len(GROUPS)] that
         make them up; ``case`` as in :func:`terms`."""
         precision = kernel.dtype["a"]
-        parts = terms(case, VALUE_BYTES[precision], kernel.compute_limit_gflops, self.rates)
+        parts = terms(case, kernel.work, self.rates)
         log_ms, spread = kernel.predict(parts, place(case, self.rates), self.floor_ms)
         return np.exp(log_ms), np.exp(spread * self.intervals.get(precision, 1.0)), parts * kernel.coefficients
 
 
-def model_text(
+def write_model(
+    cases: str | Path,
+    matrices: str | Path,
+    ceilings: str | Path,
+    devices: str | Path,
+    heads: Mapping[str, Mapping[str, Any]],
+    out: str | Path,
+) -> None:
+    """Write the document ``selector`` to ``out`` from the CSVs of four tables of the analysis; ``heads``: kernel → head
+    as plain values. Raises :class:`contracts.ContractError` for a table that breaks its contract."""
+    rates = known_rates(contracts.read(ceilings, "analysis_ceilings"), contracts.read(devices, "analysis_devices"))
+    rows = contracts.read(cases, "analysis_cases")
+    document = model_document(rows, contracts.read(matrices, "matrices"), heads, rates)
+    contracts.write_text(out, model_text(contracts.validate(document, "selector", out)))
+
+
+def known_rates(ceilings: pd.DataFrame, devices: pd.DataFrame) -> dict[str, Rates]:
+    """Device → its ceilings, from the tables ``analysis_ceilings`` and ``analysis_devices``; devices of which DRAM, L2
+    or the size of L2 is unknown are left out."""
+    from .ceilings import bandwidths
+
+    dram, l2 = bandwidths(ceilings, "dram"), bandwidths(ceilings, "l2")
+    sizes = devices.set_index("device")["l2_bytes"].dropna().to_dict()
+    return {
+        device: Rates(float(dram[device]), float(l2[device]), int(sizes[device]))
+        for device in sorted(dram.keys() & l2.keys() & sizes.keys())
+    }
+
+
+def model_document(
     cases: pd.DataFrame, matrices: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], rates: Mapping[str, Rates]
-) -> str:
-    """The document ``selector`` as JSON: for each device what :func:`train` finds in all its rows, in readable form."""
-    devices = {device: _document(gather(cases, matrices, device), heads, rates[device]) for device in sorted(rates)}
-    return _lines({"devices": {device: content for device, content in devices.items() if content["kernels"]}})
+) -> dict[str, Any]:
+    """The document ``selector``: for each device what :func:`train` finds in all its rows, in readable form."""
+    found = {device: _document(gather(cases, matrices, device), heads, rates[device]) for device in sorted(rates)}
+    return {"devices": {device: content for device, content in found.items() if content["kernels"]}}
 
 
 def _document(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], rates: Rates) -> dict[str, Any]:
@@ -414,10 +515,10 @@ def _document(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], rates:
             "layout": kernel.layout,
             "requires": kernel.requires,
             "kinds": kernel.kinds,
-            "compute_limit_gflops": kernel.compute_limit_gflops,
-            "coefficients": {
-                term: float(value) for term, value in zip(GROUPS, kernel.coefficients, strict=True) if value
-            },
+            "compute_limit_gflops": kernel.work.compute_limit_gflops,
+            "bytes": _named(COUNTS, kernel.work.bytes),
+            "slots": _named(COUNTS, kernel.work.slots),
+            "coefficients": _named(GROUPS, kernel.coefficients),
             "cases": [position[number[row.matrix], int(row.n), row.l2] for row in own.itertuples()],
             "residuals": kernel.residuals.tolist(),
         }
@@ -432,9 +533,22 @@ def _document(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], rates:
     }
 
 
+def _named(names: Iterable[str], values: np.ndarray) -> dict[str, float]:
+    return {name: float(value) for name, value in zip(names, values, strict=True) if value}
+
+
+def _unnamed(names: Iterable[str], values: Mapping[str, float]) -> np.ndarray:
+    return np.array([values.get(name, 0.0) for name in names], dtype=np.float64)
+
+
 def _plain(value: Any) -> float | int:
     value = float(value)
     return int(value) if value.is_integer() else float(f"{value:.7g}")
+
+
+def model_text(document: Mapping[str, Any]) -> str:
+    """The document as JSON that people can read and ``diff``: a line for each matrix and each list of a kernel."""
+    return _lines(document) + "\n"
 
 
 def _lines(value: Any, depth: int = 0) -> str:
@@ -445,7 +559,7 @@ def _lines(value: Any, depth: int = 0) -> str:
         return json.dumps(value, ensure_ascii=False)
     pad = " " * (depth + 1)
     inner = ",\n".join(f"{pad}{json.dumps(name)}: {_lines(item, depth + 1)}" for name, item in value.items())
-    return f"{{\n{inner}\n{' ' * depth}}}" + ("\n" if depth == 0 else "")
+    return f"{{\n{inner}\n{' ' * depth}}}"
 
 
 def read_model(document: Mapping[str, Any], device: str) -> Model:
@@ -462,8 +576,13 @@ def read_model(document: Mapping[str, Any], device: str) -> Model:
         name: Kernel(
             name=name,
             **{key: entry[key] for key in ("study", "format", "dtype", "layout", "requires", "kinds")},
-            compute_limit_gflops=entry["compute_limit_gflops"],
-            coefficients=np.array([entry["coefficients"].get(term, 0.0) for term in GROUPS]),
+            work=Work(
+                precision=entry["dtype"]["a"],
+                compute_limit_gflops=entry["compute_limit_gflops"],
+                bytes=_unnamed(COUNTS, entry["bytes"]),
+                slots=_unnamed(COUNTS, entry["slots"]),
+            ),
+            coefficients=_unnamed(GROUPS, entry["coefficients"]),
             widths=tuple(sorted({keys[position][1] for position in entry["cases"]})),
             places=places[entry["cases"]],
             residuals=np.array(entry["residuals"]),

@@ -42,6 +42,7 @@ def render(
     return environment.get_template("page.html.j2").render(
         title=config.get("report", {}).get("title") or "Which SpMM kernel is fastest, and what limits it?",
         answers=answers,
+        answer_figures=[figure for figure in drawn if figure.kind.section == "answer"],
         claims=tables.claims(data["claims"]),
         claims_say=claims_say(data["claims"]),
         published=tables.published(data["published"]),
