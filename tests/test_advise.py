@@ -95,8 +95,20 @@ def test_more_of_the_same_takes_longer():
 
 
 def test_widths_that_nobody_measured_are_said():
-    assert "outside the measured widths" in select(random_matrix(), 100_000).notes[0]
+    assert "was measured with N from" in select(random_matrix(), 100_000).notes[0]
     assert not select(random_matrix(), 128).notes
+
+
+def test_sizes_that_nobody_measured_are_said():
+    large = features(random_matrix()) | {"m": 10**8}
+    assert "was measured on at most" in select(large, 128).notes[0]
+
+
+def test_layout_and_sums_leave_kernels_out():
+    advice = sound(select(random_matrix(), 128, "float16", layout="row_major", sums="fp32"))
+    assert {choice.dtype["accumulator"] for choice in advice.choices} == {"float32"}
+    assert {side for choice in advice.choices for side in choice.layout.values()} == {"row_major"}
+    assert len(advice.choices) < len(select(random_matrix(), 128, "float16").choices)
 
 
 def test_names_of_dtypes():
@@ -120,6 +132,8 @@ def test_names_of_dtypes():
         ({"dtype": 5}, "dtype is 5"),
         ({"device": "nosuch"}, "nothing is known of the device 'nosuch', only of h200: measure and record it"),
         ({"l2": "hot"}, "say cold .* or warm"),
+        ({"layout": "diagonal"}, "B and C are row_major or column_major"),
+        ({"sums": "float16"}, "no kernel in float32 has B and C in any layout and float16 sums"),
         ({"a": np.eye(3)}, "A is ndarray; give a two-dimensional scipy.sparse matrix"),
         ({"a": sparse.csr_array(np.eye(3) * 1j)}, "A is complex"),
         ({"a": {"m": 3}}, "the features lack 'k'"),

@@ -29,6 +29,7 @@ DTYPES = {
     **{"double": "float64", "fp64": "float64"},
 }
 L2_STATES = ("cold", "warm")
+LAYOUTS = ("row_major", "column_major")
 
 #: The stored model: in the project, or where an installed package put it.
 STORED = (
@@ -100,6 +101,8 @@ def select(
     device: str | None = None,
     l2: str = "cold",
     model: str | Path | None = None,
+    layout: str | None = None,
+    sums: str | None = None,
 ) -> Advice:
     """The kernels for C[m×n] = A[m×k]·B[k×n] on ``device`` in order of their predicted times.
 
@@ -108,8 +111,11 @@ def select(
     features alone a kernel of a special format (2:4, dense) is no candidate, since nobody can look whether A fits.
     ``dtype``: precision class, one of :data:`DTYPES` or a NumPy dtype; ``device``: one that the model knows, needed
     where it knows several; ``l2``: whether A and B are expected in the second-level cache (``warm``) or not;
-    ``model``: another file than the stored one, as the rule ``selector`` writes it. Raises :class:`SelectionError` for
-    what is not among these, :class:`.matrices.canonical.MatrixError` for a matrix without rows or columns.
+    ``model``: another file than the stored one, as the rule ``selector`` writes it; ``layout``: the one that B and C
+    must have, ``row_major`` or ``column_major``; ``sums``: the dtype that a kernel must add in.
+
+    Raises :class:`SelectionError` for what is not among these, :class:`.matrices.canonical.MatrixError` for a matrix
+    without rows or columns.
     """
     from scipy.sparse import issparse
 
@@ -121,6 +127,9 @@ def select(
     n = int(n)
     if l2 not in L2_STATES:
         raise SelectionError(f"l2 is {l2!r}; say cold (A and B come from DRAM) or warm (they were just used)")
+    if layout not in (None, *LAYOUTS):
+        raise SelectionError(f"layout is {layout!r}; B and C are {' or '.join(LAYOUTS)}")
+    sums = None if sums is None else _precision(sums)
     known = _model(str(model or _stored()), device)
     matrix, features = (None, a) if isinstance(a, Mapping) and not issparse(a) else _described(a)
     missing = [name for name in FEATURES if name not in features]
@@ -133,6 +142,11 @@ def select(
     if not of_class:
         classes = sorted({kernel.dtype["a"] for kernel in known.kernels.values()})
         raise SelectionError(f"no kernel in {precision} was measured on {known.device}; there are {', '.join(classes)}")
+    of_class = [kernel for kernel in of_class if _suits(kernel, layout, sums)]
+    if not of_class:
+        raise SelectionError(
+            f"no kernel in {precision} has B and C in {layout or 'any layout'} and {sums or 'any'} sums"
+        )
     able = [kernel for kernel in of_class if all(case[name] % by == 0 for name, by in kernel.requires.items())]
     if not able:
         needs = "; ".join(
@@ -152,7 +166,7 @@ def select(
         l2=l2,
         choices=choices,
         reason=_reason(choices, case, known),
-        notes=tuple(_notes(case, known, precision)),
+        notes=tuple(_notes(case, known.kernels[choices[0].kernel])),
     )
 
 
@@ -167,6 +181,11 @@ def _precision(dtype: Any) -> str:
             f"dtype is {dtype!r}; the precision classes are {', '.join(dict.fromkeys(DTYPES.values()))}"
         )
     return DTYPES[name]
+
+
+def _suits(kernel: Kernel, layout: str | None, sums: str | None) -> bool:
+    """Whether a kernel has B and C in this layout and adds in this dtype; None is any."""
+    return (layout is None or {*kernel.layout.values()} == {layout}) and sums in (None, kernel.dtype["accumulator"])
 
 
 def _stored() -> Path:
@@ -292,15 +311,15 @@ def _reason(choices: Sequence[Choice], case: Mapping[str, Any], model: Model) ->
         f"{best.kernel}: predicted {duration(best.time_ms)} {_within(best)}, "
         f"{percent(best.shares[best.bound])} of it for {best.bound}",
         _structure(case),
-        f"moving A, B and C once would take {duration(ideal)}",
+        f"moving A, B and C once takes {duration(ideal)} at least",
     ]
     other = next((choice for choice in choices if choice.format != best.format), None)
     if other is not None:
         ratio = other.format_bytes / best.format_bytes if best.format_bytes else 1.0
-        fewer = f", so that it reads {times(ratio)} fewer bytes of A than {other.format}" if ratio > 1.05 else ""
-        said[1] += f"; it reads {best.format}{fewer}"
+        if ratio > 1.05:
+            said[1] += f", so that A takes {times(ratio)} fewer bytes as {best.format} than as {other.format}"
     if len(choices) > 1:
-        said.append(f"next best is {choices[1].kernel} with {duration(choices[1].time_ms)}")
+        said.append(f"next best is {choices[1].kernel} at {duration(choices[1].time_ms)}")
         lost = {group: _spent(choices[1], group) - _spent(best, group) for group in choices[1].shares}
         worst = max(lost, key=lambda group: lost[group])
         said[-1] += f", which loses most by {worst}" if lost[worst] > 0.02 * best.time_ms else ""
@@ -324,11 +343,13 @@ def _structure(case: Mapping[str, Any]) -> str:
     )
 
 
-def _notes(case: Mapping[str, Any], model: Model, precision: str) -> Iterator[str]:
-    """What makes this prediction less sure than its interval says."""
-    widths = sorted({n for kernel in model.kernels.values() if kernel.dtype["a"] == precision for n in kernel.widths})
-    if not widths[0] <= case["n"] <= widths[-1]:
-        yield f"N = {case['n']} lies outside the measured widths, {widths[0]} to {widths[-1]}"
+def _notes(case: Mapping[str, Any], kernel: Kernel) -> Iterator[str]:
+    """What makes the prediction for the advised kernel less sure than its interval says."""
+    if not kernel.widths[0] <= case["n"] <= kernel.widths[-1]:
+        yield f"{kernel.name} was measured with N from {kernel.widths[0]} to {kernel.widths[-1]}, not {case['n']}"
+    for name, what in (("m", "rows"), ("nnz", "non-zeros")):
+        if case[name] > kernel.most[name]:
+            yield f"{kernel.name} was measured on at most {kernel.most[name]:,} {what}, this matrix has {case[name]:,}"
 
 
 # --- command line -----------------------------------------------------------------------------------------------------
@@ -359,6 +380,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     advise.add_argument("--device", help="device, where the model knows several")
     advise.add_argument("--l2", default="cold", help="cold (default) or warm: whether A and B were just used")
+    advise.add_argument("--layout", help="row_major or column_major: only kernels with such B and C")
+    advise.add_argument("--sums", help="dtype: only kernels that add in it")
     advise.add_argument("--top", type=int, default=5, help="kernels to list (default: 5)")
     advise.add_argument("--model", help="another model than the stored one, as the rule `selector` writes it")
     advise.add_argument("--json", action="store_true", help="print the advice as JSON")
@@ -375,7 +398,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.top < 1:
             raise SelectionError(f"--top is {options.top}; list at least one kernel")
         csr = canonical(read(options.matrix), options.matrix).csr
-        advice = select(csr, options.n, options.dtype, options.device, options.l2, options.model)
+        named = ("n", "dtype", "device", "l2", "model", "layout", "sums")
+        advice = select(csr, **{name: getattr(options, name) for name in named})
     except (SelectionError, MatrixError, OSError) as error:
         print(f"spmm-roofline: {' '.join(str(error).split())}", file=sys.stderr)
         return 2

@@ -226,6 +226,8 @@ class Kernel:
     """float64[len(GROUPS)], in multiples of the time at the ceiling"""
     widths: tuple[int, ...]
     """values of n that it was measured with, ascending"""
+    most: Mapping[str, int]
+    """``m`` and ``nnz`` of the largest matrices that it was measured on"""
     places: np.ndarray = field(repr=False)
     """float64[cases, 12], from :func:`place`"""
     residuals: np.ndarray = field(repr=False)
@@ -338,6 +340,7 @@ def train(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], rates: Rat
             work=made,
             coefficients=coefficients,
             widths=tuple(sorted(map(int, own["n"].unique()))),
+            most={name: int(own[name].max()) for name in ("m", "nnz")},
             places=where,
             residuals=np.round(log_ms - _base(parts, coefficients, floor_ms), 4),
         )
@@ -584,6 +587,7 @@ def read_model(document: Mapping[str, Any], device: str) -> Model:
             ),
             coefficients=_unnamed(GROUPS, entry["coefficients"]),
             widths=tuple(sorted({keys[position][1] for position in entry["cases"]})),
+            most={name: int(case[name][entry["cases"]].max()) for name in ("m", "nnz")},
             places=places[entry["cases"]],
             residuals=np.array(entry["residuals"]),
         )
