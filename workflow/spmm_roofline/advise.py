@@ -39,6 +39,8 @@ STORED = (
 
 #: Predicted times so close to the shortest are no reason to prefer it.
 CLOSE = 1.05
+#: A special format is not asked whether it holds A for a kernel that takes so many times longer than a general one.
+FAR = 2.0
 
 
 class SelectionError(ValueError):
@@ -273,14 +275,16 @@ def _that_hold(ranked: Sequence[Choice], model: Model, matrix: csr_array | None)
     """The choices whose format holds the matrix.
 
     A kernel that was measured on one kind of matrix alone may have a format for that kind: such a format is asked, in
-    order of time and once each. All others took every kind that they met.
+    order of time and once each, by packing A, which is not worth its while for a kernel that is far from the fastest.
+    All others took every kind that they met.
     """
     from .formats import FORMATS
     from .formats.base import FormatError
 
     holds: dict[str, bool] = {kernel.format: True for kernel in model.kernels.values() if kernel.kinds > 1}
+    general_ms = min((choice.time_ms for choice in ranked if holds.get(choice.format)), default=float("inf"))
     for choice in ranked:
-        if choice.format not in holds and matrix is not None:
+        if choice.format not in holds and matrix is not None and choice.time_ms <= FAR * general_ms:
             try:
                 FORMATS[choice.format].from_csr(matrix)
             except (FormatError, MemoryError):
