@@ -33,7 +33,10 @@ def test_the_folder_is_the_registry():
     suites = {name for name, kind in kinds.items() if kind.section != "study"}
     counted = {"roofline", "roofline_counted", "traffic", "bounds", "preprocessing", "stalls"}
     together = {"performance", "speedup_heatmap", "break_even"}
-    assert suites == {"throughput", "speedup", "heatmap", "statuses", "matrices", "rounding"} | counted | together
+    assert (
+        suites
+        == {"throughput", "speedup", "heatmap", "statuses", "matrices", "rounding", "selector"} | counted | together
+    )
     for kind in kinds.values():
         assert kind.study in PAPERS if kind.section == "study" else True, f"figures/{kind.name}.py names no study"
         assert kind.title and len(kind.caption) > 80, f"the docstring of figures/{kind.name}.py needs title and caption"
@@ -42,7 +45,8 @@ def test_the_folder_is_the_registry():
 def test_each_figure_is_drawn_where_it_has_something_to_show(drawn):
     suites = {kind.name for kind in figures.kinds() if kind.section != "study"}
     shown = {figure.kind.name for figure in drawn.values() if figure.kind.section != "study"}
-    assert shown == suites, "test_studies.py draws the others"
+    # The world of synthetic.py has no measured rate of L2, without which nothing is predicted.
+    assert shown == suites - {"selector"}, "test_studies.py draws the others"
     assert "statuses-h200-real-sample" in drawn
     assert "statuses-h200-quick" not in drawn, "every row of the suite quick is ok"
     assert "speedup-h200-quick-cold-bfloat16" not in drawn, "cuSPARSE alone is no comparison"
@@ -88,7 +92,8 @@ def under_ceilings(tmp_path_factory):
     recorded = synthetic.write_recorded(folder, ceilings=synthetic.ceiling_rows())
     out = synthetic.analyse(tmp_path_factory.mktemp("analysis"), recorded=[recorded])
     tables = {name: contracts.read(out / f"{name}.csv", contract) for name, contract in analysis.TABLES.items()}
-    return {figure.name: figure for figure in figures.draw_all(tables) if figure.kind.name.startswith("roofline")}
+    wanted = ("roofline", "selector")
+    return {figure.name: figure for figure in figures.draw_all(tables) if figure.kind.name.startswith(wanted)}
 
 
 def test_measured_ceilings_are_drawn_and_datasheets_where_there_are_none(under_ceilings, drawn):
@@ -102,6 +107,12 @@ def test_measured_ceilings_are_drawn_and_datasheets_where_there_are_none(under_c
     ):
         assert word in roofline, f"{word} is not in the figure"
     assert "L2 8" not in text(drawn["roofline-h200-real-sample-cold"].svg)
+
+
+def test_what_the_selector_would_cost_is_drawn_and_said(under_ceilings):
+    figure = under_ceilings["selector-h200"]
+    assert "predicted / measured" in text(figure.svg) and "share of cases" in text(figure.svg)
+    assert re.match(r"On \d+ cases of matrices held out, the geometric mean of the regret is FP16 \d", figure.says)
 
 
 def test_counted_bytes_have_a_roofline_of_their_own(under_ceilings, drawn):

@@ -228,6 +228,8 @@ def test_the_page_says_whether_ceilings_were_measured(outline, tmp_path):
     own = Outline(build(tmp_path, recorded=[recorded])).text
     # 950 of 1979 through 2:4 products, 60 of 66.9 on CUDA cores.
     assert "On h200, 4 ceilings of computation were measured; they reach 48 % to 90 % of its datasheet." in own
+    # With the rates of DRAM and L2 there is something to predict with.
+    assert "A kernel for your matrix" in own and "A kernel for your matrix" not in outline.text
     told = "What limits a kernel at the bytes that were counted, and what it must save to be twice as fast"
     assert told in own and re.search(r"mma_bt 1 0 1 0 \d+ % \S+× \S+ of 1", own)
     assert re.search(r"float16 tensor mma 635 TFLOP/s 989 TFLOP/s 64 % products on 2026-11-20", own)

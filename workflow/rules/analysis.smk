@@ -31,3 +31,23 @@ rule analysis:
         bootstrap=PLAN.config["analysis"].get("bootstrap", 2000),
     script:
         "../scripts/analysis.py"
+
+
+# What `spmm-roofline advise` knows, from every row of this run; resources/selector.json is the one of the recorded rows.
+rule selector:
+    input:
+        PLAN.modules_of("analysis"),
+        cases="results/analysis/cases.csv",
+        matrices="results/analysis/matrices.csv",
+        ceilings="results/analysis/ceilings.csv",
+        devices="results/analysis/devices.csv",
+    output:
+        "results/analysis/selector.json",
+    log:
+        "results/analysis/log/selector.log",
+    conda:
+        "../../envs/cpu.yaml"
+    params:
+        heads=PLAN.head_dicts(),
+    script:
+        "../scripts/selector.py"

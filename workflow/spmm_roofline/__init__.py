@@ -5,10 +5,24 @@ with a written contract and writes files with a written contract (``workflow/sch
 :mod:`spmm_roofline.contracts`).
 """
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
+from typing import Any
 
 __version__ = "0.1.0"
+
+#: What the package offers by its own name → module; loaded when somebody asks for it, so that jobs do not pay for it.
+_OFFERED = {"select": "advise", "SelectionError": "advise"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OFFERED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f".{_OFFERED[name]}", __name__), name)
 
 
 def share_package() -> None:

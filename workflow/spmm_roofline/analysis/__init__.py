@@ -20,6 +20,7 @@ TABLES = {
     "speedup": "analysis_speedup",
     "fastest": "analysis_fastest",
     "kinds": "analysis_kinds",
+    "selector": "analysis_selector",
     "ladder": "analysis_ladder",
     "families": "analysis_families",
     "claims": "analysis_claims",
@@ -87,6 +88,7 @@ def run(
     from .limiters import limiters, stalls
     from .published import published
     from .roofline import roofline
+    from .selector import known_rates, selector
     from .speedup import speedup
     from .status import status
     from .synergy import classes, shared_memory, synergy
@@ -148,6 +150,7 @@ def run(
     table["status"] = status(table["cases"])
     table["devices"] = describe(table["cases"], datasheets, records)
     table["across"] = across(table["cases"])
+    table["selector"] = selector(table["cases"], table["matrices"], known_rates(table["ceilings"], table["devices"]))
     for name, contract in TABLES.items():
         contracts.write(table[name], Path(out) / f"{name}.csv", contract)
 

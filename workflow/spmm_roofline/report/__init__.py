@@ -18,6 +18,7 @@ TABLES = {
     "speedup": "analysis_speedup",
     "fastest": "analysis_fastest",
     "kinds": "analysis_kinds",
+    "selector": "analysis_selector",
     "ladder": "analysis_ladder",
     "families": "analysis_families",
     "claims": "analysis_claims",

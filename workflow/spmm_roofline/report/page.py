@@ -49,6 +49,7 @@ def render(
     page = environment.get_template("page.html.j2").render(
         title=config.get("report", {}).get("title") or "Which SpMM kernel is fastest, and what limits it?",
         answers=answers,
+        answer_figures=[figure for figure in drawn if figure.kind.section == "answer"],
         claims=tables.claims(data["claims"]),
         claims_say=claims_say(data["claims"]),
         devices=cases["device"].nunique(),
