@@ -11,6 +11,7 @@ import pytest
 from spmm_roofline import contracts, report
 from spmm_roofline.figures import rivals
 from spmm_roofline.figures.numbers import rate, significant, times
+from spmm_roofline.report import tables
 from tests.analysis import synthetic
 
 CONFIG = {"report": {"title": "Which SpMM kernel is fastest, and what limits it?"}}
@@ -186,6 +187,15 @@ def test_every_figure_says_how_to_make_it_again(outline):
     )
     # The other suite is none of those that the provenance of this page names.
     assert "report --config suite=quick" in outline.text and "suite=real-sample" not in outline.text
+
+
+def test_a_claim_shows_its_number_or_why_there_is_none(folder, page):
+    judged = contracts.read(folder / "analysis" / "claims.csv", "analysis_claims")
+    shown = [row[4].text for row in tables.claims(judged).rows]
+    numbers = [text for text in shown if re.match(r"[\d.,]+( \([\d.,]+ – [\d.,]+\))?$", text)]
+    assert len(numbers) == judged["value"].notna().sum() > 0
+    assert {text for text in shown if text not in numbers} == {"no measured matrix is of the kind that it speaks of"}
+    assert all(text in page for text in shown)
 
 
 def test_claims_lead_to_the_suites_that_they_were_judged_on(outline):

@@ -184,9 +184,7 @@ def claims(rows: pd.DataFrame) -> Table:
     table = Table("Scorecard", columns, opened=True)
     for row in rows.sort_values(["study", "claim", "device"]).itertuples():
         interval = f" ({significant(row.low)} – {significant(row.high)})" if row.low == row.low else ""
-        measured = (
-            significant(row.value) + interval if row.message is None or row.message != row.message else row.message
-        )
+        measured = significant(row.value) + interval if row.value == row.value else row.message
         table.rows.append(
             [
                 Cell(row.says, note=row.source),
