@@ -23,6 +23,7 @@ rule analysis:
         "results/analysis/log/analysis.log",
     conda:
         "../../envs/cpu.yaml"
+    threads: 2
     params:
         recorded=PLAN.recorded(),
         fingerprints=PLAN.fingerprints,

@@ -5,7 +5,7 @@ Every analysis is a pure function on tables; :func:`run` reads the files, calls 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,6 +121,10 @@ def run(
         dram,
         reached,
     )
+    table["devices"] = describe(table["cases"], datasheets, records)
+    rates = known_rates(table["ceilings"], table["devices"])
+    # As long as all the others together, so that it has a process of its own.
+    chosen = _beside(selector, table["cases"], table["matrices"], rates)
     # Past compilations have said which rows are stale; what follows is about the kernels that exist.
     kernels_now = table["kernels"]["kernel_sha256"] == table["kernels"]["kernel"].map(dict(fingerprints))
     table["kernels"] = table["kernels"][kernels_now.fillna(False)]
@@ -148,11 +152,23 @@ def run(
     table["fastest"] = fastest(table["cases"])
     table["kinds"] = kinds(table["cases"], bootstrap)
     table["status"] = status(table["cases"])
-    table["devices"] = describe(table["cases"], datasheets, records)
     table["across"] = across(table["cases"])
-    table["selector"] = selector(table["cases"], table["matrices"], known_rates(table["ceilings"], table["devices"]))
+    table["selector"] = chosen()
     for name, contract in TABLES.items():
         contracts.write(table[name], Path(out) / f"{name}.csv", contract)
+
+
+def _beside(function: Callable[..., pd.DataFrame], *arguments: Any) -> Callable[[], pd.DataFrame]:
+    """Begin ``function(*arguments)`` in another process where the system can fork; what is returned waits for it."""
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    if "fork" not in multiprocessing.get_all_start_methods():
+        return lambda: function(*arguments)
+    pool = ProcessPoolExecutor(1, multiprocessing.get_context("fork"))
+    begun = pool.submit(function, *arguments)
+    pool.shutdown(wait=False)
+    return begun.result
 
 
 def _local_first(name: str, paths: Iterable[str | Path], folders: list[Path], stem: str = "") -> pd.DataFrame:

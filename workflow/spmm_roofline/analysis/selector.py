@@ -10,7 +10,7 @@ Predictions are made for every kernel alike: one whose rows are new is learnt li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -408,33 +408,30 @@ def selector(cases: pd.DataFrame, matrices: pd.DataFrame, rates: Mapping[str, Ra
     for device in sorted(set(cases["device"]) & set(rates)):
         rows = gather(cases, matrices, device)
         for name, by in (("matrix", "matrix_sha256"), ("kind", "kind")):
-            found += [
-                {"device": device, "held_out": name, **row} for row in _choices(held_out(rows, rates[device], by))
-            ]
+            chosen = _choices(held_out(rows, rates[device], by)).assign(device=device, held_out=name)
+            found += chosen.to_dict("records")
     key = list(contracts.table("analysis_selector").key)
     return contracts.frame(sorted(found, key=lambda row: [row[column] for column in key]), "analysis_selector")
 
 
-def _choices(judged: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    known = judged[judged["predicted"].notna()]
+def _choices(judged: pd.DataFrame) -> pd.DataFrame:
     case = ["precision", "matrix", "kind", "n", "l2"]
-    measured = judged.groupby(case)["kernel"].size()
-    for key, candidates in known.groupby(case):
-        if len(candidates) < 2:
-            continue
-        ranked = candidates.sort_values(["predicted", "kernel"])
-        chosen, fastest = ranked.iloc[0], ranked.loc[ranked["log_ms"].idxmin()]
-        yield dict(zip(case, key, strict=True)) | {
-            "candidates": len(candidates),
-            "unseen": int(measured[key]) - len(candidates),
-            "kernel": chosen["kernel"],
-            "predicted_ms": float(np.exp(chosen["predicted"])),
-            "time_ms": float(np.exp(chosen["log_ms"])),
-            "fastest": fastest["kernel"],
-            "fastest_ms": float(np.exp(fastest["log_ms"])),
-            "regret": float(np.expm1(chosen["log_ms"] - fastest["log_ms"])),
-            "tried_regret": float(np.expm1(ranked["log_ms"].iloc[:TRIED].min() - fastest["log_ms"])),
-        }
+    ranked = judged[judged["predicted"].notna()].sort_values([*case, "predicted", "kernel"])
+    candidates = ranked.groupby(case)["kernel"].size()
+    chosen = ranked.groupby(case).head(1).set_index(case)
+    fastest = ranked.sort_values([*case, "log_ms"], kind="stable").groupby(case).head(1).set_index(case)
+    tried = ranked.groupby(case).head(TRIED).groupby(case)["log_ms"].min()
+    found = chosen[["kernel"]].assign(
+        candidates=candidates,
+        unseen=judged.groupby(case)["kernel"].size() - candidates,
+        predicted_ms=np.exp(chosen["predicted"]),
+        time_ms=np.exp(chosen["log_ms"]),
+        fastest=fastest["kernel"],
+        fastest_ms=np.exp(fastest["log_ms"]),
+        regret=np.expm1(chosen["log_ms"] - fastest["log_ms"]),
+        tried_regret=np.expm1(tried - fastest["log_ms"]),
+    )
+    return found[found["candidates"] > 1].reset_index()
 
 
 def geometric_regret(regrets: Iterable[float]) -> float:

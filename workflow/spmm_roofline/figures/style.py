@@ -190,7 +190,11 @@ def plain_log(axis, room: int = 7, ticks: Iterable[float] | None = None) -> None
 
 def svg(figure: Figure) -> str:
     """The figure as SVG text, the same bytes for the same figure."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    # Not through savefig, which draws a figure with a layout engine twice, the first time for the layout alone.
+    figure.set_dpi(200)
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", dpi=200, metadata={"Date": None, "Creator": None})
+    FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": None})
     # Hundredths of a point are finer than any screen, and a page holds a hundred thousand coordinates.
     return re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag.group()), buffer.getvalue())
