@@ -1,6 +1,6 @@
 #pragma once
-// A tile of C = A·B through mma.sp, A in the format sparse24: three or more stages of asynchronous copies, operands in
-// shared memory in exchanged places, fragments read while others are multiplied. The twins for bfloat16 and half
+// A tile of C = A·B through mma.sp, A in the format sparse24: three or more stages of asynchronous copies, rows in
+// shared memory padded apart, fragments read while others are multiplied. The twins for bfloat16 and half
 // precision are this one function.
 //
 // Needs TILE_M, TILE_N, TILE_K = 64, TILE_STAGES, TILE_WARPS_M, TILE_WARPS_N and TILE_GROUP.

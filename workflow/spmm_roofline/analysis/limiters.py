@@ -77,6 +77,7 @@ def stalls(profiled: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
         state=rows["metric"].str.removeprefix(PREFIX).str.removesuffix(SUFFIX), warps=rows["value"].astype(float)
     )
     rows = rows.merge(cases[[*KEY, "study"]].drop_duplicates(KEY), on=KEY, how="inner")
+    rows = rows.assign(waits=~rows["state"].isin(RUNNING))
     names = list(contracts.table("analysis_stalls").names)
     return contracts.check(rows[names].sort_values([*KEY, "state"], ignore_index=True), "analysis_stalls")
 
@@ -113,9 +114,9 @@ def limiters(
         issue_share_fraction=counters["issue_fraction"],
     )
     waiting: dict[tuple, dict[str, float]] = {}
-    for *key, state, warps in stalls[[*KEY, "state", "warps"]].itertuples(index=False, name=None):
-        if state not in RUNNING:
-            waiting.setdefault(tuple(key), {})[state] = warps
+    of_those = stalls.loc[stalls["waits"].astype(bool), [*KEY, "state", "warps"]]
+    for *key, state, warps in of_those.itertuples(index=False, name=None):
+        waiting.setdefault(tuple(key), {})[state] = warps
     result = []
     for row in rows.to_dict("records"):
         line = {name: row[name] for name in contracts.table("analysis_limiters").names if name in row}

@@ -434,11 +434,6 @@ def _choices(judged: pd.DataFrame) -> pd.DataFrame:
     return found[found["candidates"] > 1].reset_index()
 
 
-def geometric_regret(regrets: Iterable[float]) -> float:
-    """Geometric mean of chosen time over best time, minus 1."""
-    return float(np.expm1(np.mean(np.log1p(np.asarray(list(regrets), dtype=np.float64)))))
-
-
 # --- the stored model -------------------------------------------------------------------------------------------------
 
 

@@ -17,13 +17,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .. import contracts
+
 if TYPE_CHECKING:
     import pandas as pd
 
 Tables = Mapping[str, "pd.DataFrame"]
 
 #: What tells a case of a kernel from all others.
-CASE = ["device", "suite", "kernel", "matrix", "n", "l2"]
+CASE = list(contracts.table("analysis_cases").key)
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,8 @@ def draw(tables, styles):
 
 def says(tables):
     means = _shown(tables)
-    waits = means.drop(columns=["selected", "not_selected"], errors="ignore")
+    states = tables["stalls"]
+    waits = means[[state for state in means if state in set(states.loc[states["waits"].astype(bool), "state"])]]
     longest = waits.idxmax(axis=1)
     most = longest.value_counts().sort_index().sort_values(ascending=False, kind="stable").index[0]
     own = waits.loc[longest == most]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from .. import contracts
 from ..figures.numbers import PRECISIONS, counted, listed, percent, significant, size, times
 from .tables import Cell, Table
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from ..figures import Drawn
 
-CASE = ["device", "suite", "kernel", "matrix", "n", "l2"]
+CASE = list(contracts.table("analysis_limiters").key)
 
 #: What limits → its name in a sentence, and the column of its share for a unit that is busy.
 LIMITERS = {
@@ -158,7 +159,7 @@ def table(kernels: list[tuple[str, pd.DataFrame]], stalls: pd.DataFrame) -> Tabl
     for kernel, part in kernels:
         first = part["limiter"].value_counts().sort_index().sort_values(ascending=False, kind="stable").index[0]
         own = stalls[(stalls["kernel"] == kernel) & (stalls["device"] == part["device"].iloc[0])]
-        own = own[(own["l2"] == part["l2"].iloc[0]) & ~own["state"].isin(("selected", "not_selected"))]
+        own = own[(own["l2"] == part["l2"].iloc[0]) & own["waits"].astype(bool)]
         waits = own.groupby("state")["warps"].mean().sort_values(ascending=False, kind="stable").head(3)
         cells = [_median(part[column], show) for column, show in shown.values()]
         result.rows.append(
