@@ -103,8 +103,8 @@ def faulty(tmp_path):
     """mma_bt that does not end at N = 16 and writes where there is nothing at N = 24."""
     head = heads()["mma_bt"]
     faults = """
-    if (n == 16) for (volatile int more = 1; more;) {}
-    if (n == 24) *reinterpret_cast<volatile int*>(1ull << 46) = 1;
+    if (gridDim.x == 2) for (volatile int more = 1; more;) {}
+    if (gridDim.x == 3) *reinterpret_cast<volatile int*>(1ull << 46) = 1;
     """
     source = head.path.read_text()
     entry = re.search(r"void[^;{]*\bmma_bt\([^{]*\{", source).end()
