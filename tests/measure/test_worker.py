@@ -1,11 +1,14 @@
 """A measure job on a device, end to end."""
 
+import re
+from contextlib import contextmanager
+
 import pytest
 
 from spmm_roofline import contracts, matrices
 from spmm_roofline.formats.pack import pack
 from spmm_roofline.kernels import heads
-from spmm_roofline.kernels.compile import compile_kernel
+from spmm_roofline.kernels.compile import compile_kernel, cubin_of
 from spmm_roofline.measure import device, run
 from tests.kernels.external.build import on_device
 
@@ -40,7 +43,7 @@ def measured(tmp_path_factory):
     clock = folder / "dram_read.cubin", folder / "dram_copy.cubin"
     device.describe("h200", arch, *clock, folder / "device.json")
 
-    def job(kernel, n, l2="cold", external=(), **options):
+    def job(kernel, n, l2="cold", external=(), cubin=None, **options):
         head = heads(external=external)[kernel]
         formats = [f"{folder}/{name}.{head.format}.json" for name in names]
         for name, row in zip(names, formats, strict=True):
@@ -49,7 +52,7 @@ def measured(tmp_path_factory):
             suite="s", kernel=kernel, device="h200", arch=arch, n=n, l2=l2,
             matrices=[(f"{folder}/{name}.npz", f"{folder}/{name}.json") for name in names], formats=formats,
             kernel_row=None if head.vendor else f"{folder}/{kernel}.kernel.json",
-            cubin=None if head.vendor else f"{folder}/{kernel}.cubin",
+            cubin=None if head.vendor else str(cubin or folder / f"{kernel}.cubin"),
             read_cubin=str(clock[0]), copy_cubin=str(clock[1]), device_record=f"{folder}/device.json",
             options={"repeat_cap": 60, "time_cap_ms": 200, "case_timeout_s": 60, **options}, external=external,
         )  # fmt: skip
@@ -93,3 +96,42 @@ def test_a_device_out_of_memory_is_a_row(measured, monkeypatch):
     rows = measured("cusparse_csr_default", [8, 200_000])
     assert (rows.status.xs(8, level="n") == "ok").all()
     assert rows.status["wide", 200_000] == "out_of_memory"
+
+
+@pytest.fixture
+def faulty(tmp_path):
+    """mma_bt that does not end at N = 16 and writes where there is nothing at N = 24."""
+    head = heads()["mma_bt"]
+    faults = """
+    if (gridDim.x == 2) for (volatile int more = 1; more;) {}
+    if (gridDim.x == 3) *reinterpret_cast<volatile int*>(1ull << 46) = 1;
+    """
+    source = head.path.read_text()
+    entry = re.search(r"void[^;{]*\bmma_bt\([^{]*\{", source).end()
+    code, _ = cubin_of(
+        source[:entry] + faults + source[entry:],
+        head.name,
+        device.visible()[0].arch,
+        head.defines(),
+        head.path.parents[1] / "include",
+    )
+    (tmp_path / "faulty.cubin").write_bytes(code)
+    return tmp_path / "faulty.cubin"
+
+
+def test_a_kernel_that_hangs_or_writes_anywhere_costs_its_cases(measured, faulty):
+    rows = measured("mma_bt", [8, 16, 24, 32], cubin=faulty, case_timeout_s=8)
+    statuses = {n: set(rows.status.xs(n, level="n").drop("empty")) for n in (8, 16, 24, 32)}
+    assert statuses == {8: {"ok"}, 16: {"timeout"}, 24: {"launch_failed"}, 32: {"ok"}}
+    assert rows.message["mesh", 16] == "no answer within 8 s"
+    assert "illegal" in rows.message["mesh", 24].lower()
+
+
+def test_a_gpu_that_disappeared_is_an_error_that_says_so(measured, monkeypatch):
+    @contextmanager
+    def leased(**_):
+        yield device.Gpu("GPU-00000000-0000-0000-0000-000000000000", "NVIDIA H200", (9, 0), "1")
+
+    monkeypatch.setattr(device, "lease", leased)
+    with pytest.raises(RuntimeError, match=r"the worker does not start: .*[Dd]evice"):
+        measured("mma_bt", [8])
