@@ -11,23 +11,17 @@ min_arch: sm_80
 requires: {}
 features: []
 tile: {threads: 256, ctas: 4, batch: 8, serial: 4}
-# One part a tile, of the row that goes on in the next.
-scratch: 8 * a.tiles * n
-launches:
-  - entry: spmv_csr_cc
-    grid: a.tiles, n
-    block: tile.threads
-    smem: 8 * (a.items + 1) + 4 * ceil_div(a.items, 32)
-    args: a.tile_row, a.indptr, a.indices, a.data, b, c, scratch, a.items, m, nnz, b.ld, c.ld
-  - entry: add_parts
-    grid: ceil_div(a.split_rows, 16), n
-    block: 128
-    args: a.split_row, a.split_first, a.split_last, scratch, c, a.split_rows, a.tiles, c.ld
+# Two parts a tile, of the row that goes on in the next and of the one that came from the one before, and for each row of
+# several tiles how many of them have arrived.
+scratch: (16 * a.tiles + 4 * a.split_rows) * n
+launch:
+  grid: a.tiles, n
+  block: tile.threads
+  smem: 8 * (a.items + 1) + 4 * ceil_div(a.items, 32)
+  args: a.tile_row, a.crossing, a.split_row, a.split_first, a.split_last, a.indptr, a.indices, a.data, b, c, scratch, a.items, a.split_rows, m, nnz, b.ld, c.ld
 deviations:
   - "tiles are cut once for each matrix and not at each call, and threads add up rows instead of following the path"
 ---*/
-#include "tile/parts.cuh"
-
 constexpr unsigned ALL = 0xffffffffu;
 
 static_assert(TILE_THREADS % 32 == 0, "a CTA is whole warps");
@@ -37,9 +31,10 @@ static_assert(TILE_THREADS % 32 == 0, "a CTA is whole warps");
 // Products of `entries` entries and beginnings of rows + 2 rows lie one behind the other in shared memory: entries and
 // rows are `items` together, so that 8 (items + 1) bytes hold both. Behind them is a list of long rows.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spmv_csr_cc(
-    const int* __restrict__ tile_row, const int* __restrict__ indptr, const int* __restrict__ indices,
-    const double* __restrict__ data, const double* __restrict__ b, double* __restrict__ c, double* __restrict__ parts,
-    int items, int m, int nnz, long long ldb, long long ldc) {
+    const int* __restrict__ tile_row, const int* __restrict__ crossing, const int* __restrict__ split_row,
+    const int* __restrict__ split_first, const int* __restrict__ split_last, const int* __restrict__ indptr,
+    const int* __restrict__ indices, const double* __restrict__ data, const double* __restrict__ b,
+    double* __restrict__ c, double* parts, int items, int split_rows, int m, int nnz, long long ldb, long long ldc) {
     extern __shared__ double products[];
     int* long_rows = reinterpret_cast<int*>(products + items + 1);
     __shared__ int long_count;
@@ -51,6 +46,10 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spmv_csr_c
     const int rows = row1 - row0, entries = entry1 - entry0;
     const double* x = b + blockIdx.y * ldb;
     double* y = c + blockIdx.y * ldc;
+    // Rows that come from the tile before and that go on in the next, of those that several tiles share.
+    const int from = rows > 0 ? crossing[blockIdx.x] : -1, on = crossing[blockIdx.x + 1];
+    double* tails = parts + static_cast<long long>(blockIdx.y) * gridDim.x;
+    double* heads = tails + static_cast<long long>(gridDim.y) * gridDim.x;
 
     // Row i of the tile has the products begins[i] to begins[i + 1] - 1; row `rows` is the one that goes on. Loads come
     // first and are never conditional, so that all of a batch are on their way at once: behind the last entry the last
@@ -82,10 +81,14 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spmv_csr_c
     __syncthreads();
 
     const auto store = [&](int i, double sum) {
-        if (i < rows) {
+        if (i == 0 && from >= 0) {
+            heads[blockIdx.x] = sum;
+            __threadfence();
+        } else if (i < rows) {
             y[row0 + i] = sum;
-        } else {
-            parts[static_cast<long long>(blockIdx.y) * gridDim.x + blockIdx.x] = sum;
+        } else if (on >= 0) {
+            tails[blockIdx.x] = sum;
+            __threadfence();
         }
     };
     // A power of two of lanes a row, so that on average each adds up half of TILE_SERIAL products to all of them, more
@@ -119,15 +122,22 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spmv_csr_c
         for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(ALL, sum, distance);
         if (thread % 32 == 0) store(i, sum);
     }
-}
-
-// Rows of several tiles: the parts of all but the last, which has stored its own, added up by eight lanes.
-extern "C" __global__ void __launch_bounds__(128) add_parts(
-    const int* __restrict__ split_row, const int* __restrict__ split_first, const int* __restrict__ split_last,
-    const double* __restrict__ parts, double* __restrict__ c, int rows, int tiles, long long ldc) {
-    const int i = blockIdx.x * 16 + threadIdx.x / 8;
-    const bool own = i < rows;
-    const double sum = tile::sum_by_eight(
-        parts + static_cast<long long>(blockIdx.y) * tiles, own ? split_first[i] : 0, own ? split_last[i] : 0);
-    if (own && threadIdx.x % 8 == 0) c[blockIdx.y * ldc + split_row[i]] += sum;
+    if (from < 0 && on < 0) return;
+    __syncthreads();
+    // Of the tiles that share a row the last one to arrive adds up their parts, in the order of the tiles. The number of
+    // those that have arrived ends where it begins, so that nobody has to clear it between calls.
+    const int warp = thread / 32, shared = warp == 0 ? from : on;
+    if (warp > 1 || shared < 0) return;
+    const int first = split_first[shared], last = split_last[shared];
+    unsigned before = 0;
+    if (thread % 32 == 0) {
+        unsigned* arrived = reinterpret_cast<unsigned*>(parts + 2ll * gridDim.y * gridDim.x);
+        before = atomicInc(arrived + static_cast<long long>(blockIdx.y) * split_rows + shared, last - first);
+    }
+    if (__shfl_sync(ALL, before, 0) != last - first - 1) return;
+    __threadfence();
+    double sum = thread % 32 == 0 ? __ldcg(heads + last) : 0.0;
+    for (int tile = first + thread % 32; tile < last; tile += 32) sum += __ldcg(tails + tile);
+    for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(ALL, sum, distance);
+    if (thread % 32 == 0) y[split_row[shared]] = sum;
 }

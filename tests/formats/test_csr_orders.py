@@ -69,6 +69,7 @@ def test_tiles_of_the_merge_path_by_hand():
     packed = FORMATS["csr_merge_path"].from_csr(lengths(3, 0, 9, 4), items=5)
     assert packed.tile_row.tolist() == [0, 2, 2, 3, 4]
     assert (packed.split_row.tolist(), packed.split_first.tolist(), packed.split_last.tolist()) == ([2], [1], [2])
+    assert packed.crossing.tolist() == [-1, -1, 0, -1, -1]
     counts = packed.counts()
     assert (counts["tiles"], counts["split_rows"], counts["items"]) == (4, 1, 5)
 
@@ -76,22 +77,33 @@ def test_tiles_of_the_merge_path_by_hand():
 @settings(max_examples=100, deadline=None)
 @given(matrices(), st.integers(1, 40))
 def test_tiles_of_the_merge_path_add_up_to_the_product(a, items):
-    """The sums of a tile's rows and the part of the row that goes on, as a kernel takes them from the cuts."""
+    """The sums of a tile's rows and the parts of those that it shares, as a kernel takes them from the cuts."""
     packed = FORMATS["csr_merge_path"].from_csr(a, items=items)
-    m, path = a.shape[0], a.shape[0] + a.nnz
+    m, path, tiles = a.shape[0], a.shape[0] + a.nnz, packed.counts()["tiles"]
     x = np.random.default_rng(0).integers(1, 9, a.shape[1]).astype(float)
-    products, y, parts = a.data * x[a.indices], np.full(m, np.nan), np.full(packed.counts()["tiles"], np.nan)
+    products, y = a.data * x[a.indices], np.full(m, np.nan)
+    heads, tails, arrived = np.full(tiles, np.nan), np.full(tiles, np.nan), np.zeros(len(packed.split_row), dtype=int)
     for tile, (row0, row1) in enumerate(zip(packed.tile_row[:-1], packed.tile_row[1:], strict=True)):
         entry0, entry1 = tile * items - row0, min((tile + 1) * items, path) - row1
         assert 0 <= entry0 <= entry1 <= a.nnz and (entry1 - entry0) + (row1 - row0) <= items
         begins = np.append(np.maximum(packed.indptr[row0 : row1 + 1] - entry0, 0), entry1 - entry0)
         assert (np.diff(begins) >= 0).all()
         sums = [products[entry0:entry1][start:end].sum() for start, end in pairwise(begins)]
-        y[row0:row1], parts[tile] = sums[:-1], sums[-1]
+        came, goes_on = packed.crossing[tile] if row1 > row0 else -1, packed.crossing[tile + 1]
+        y[row0:row1] = sums[:-1]
+        if came >= 0:
+            heads[tile], y[row0] = sums[0], np.nan
+            arrived[came] += 1
+        if goes_on >= 0:
+            tails[tile] = sums[-1]
+            arrived[goes_on] += 1
+        else:
+            assert sums[-1] == 0
+    assert np.array_equal(arrived, packed.split_last - packed.split_first + 1)
     for row, first, last in zip(packed.split_row, packed.split_first, packed.split_last, strict=True):
-        y[row] += parts[first:last].sum()
-        parts[first:last] = 0
-    assert np.array_equal(y, a @ x) and not parts.any()
+        assert np.isnan(y[row])
+        y[row] = tails[first:last].sum() + heads[last]
+    assert np.array_equal(y, a @ x)
 
 
 def test_a_tile_of_the_merge_path_has_at_least_one_item():

@@ -16,7 +16,8 @@ class CsrMergePath(Csr):
     A path of m + nnz steps is cut into tiles of ``items`` steps. ``tile_row`` int32[tiles+1] says how many rows have
     ended before each tile; tile t begins at entry ``t items - tile_row[t]``. ``split_row`` int32[…] are the rows with
     entries before the tile in which they end: tiles ``split_first`` to ``split_last`` - 1, int32[…] each, hold parts of
-    them. Neither long rows nor runs of empty ones make a tile larger.
+    them. ``crossing`` int32[tiles+1]: which of those rows goes on from the tile before into each tile, or -1. Neither
+    long rows nor runs of empty ones make a tile larger.
     """
 
     name: ClassVar[str] = "csr_merge_path"
@@ -26,6 +27,7 @@ class CsrMergePath(Csr):
     split_row: Any
     split_first: Any
     split_last: Any
+    crossing: Any
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "float32", items: int = 2048) -> Self:
@@ -42,6 +44,12 @@ class CsrMergePath(Csr):
         end = packed.indptr[1:] + rows
         cuts = xp.minimum(xp.arange(tiles + 1, dtype=xp.int64) * items, steps)
         split = xp.flatnonzero(first // items != end // items)
+        tile_row = xp.searchsorted(end, cuts)
+        which = xp.minimum(xp.searchsorted(split, tile_row), max(len(split) - 1, 0))
+        crossing = xp.full(tiles + 1, -1, dtype=xp.int32)
+        if len(split):
+            begun = (split[which] == tile_row) & (first[split[which]] // items < xp.arange(tiles + 1))
+            crossing = xp.where(begun, which, crossing).astype(xp.int32)
         return cls(
             packed.shape,
             packed.nnz,
@@ -50,10 +58,11 @@ class CsrMergePath(Csr):
             packed.indices,
             packed.data,
             items=items,
-            tile_row=xp.searchsorted(end, cuts).astype(xp.int32),
+            tile_row=tile_row.astype(xp.int32),
             split_row=split.astype(xp.int32),
             split_first=(first[split] // items).astype(xp.int32),
             split_last=(end[split] // items).astype(xp.int32),
+            crossing=crossing,
         )
 
     def counts(self) -> dict[str, int]:
