@@ -1,0 +1,124 @@
+"""Columns of eight rows with an entry, sixteen to a tile: the sparse operand as the narrow one of a tensor-core product.
+
+After FlashSparse (Shi et al. 2024) and Acc-SpMM (Zhao et al. 2025): with operands swapped, the sparse matrix is the
+8-wide operand of an mma, and half as many zeros are stored as with 16 rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from .base import Format, array_module, ceil_div, csr_of_entries, distinct, nonzero_slots, rounded, row_of_entry, widened
+
+#: Rows of a window, and columns of a tile.
+WINDOW, TILE_K = 8, 16
+
+
+@dataclass(frozen=True)
+class Vectors8x1(Format):
+    """Windows of 8 rows, tiles of 16 of their columns, and a list of equal pieces of work.
+
+    - ``columns`` int32[tiles, 16]: the columns of a tile, ascending; -1 where the window has no more;
+    - ``data`` dtype[tiles, 8, 16]: their values, row by row;
+    - ``items`` int32[items, 4]: a window, its tiles from the second to before the third, and which part of a window
+      that is cut this is, or -1. Windows of more than ``most`` tiles are cut, and come first;
+    - ``cut`` int32[cut windows, 3]: a window that is cut, its first part and how many there are.
+    """
+
+    name: ClassVar[str] = "vectors_8x1"
+
+    columns: Any
+    data: Any
+    items: Any
+    cut: Any
+    most: int
+
+    @classmethod
+    def from_csr(cls, a: Any, dtype: str = "float16", most: int = 32) -> Self:
+        """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`. ``most`` tiles are one piece of work."""
+        xp = array_module(a.data)
+        m, k, nnz = int(a.shape[0]), max(int(a.shape[1]), 1), int(a.nnz)
+        windows = ceil_div(m, WINDOW)
+        row = row_of_entry(a.indptr, nnz)
+        keys, vector = distinct(row // WINDOW * k + a.indices)
+        first = xp.searchsorted(keys, xp.arange(windows + 1, dtype=xp.int64) * k)
+        tiles = -(-xp.diff(first) // TILE_K)
+        tile_of = xp.zeros(windows + 1, dtype=xp.int64)
+        tile_of[1:] = xp.cumsum(tiles)
+        count = int(tile_of[-1])
+        # A vector's slot: its window's first one, and its place among the vectors of the window.
+        window = keys // k
+        slot = tile_of[window] * TILE_K + xp.arange(len(keys)) - first[window]
+        columns = xp.full(count * TILE_K, -1, dtype=xp.int32)
+        columns[slot] = (keys - window * k).astype(xp.int32)
+        values = rounded(a.data, dtype)
+        data = xp.zeros((count, WINDOW, TILE_K), dtype=values.dtype)
+        place = slot[vector]
+        data[place // TILE_K, row % WINDOW, place % TILE_K] = values
+        items, cut = _work(xp, tile_of, most)
+        return cls(
+            shape=(m, int(a.shape[1])),
+            nnz=nnz,
+            dtype=dtype,
+            columns=columns.reshape(count, TILE_K),
+            data=data,
+            items=items,
+            cut=cut,
+            most=most,
+        )
+
+    def to_csr(self) -> Any:
+        """The matrix as float64 CSR, from the non-zero slots."""
+        xp = array_module(self.columns)
+        # Pieces of a window lie one behind the other: the piece of a tile is the last one that begins at or before it.
+        order = xp.argsort(self.items[:, 1] * 2 + (self.items[:, 2] > self.items[:, 1]))
+        begins = self.items[order, 1]
+        window_of = self.items[order, 0].astype(xp.int64)[
+            xp.searchsorted(begins, xp.arange(len(self.columns)), side="right") - 1
+        ]
+        slot = nonzero_slots(self.data)
+        tile, within = slot // (WINDOW * TILE_K), slot % (WINDOW * TILE_K)
+        rows = window_of[tile] * WINDOW + within // TILE_K
+        columns = self.columns[tile, within % TILE_K]
+        return csr_of_entries(rows, columns, widened(self.data.reshape(-1)[slot], self.dtype), self.shape)
+
+    @property
+    def stored_slots(self) -> int:
+        return int(self.data.size)
+
+    @property
+    def blocks(self) -> int:
+        """Tiles."""
+        return len(self.columns)
+
+    def counts(self) -> dict[str, int]:
+        """``pieces`` of work, windows ``cut_windows`` that are cut and ``parts`` of them, beside the usual counts."""
+        parts = int((self.items[:, 3] >= 0).sum())
+        return {**super().counts(), "pieces": len(self.items), "cut_windows": len(self.cut), "parts": parts}
+
+
+def _work(xp: Any, tile_of: Any, most: int) -> tuple[Any, Any]:
+    """``items`` and ``cut`` of windows whose tiles begin at ``tile_of``."""
+    tiles = xp.diff(tile_of)
+    pieces = xp.maximum(-(-tiles // most), 1)
+    before = xp.cumsum(pieces) - pieces
+    total = int(pieces.sum()) if len(pieces) else 0
+    # Which window a piece belongs to: how many windows have begun up to it.
+    begun = xp.zeros(total + 1, dtype=xp.int64)
+    begun[before] = 1
+    window = (xp.cumsum(begun)[:total] - 1) if total else xp.zeros(0, dtype=xp.int64)
+    number = xp.arange(total) - before[window]
+    begin = tile_of[window] + number * most
+    end = xp.minimum(begin + most, tile_of[window + 1])
+    is_cut = pieces[window] > 1
+    part = xp.where(is_cut, xp.cumsum(is_cut) - 1, -1)
+    items = xp.stack([window, begin, end, part], axis=1).astype(xp.int32)
+    # Cut windows are the long ones: what begins first does not end last.
+    items = xp.concatenate([items[is_cut], items[~is_cut]])
+    which = xp.flatnonzero(pieces > 1)
+    first_part = xp.cumsum(pieces[which]) - pieces[which]
+    return xp.ascontiguousarray(items), xp.stack([which, first_part, pieces[which]], axis=1).astype(xp.int32)
+
+
+FORMAT = Vectors8x1
