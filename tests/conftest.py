@@ -1,10 +1,13 @@
 """Fixtures for all tests."""
 
 import os
+import shutil
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+from tests.project import Project, make_project
 
 # The first example of a test may pay for an import, and the machine may be busy: time is no property.
 hypothesis.settings.register_profile("project", deadline=None)
@@ -19,6 +22,21 @@ def real_data() -> Path:
     if not (folder / "INDEX.csv").is_file():
         pytest.skip(f"there are no real matrices in {folder}; set SPMM_ROOFLINE_DATA to a folder with an INDEX.csv")
     return folder
+
+
+@pytest.fixture(scope="session")
+def finished_project(tmp_path_factory):
+    """A copy of the project whose suite ``tiny`` has run to its report; who edits it puts it back."""
+    project = make_project(tmp_path_factory.mktemp("project"))
+    project.snakemake("report")
+    return project
+
+
+@pytest.fixture
+def project_to_break(finished_project, tmp_path):
+    """A copy of the finished project for one test alone."""
+    shutil.copytree(finished_project.root, tmp_path / "project")
+    return Project(tmp_path / "project")
 
 
 def pytest_collection_modifyitems(items):

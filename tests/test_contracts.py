@@ -514,3 +514,18 @@ def test_numbers_that_came_as_text_become_numbers():
     given = {"measure": {"device": "auto", "shard": "8", "time_cap_ms": "1.5"}, "formats": {"keep": "false"}}
     found = contracts.with_numbers(given, "config")
     assert found == {"measure": {"device": "auto", "shard": 8, "time_cap_ms": 1.5}, "formats": {"keep": False}}
+
+
+@pytest.mark.parametrize("content", [b"", b'{"matrix": ', b"[1]", b"\xff\xfe"])
+def test_a_damaged_row_of_a_run_is_moved_away_and_any_other_stays(tmp_path, monkeypatch, content):
+    monkeypatch.chdir(tmp_path)
+    for path in map(Path, ("results/matrices/a.json", "recorded/a.json")):
+        path.parent.mkdir(parents=True)
+        path.write_bytes(content)
+    with pytest.raises(ContractError, match=r"a\.json.* it was moved to results/matrices/a\.json\.damaged: run again"):
+        contracts.read_row("results/matrices/a.json", "matrices")
+    assert not Path("results/matrices/a.json").exists()
+    assert Path("results/matrices/a.json.damaged").read_bytes() == content
+    with pytest.raises(ContractError, match="mend or delete it"):
+        contracts.read_row("recorded/a.json", "matrices")
+    assert Path("recorded/a.json").read_bytes() == content

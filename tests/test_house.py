@@ -26,7 +26,7 @@ README = ROOT / "README.md"
 STAGES = ("matrices", "formats", "kernels", "measure", "profile", "analysis", "report")
 #: Folders of the package that are no stage, with their reason.
 BESIDE_THE_ROAD = {"figures": "one module is one figure of the report"}
-#: Who may import whom, and why; everybody may import contracts and fingerprint.
+#: Who may import whom, and why; everybody may import contracts, fingerprint and folder.
 EDGES = {
     ("formats", "matrices"): "a format is packed from the canonical CSR, which its own stage knows how to load",
     ("kernels", "formats"): "the arrays of a format are the arguments of a launch",
@@ -41,7 +41,7 @@ EDGES = {
     ("plan", "kernels"): "heads say which format a kernel needs and what it includes",
     ("plan", "measure"): "which device measures, and by which protocol",
 }
-FOR_EVERYBODY = {"contracts", "fingerprint", "__version__", "share_package"}
+FOR_EVERYBODY = {"contracts", "fingerprint", "folder", "__version__", "share_package"}
 
 #: Columns whose unit is not told by the name's ending, with their reason.
 UNITS_ELSEWHERE = {("formats", "bytes_per_nnz"): "bytes for each non-zero"}

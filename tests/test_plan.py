@@ -79,6 +79,22 @@ def test_large_suites_are_cut():
     assert [name for shard in cut for name in shard.matrices] == names
 
 
+def test_a_run_may_be_about_some_shards(config, gpu):
+    gpu()
+    config["measure"]["shard"] = 2
+    whole = Plan(config).suites["quick"]
+    config["shards"] = "1-2"
+    part = Plan(config).suites["quick"]
+    assert part.shards == whole.shards[1:3] and list(part.specs) == list(whole.specs)[2:6]
+    assert not any(".000" in path or ".003" in path for path in Plan(config).measured())
+    config["shards"] = 0
+    assert Plan(config).suites["quick"].shards == whole.shards[:1]
+    config["shards"] = "7-9"
+    last = len(whole.shards) - 1
+    with pytest.raises(PlanError, match=f"shards is 7-9, but those of suite quick are 0 to {last}"):
+        Plan(config).suites  # noqa: B018
+
+
 def test_a_recorded_device_that_is_not_there_is_named(config):
     config["analysis"]["recorded"] = ["h300"]
     with pytest.raises(PlanError, match="names 'h300', but resources/recorded has"):

@@ -1,146 +1,19 @@
-"""The rule graph, on a real run: what an edit reruns, what it leaves alone, and what bad input leads to.
+"""The rule graph, on a real run: what an edit reruns, what it leaves alone, and what bad input leads to."""
 
-Everything is real but the device: in the copy of the project that is run here, the scripts that need a GPU write
-made-up rows under the same contracts.
-"""
-
-import os
 import re
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import yaml
 
 from spmm_roofline.kernels.registry import heads
 from tests.kernels.external.build import on_host
-
-PROJECT = Path(__file__).resolve().parents[1]
-PARTS = ("Snakefile", "workflow", "kernels", "config", "profiles", "envs", "report")
-
-STAND_IN_DEVICE = """
-import json
-from spmm_roofline import contracts
-record = dict(device=snakemake.wildcards.device, product="NVIDIA H200", arch=snakemake.params.arch, driver="1",
-              cuda="13", multiprocessors=132, l2_bytes=1,
-              memory_bytes=1, copy_gb_per_s=4000.0, replay_overhead_ms=0.004,
-              measured_at="2026-01-01T00:00:00Z")
-contracts.validate(record, "measured_device")
-contracts.write_text(snakemake.output[0], json.dumps(record))
-"""
-
-STAND_IN_MEASURE = """
-import json
-from pathlib import Path
-from spmm_roofline import contracts
-from spmm_roofline.kernels import heads
-from spmm_roofline.measure.run import identity, sizes, job_of
-job = job_of(snakemake.params.job, snakemake.input, snakemake.config["measure"])
-head = heads(job.kernels, job.external)[job.kernel]
-common = identity(job, head, json.loads(Path(job.device_record).read_text()))
-rows = []
-for _, path in job.matrices:
-    known = json.loads(Path(path).read_text())
-    for n in job.n:
-        rows.append(common | sizes(head, known, n) | dict(
-            matrix=known["matrix"], status="ok", time_ms=0.01, time_p10_ms=0.01, time_p90_ms=0.01, samples=40,
-            useful_gflops=1.0, padded_gflops=1.0, rel_error=0.0, max_row_error=0.0, noisy=False,
-            measured_at="2026-01-01T00:00:00Z"))
-contracts.write(contracts.frame(rows, "measure"), snakemake.output.csv, "measure")
-"""
-
-STAND_IN_CEILINGS = """
-from spmm_roofline import contracts
-contracts.write(contracts.frame([], "measure_ceilings"), snakemake.output[0], "measure_ceilings")
-"""
-
-TINY = {
-    "name": "tiny",
-    "title": "two small matrices",
-    "matrices": {
-        "generated": [
-            {"generator": "mesh2d", "name": "mesh", "nodes": 8},
-            {"generator": "banded", "name": "band", "rows": 64, "half_width": 2},
-        ]
-    },
-    "n": [8],
-    "kernels": ["smat/*", "cusparse_csr_default"],
-    "protocol": {"l2": "cold"},
-}
-
-
-class Project:
-    """A copy of the project that can be edited and run."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-
-    def snakemake(self, *arguments, check=True):
-        """Run Snakemake in the copy; its output."""
-        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-        done = subprocess.run(
-            [sys.executable, "-m", "snakemake", "--cores", "2", *arguments],
-            cwd=self.root,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        output = done.stdout + done.stderr
-        assert not check or done.returncode == 0, output[-4000:]
-        return output
-
-    def jobs(self, target="report"):
-        """What would run: a set of ``rule`` or ``rule:wildcard,wildcard``."""
-        found = set()
-        for block in re.split(r"\n(?=(?:local)?rule )", self.snakemake("-n", target)):
-            rule = re.match(r"(?:local)?rule (\w+):", block)
-            if rule:
-                wildcards = re.search(r"wildcards: (.*)", block)
-                values = [part.split("=")[1] for part in wildcards.group(1).split(", ")] if wildcards else []
-                found.add(":".join([rule.group(1), *([",".join(values)] if any(values) else [])]))
-        return found
-
-    def edit(self, path, old, new):
-        """Replace text in a file of the copy; the text must be there."""
-        file = self.root / path
-        text = file.read_text()
-        assert old in text, f"{path} has no {old!r}"
-        file.write_text(text.replace(old, new))
-
-    def write_yaml(self, path, content):
-        (self.root / path).write_text(yaml.safe_dump(content, sort_keys=False))
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A project whose suite ``tiny`` has run to its report."""
-    root = tmp_path_factory.mktemp("project")
-    ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for part in PARTS:
-        source = PROJECT / part
-        if source.is_dir():
-            shutil.copytree(source, root / part, ignore=ignore)
-        else:
-            shutil.copy(source, root / part)
-    project = Project(root)
-    config = yaml.safe_load((root / "config/config.yaml").read_text())
-    config["measure"] |= {"device": "h200", "suites": ["tiny"]}
-    config["kernels"]["archs"] = ["sm_90a"]
-    config["analysis"]["bootstrap"] = 100
-    project.write_yaml("config/config.yaml", config)
-    project.write_yaml("config/suites/tiny.yaml", TINY)
-    (root / "workflow/scripts/describe_device.py").write_text(STAND_IN_DEVICE)
-    (root / "workflow/scripts/measure_kernel.py").write_text(STAND_IN_MEASURE)
-    (root / "workflow/scripts/measure_ceilings.py").write_text(STAND_IN_CEILINGS)
-    project.snakemake("report")
-    return project
+from tests.project import PARTS, TINY
 
 
 @pytest.fixture
-def project(finished):
+def project(finished_project):
     """The finished project; what a test edits is put back."""
+    finished = finished_project
     before = {}
     for part in PARTS:
         files = [finished.root / part] if (finished.root / part).is_file() else (finished.root / part).rglob("*")
@@ -156,6 +29,14 @@ def project(finished):
 
 
 FOLLOWS = {"analysis", "report"}
+
+
+def compiles(*kernels):
+    return {f"compile_kernel:{kernel}" for kernel in kernels}
+
+
+def measures(*kernels):
+    return {f"measure_kernel:h200,tiny,{kernel}," for kernel in kernels}
 
 
 def test_a_finished_run_has_nothing_to_do(project):
@@ -174,16 +55,9 @@ def test_prose_of_a_head_reruns_what_shows_it(project):
     assert project.jobs() == FOLLOWS
 
 
-def test_an_edited_kernel_reruns_its_own_road(project):
-    project.edit("kernels/smat/mma_bt.cu", "    tile::SUMS sums;", "    tile::SUMS sums{};")
-    kernels = {"mma_bt", "mma_bt_f32"}
-    expected = {f"compile_kernel:{k}" for k in kernels} | {f"measure_kernel:h200,tiny,{k}," for k in kernels}
-    assert project.jobs() == expected | FOLLOWS
-
-
 def test_a_changed_launch_reruns_its_own_road(project):
     project.edit("kernels/smat/mma_t.cu", "  block: 32", "  block: 16 * 2")
-    assert project.jobs() == {"compile_kernel:mma_t", "measure_kernel:h200,tiny,mma_t,"} | FOLLOWS
+    assert project.jobs() == compiles("mma_t") | measures("mma_t") | FOLLOWS
 
 
 def files_that_include(root, header):
@@ -201,32 +75,26 @@ def files_that_include(root, header):
         wanted |= headers
 
 
+SMAT = {"mma_t", "mma_bt", "mma_bt_f32", "mma_cbt"}
+
+
 @pytest.mark.parametrize(
-    ("header", "old", "new", "measured"),
+    ("header", "old", "new", "users"),
     [
         ("ptx/cp_async.cuh", "cp.async.wait_group %0;", "cp.async.wait_group  %0;", {"mma_cbt"}),
-        ("tile/smat_tile.cuh", "return lane * 8;", "return 8 * lane;", {"mma_t", "mma_bt", "mma_bt_f32", "mma_cbt"}),
+        ("tile/smat_tile.cuh", "return lane * 8;", "return 8 * lane;", SMAT),
     ],
 )
-def test_an_edited_header_reruns_exactly_its_users(project, header, old, new, measured):
-    users = files_that_include(project.root, header)
-    compiled = {name for name, head in heads(str(project.root / "kernels")).items() if head.path.stem in users}
+def test_an_edited_header_reruns_exactly_its_users(project, header, old, new, users):
+    files = files_that_include(project.root, header)
+    assert users == {name for name, head in heads(str(project.root / "kernels")).items() if head.path.stem in files}
     project.edit(f"kernels/include/{header}", old, new)
-    expected = {f"compile_kernel:{k}" for k in compiled} | {f"measure_kernel:h200,tiny,{k}," for k in measured}
-    assert measured <= compiled and project.jobs() == expected | FOLLOWS
+    assert project.jobs() == compiles(*users) | measures(*users) | FOLLOWS
 
 
 def test_an_edited_ceiling_reruns_all_of_them(project):
     project.edit("kernels/ceilings/fma_f32.cu", "float total = sums[0];", "float total{sums[0]};")
     assert project.jobs() == {"compile_kernel:fma_f32", "measure_ceilings:h200"} | FOLLOWS
-
-
-def test_an_edited_format_reruns_its_packing_and_its_kernels(project):
-    # An edit of what formats of blocks share, which is part of every one of them.
-    project.edit("workflow/spmm_roofline/formats/blocks.py", "2 << 30", "3 << 30")
-    smat = {"mma_t", "mma_bt", "mma_bt_f32", "mma_cbt"}
-    packed = {f"pack_format:bcsr_16x16,{matrix}" for matrix in ("mesh", "band")}
-    assert project.jobs() == packed | {f"measure_kernel:h200,tiny,{k}," for k in smat} | FOLLOWS
 
 
 def test_an_edited_analysis_and_an_edited_figure_rerun_what_they_make(project):
@@ -236,26 +104,47 @@ def test_an_edited_analysis_and_an_edited_figure_rerun_what_they_make(project):
     assert project.jobs() == FOLLOWS
 
 
-def test_a_new_kernel_runs_alone(project):
+def test_each_edit_is_carried_out_and_nothing_else(project_to_break):
+    """One edit after the other, each followed by a run that measures what the edit touched; the report comes last."""
+    project = project_to_break
+    everything = {*SMAT, "cusparse_csr_default"}
+
+    # The machine code stays the same to the byte, but rows carry the fingerprint of the source.
+    project.edit("kernels/smat/mma_bt.cu", "    tile::SUMS sums;", "    tile::SUMS sums{};")
+    left_alone = project.root / "results/measure/h200/tiny/mma_t.csv"
+    before = left_alone.stat().st_mtime_ns
+    assert project.run("measure") == compiles("mma_bt", "mma_bt_f32") | measures("mma_bt", "mma_bt_f32")
+
+    # A header and a new kernel, which includes it.
+    project.edit("kernels/include/ptx/cp_async.cuh", "cp.async.wait_group %0;", "cp.async.wait_group  %0;")
     source = (project.root / "kernels/smat/mma_cbt.cu").read_text().replace("mma_cbt", "mma_new")
     (project.root / "kernels/smat/mma_new.cu").write_text(source)
-    assert project.jobs() == {"compile_kernel:mma_new", "measure_kernel:h200,tiny,mma_new,"} | FOLLOWS
+    assert project.run("measure") == compiles("mma_cbt", "mma_new") | measures("mma_cbt", "mma_new")
+    assert left_alone.stat().st_mtime_ns == before
+    (project.root / "kernels/smat/mma_new.cu").unlink()
+    assert project.run("measure") == set()
 
+    # An edit of what formats of blocks share, which is part of every one of them.
+    project.edit("workflow/spmm_roofline/formats/blocks.py", "2 << 30", "3 << 30")
+    packed = {f"pack_format:bcsr_16x16,{matrix}" for matrix in ("mesh", "band")}
+    assert project.run("measure") == packed | measures(*SMAT)
 
-def test_a_new_matrix_brings_itself(project):
-    suite = {
-        **TINY,
-        "matrices": {
-            "generated": [*TINY["matrices"]["generated"], {"generator": "mesh2d", "nodes": 9, "name": "more"}]
-        },
-    }
+    more = {"generator": "mesh2d", "nodes": 9, "name": "more"}
+    suite = {**TINY, "matrices": {"generated": [*TINY["matrices"]["generated"], more]}}
     project.write_yaml("config/suites/tiny.yaml", suite)
-    jobs = project.jobs()
-    assert {job for job in jobs if job.startswith(("import", "pack", "compile"))} == {
-        "import_matrix:more",
-        "pack_format:csr,more",
-        "pack_format:bcsr_16x16,more",
-    }
+    of_more = {"import_matrix:more", "pack_format:csr,more", "pack_format:bcsr_16x16,more"}
+    project.calls()
+    assert project.run("measure") == of_more | measures(*everything)
+    assert set(project.calls()) == {"started", "more 8"}  # what was measured of the others still holds
+
+    # A matrix less and another protocol, which follow the same road.
+    project.write_yaml("config/suites/tiny.yaml", TINY)
+    assert project.jobs("measure") == measures(*everything)
+    project.edit("workflow/spmm_roofline/measure/__init__.py", "PROTOCOL = 1", "PROTOCOL = 2")
+    style = next((project.root / "report").glob("*.css"))
+    style.write_text(style.read_text() + "\n/* wider */\n")
+    assert project.run("report") == measures(*everything) | {"measure_ceilings:h200"} | FOLLOWS
+    assert project.jobs() == set()
 
 
 def test_an_edited_template_reruns_the_report_alone(project):
@@ -264,7 +153,19 @@ def test_an_edited_template_reruns_the_report_alone(project):
     assert project.jobs() == {"report"}
 
 
-def test_an_external_library_runs_alone_and_again_when_it_changes(project):
+def test_a_bundle_holds_the_run_and_is_checked(project_to_break):
+    project = project_to_break
+    assert project.run("bundle") == {"bundle"}
+    assert re.search(r"bundle\.tar\.gz is whole: \d+ files, 10 measured rows", project.snakemake("check_bundle"))
+    other = project.root / "other.tar.gz"
+    other.write_bytes((project.root / "results/report/bundle.tar.gz").read_bytes()[:-1000])
+    output = project.snakemake("check_bundle", "--config", f"bundle={other}", check=False)
+    assert "BundleError" in output and "not a whole bundle" in output
+    assert project.jobs("bundle") == set()
+
+
+def test_an_external_library_runs_alone_and_again_when_it_changes(project_to_break):
+    project = project_to_break
     path = on_host(project.root / "libmine.so")
     project.edit("config/config.yaml", "external: []", "external: [libmine.so]")
     own_road = {"measure_kernel:h200,tiny,peer_on_host,"} | FOLLOWS
@@ -276,20 +177,23 @@ def test_an_external_library_runs_alone_and_again_when_it_changes(project):
     assert project.jobs() == own_road
 
 
-def test_an_edit_is_carried_out_and_then_nothing_is_left(project):
-    project.edit("kernels/smat/mma_cbt.cu", "    tile::SUMS sums;", "    tile::SUMS sums{};")
-    cubin = project.root / "results/kernels/sm_90a/mma_bt.cubin"
-    untouched = cubin.stat().st_mtime_ns
-    project.snakemake("report")
-    assert project.jobs() == set()
-    assert cubin.stat().st_mtime_ns == untouched
+def test_packed_arrays_may_be_dropped(project_to_break):
+    """What a collection of a thousand matrices packs fills disks, and is not needed once its statistics are there."""
+    project, without = project_to_break, ("--config", "formats={keep: false}")
+    for path in (project.root / "results/formats").glob("*/*.npz"):
+        path.unlink()
+    assert project.jobs() == set() == project.jobs("report", *without)
+    project.snakemake("results/formats/csr/mesh.json", "--forcerun", "pack_format", *without)
+    assert (project.root / "results/formats/csr/mesh.npz").stat().st_size < 100
 
 
 def test_one_matrix_of_ones_own(project, tmp_path):
-    path = tmp_path / "my.mtx"
+    path = tmp_path / "my $(touch pwned); `touch pwned` && x.mtx"
     path.write_text("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1.5\n3 2 -2\n")
-    project.snakemake("formats", "--config", f"matrix={path}")
-    assert (project.root / "results/formats/bcsr_16x16/my.json").exists()
+    output = project.snakemake("formats", "--config", f"matrix={path}")
+    assert "localrule import_matrix" in output  # a node of a cluster may not reach the network, or the user's folder
+    assert len(list((project.root / "results/formats/bcsr_16x16").glob("my*.json"))) == 1
+    assert not list(project.root.rglob("pwned*"))
 
 
 @pytest.mark.parametrize(
@@ -298,12 +202,20 @@ def test_one_matrix_of_ones_own(project, tmp_path):
         (["--config", "suite=quack"], "there is no suite called 'quack'"),
         (["--config", "measure={device: h2000}"], "h2000.yaml does not exist"),
         (["--config", "measure={sutes: [quick]}"], "'sutes' was unexpected"),
-        (["--config", "suite=gemm24"], "no kernel matches"),
         (["--config", "kernels={external: [libyours.so]}"], "libyours.so: kernels.external names this library"),
     ],
 )
 def test_a_wrong_config_says_what_to_change(project, arguments, sentence):
     assert sentence in project.snakemake("-n", "report", *arguments, check=False)
+
+
+def test_a_suite_of_kernels_to_come_says_so(project):
+    suite = yaml.safe_load((project.root / "config/suites/quick.yaml").read_text())
+    later = suite | {"name": "later", "kernels": ["nobody/*"]}
+    (project.root / "config/suites/later.yaml").write_text(yaml.safe_dump(later))
+    output = project.snakemake("-n", "report", "--config", "suite=later")
+    assert "suite later: no kernel matches nobody/* yet; nothing of it can be measured" in output
+    (project.root / "config/suites/later.yaml").unlink()
 
 
 def test_a_bad_matrix_stops_itself_alone(project, tmp_path):

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from spmm_roofline import analysis, contracts
@@ -151,6 +152,19 @@ def test_published_ratios_stand_beside_ours(tables):
     classes = tables["synergy"].drop_duplicates("matrix")["synergy"]
     assert found.loc["low", "published"] == 0.75
     assert found.loc["low", "ours"] == pytest.approx((classes == "low").mean())
+
+
+def test_a_rate_over_the_library_of_2_4_products(tables):
+    from spmm_roofline.analysis.published import published
+
+    cases = tables["cases"].copy()
+    of_case = cases[(cases["matrix"] == "cfd1") & (cases["n"] == 128) & (cases["kernel"] == "row_split")]
+    (own,) = of_case.to_dict("records")
+    library = own | {"kernel": "lt_search", "study": "cusparselt", "time_ms": own["time_ms"] / 4}
+    cases = pd.concat([cases, pd.DataFrame([library])], ignore_index=True)
+    given = papers([("cfd1", 128, "row_split", "throughput", 98.0), ("cfd1", 128, "cusparselt", "throughput", 100.0)])
+    (row,) = published(given, cases, tables["synergy"]).to_dict("records")
+    assert (row["quantity"], row["published"], row["ours"]) == ("over_cusparselt", 0.98, pytest.approx(0.25))
 
 
 def test_a_pruned_matrix_is_known_without_its_layer(tables):

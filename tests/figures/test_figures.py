@@ -29,15 +29,16 @@ def text(svg):
 def test_the_folder_is_the_registry():
     kinds = {kind.name: kind for kind in figures.kinds()}
     synergy = {"synergy", "synergy_classes", "synergy_heatmap", "preprocessing", "sparsity", "traffic", "bounds"}
-    synergy |= {"roofline_counted"}
+    synergy |= {"roofline_counted", "scale", "spmv", "stencils", "squares"}
     assert set(kinds) == {"throughput", "speedup", "heatmap", "roofline", "statuses", "matrices", "rounding"} | synergy
     for kind in kinds.values():
         assert kind.title and len(kind.caption) > 80, f"the docstring of figures/{kind.name}.py needs title and caption"
 
 
 def test_each_figure_is_drawn_where_it_has_something_to_show(drawn):
-    # The world of synthetic.py has no pruned weights.
-    assert {name.split("-")[0] for name in drawn} == {kind.name for kind in figures.kinds()} - {"sparsity"}
+    # The world of synthetic.py has no pruned weights, no vectors and no squares in 2:4.
+    elsewhere = {"sparsity", "scale", "spmv", "stencils", "squares"}
+    assert {name.split("-")[0] for name in drawn} == {kind.name for kind in figures.kinds()} - elsewhere
     assert "statuses-h200-real-sample" in drawn
     assert "statuses-h200-quick" not in drawn, "every row of the suite quick is ok"
     assert "speedup-h200-quick-cold-bfloat16" not in drawn, "cuSPARSE alone is no comparison"
@@ -124,6 +125,103 @@ def test_pruned_weights_are_shown_over_sparsity(tables):
     own = rows[(rows["kernel"] == "row_split") & (rows["n"] == 512)]["speedup"].item()
     assert f"at 98 % it is row_split with {numbers.times(4 * own)}" in sparsity.says(world)
     assert sparsity.draw({**world, "cases": rows}, {}) is None, "a mesh has no sparsity to go over"
+
+
+def vectors(rows):
+    """Tables of a device with 60 MB of L2 on which kernels of the memory-bound study ran."""
+    import pandas as pd
+
+    cases = pd.DataFrame(rows).assign(study="memory_bound", status="ok", precision="float64", n=1, speedup=float("nan"))
+    cases["useful_gflops"] = 1.0
+    tensor = cases[cases["kernel"].str.contains("_tc")]
+    cuda = cases[~cases["kernel"].str.contains("_tc")].groupby("matrix")["time_ms"].min()
+    gain = tensor["matrix"].map(cuda) / tensor["time_ms"]
+    bounds = tensor.assign(gain=gain, gain_limit=1.01)[["study", "kernel", "matrix", "n", "gain", "gain_limit"]]
+    return {"cases": cases, "bounds": bounds, "devices": pd.DataFrame({"l2_bytes": [60_000_000]})}
+
+
+def drawn_and_said(module, world):
+    import matplotlib
+
+    with matplotlib.rc_context(style.RC):
+        svg = style.svg(module.draw(world, style.kernel_styles(world["cases"])))
+    return text(svg), module.says(world)
+
+
+def test_scale_is_shown_over_its_size():
+    from spmm_roofline.figures import scale
+
+    # 1 MB and 10 MB inside half of L2, where CUDA cores are twice as fast, and 1 GB beyond it, where none is.
+    sizes = [(1_000_000, 1.0, 2.0), (10_000_000, 2.0, 4.0), (1_000_000_000, 0.25, 0.25)]
+    rows = [
+        {"kernel": kernel, "matrix": f"v{size}", "kind": "diagonal", "compulsory_bytes": size, "time_ms": time}
+        for size, *both in sizes
+        for kernel, time in zip(("scale_cc", "scale_tc"), both, strict=True)
+    ]
+    shown, said = drawn_and_said(scale, vectors(rows))
+    assert "mean 2.00×" in shown and "speed-up of CUDA cores" in shown
+    assert said.startswith("CUDA cores are 2.00× as fast up to half of L2 and 1.00× beyond it (60.0 MB)")
+    assert "moves 4.00 TB/s" in said and "Tensor cores gain at most nothing" in said
+    assert scale.draw(vectors(rows[:2]), {}) is None, "one size is no curve"
+
+
+def test_matrices_times_vectors_are_shown_inside_l2_and_beyond():
+    from spmm_roofline.figures import spmv
+
+    rows = [
+        {"kernel": kernel, "matrix": matrix, "kind": "mesh", "nnz": nnz, "compulsory_bytes": size, "time_ms": time}
+        for matrix, nnz, size, *both in [("small", 10, 10**6, 2.0, 1.0), ("large", 99, 10**9, 3.0, 4.0)]
+        for kernel, time in zip(("spmv_csr_cc", "spmv_dasp_tc"), both, strict=True)
+    ]
+    world = vectors(rows)
+    # Speed-up over the best of cuSPARSE: 2 inside, 0.5 beyond.
+    world["cases"]["speedup"] = world["cases"]["matrix"].map({"small": 2.0, "large": 0.5})
+    shown, said = drawn_and_said(spmv, world)
+    assert "[large]" in shown and "inside L2" in shown and "beyond L2" in shown
+    assert "0.500× as fast as spmv_dasp_tc on the 1 matrix inside L2 and 2.00× as fast" in said
+    assert "tensor cores gain 2.00× at most (small); 1 matrix passes 1.33, and 1 of 2 gain at all" in said
+
+
+def test_stencils_are_shown_by_their_shape():
+    from spmm_roofline.figures import stencils
+
+    rows = [
+        {"kernel": kernel, "matrix": matrix, "kind": "grid", "nnz": m, "m": m, "time_ms": time}
+        for matrix, m, kernel, time in [
+            ("2d5pt-10", 10**6, "stencil_cc", 0.1),
+            ("2d5pt-10", 10**6, "stencil_tc", 0.2),
+            ("2d5pt-20", 4 * 10**6, "stencil_cc", 0.1),
+            ("2d5pt-20", 4 * 10**6, "stencil_tc", 0.08),
+            ("2d5pt-20", 4 * 10**6, "stencil_cc_3d7pt", 0.01),
+            ("3d7pt-20", 8 * 10**6, "stencil_cc_3d7pt", 0.4),
+        ]
+    ]
+    shown, said = drawn_and_said(stencils, vectors(rows))
+    assert "2d5pt" in shown and "3d7pt" in shown and "GStencil/s" in shown and "smaller grid" in shown
+    assert "on 1 of 2 grids, by 1.25× at most (2d5pt-20) and 0.500× at least (2d5pt-10)" in said
+    assert "Highest rate: 50.0 GStencil/s by stencil_tc on 2d5pt-20" in said, "a star of seven points is no 2d5pt"
+
+
+def test_squares_are_shown_over_the_library():
+    import pandas as pd
+
+    from spmm_roofline.figures import squares
+
+    times = {"tiles": (2.0, 4.0), "tiles_tall": (4.0, 2.0), "other": (8.0, 1.0), "lt_search": (1.0, 2.0)}
+    rows = [
+        {"kernel": kernel, "study": "cusparselt" if kernel == "lt_search" else "gemm24", "precision": "bfloat16"}
+        | {"status": "ok", "m": size, "n": size, "k": size, "time_ms": time}
+        for kernel, both in times.items()
+        for size, time in zip((1000, 2000), both, strict=True)
+    ]
+    published = pd.DataFrame({"quantity": ["over_cusparselt"], "n": [2000], "published": [0.98]})
+    world = {"cases": pd.DataFrame(rows), "families": pd.DataFrame({"family": ["tiles"]}), "published": published}
+    shown, said = drawn_and_said(squares, world)
+    assert "tiles" in shown and "tiles_tall" not in shown and "over the library for 2:4" in shown
+    assert said == (
+        "At 2,000 other is the fastest with 16.0 TFLOP/s, 2.00× the rate of lt_search for the fastest other; on 1 of 2 "
+        "squares the library is not the fastest."
+    )
 
 
 def test_sentences_follow_from_the_rows(tables, drawn):

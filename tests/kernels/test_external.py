@@ -231,7 +231,7 @@ def planned(library):
 def test_a_library_is_measured_in_every_suite(planned, library):
     for suite in ("quick", "gemm24"):
         assert f"results/measure/h200/{suite}/peer_on_host.csv" in planned.measured_of(suite)
-    assert planned.suites["gemm24"].formats == ["csr"]
+    assert "csr" in planned.suites["gemm24"].formats
     assert "peer_on_host" not in planned.compiled
     assert planned.fingerprints["peer_on_host"] == library.head().sha256()
 

@@ -73,6 +73,8 @@ def test_real_sample_is_in_the_collection(real_data):
         ({"suitesparse": ["../../etc"]}, "does not match"),
         ({"suitesparse": [{"query": {}}]}, "non-empty"),
         ({"file": [{"path": "a.mtx", "name": "../a"}]}, "does not match"),
+        ({"file": [{"path": "a.mtx", "name": "a; rm -rf b"}]}, "does not match"),
+        ({"suitesparse": ["HB/$(id)"]}, "does not match"),
         ({"dlmc": {"model": "transformer", "layers": ["q"], "sparsities": [0.55]}}, "0.55 is not one of"),
         ({"dlmc": {"model": "transformer", "layers": ["../q"]}}, "does not match"),
         ({"elsewhere": []}, "elsewhere"),

@@ -3,11 +3,15 @@
 import gzip
 import hashlib
 import io
+import os
 import socket
+import subprocess
 import sys
 import tarfile
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,8 +37,8 @@ Pajek,football,35000,35000,700,1,1,0,0,1,1,directed graph,700
 class Server:
     """Serves ``answers[path]``: one answer, or a list of answers given one after the other (the last one for good).
 
-    An answer is (status, body) or (status, body, bytes after which the connection is cut). The body of a redirection
-    is where it points.
+    An answer is (status, body) or (status, body, bytes after which the connection is cut, and an event to wait for
+    before that, if any). The body of a redirection is where it points.
     """
 
     def __init__(self):
@@ -56,6 +60,8 @@ class Server:
                 self.wfile.write(body[: cut[0]] if cut else body)
                 if cut:
                     self.wfile.flush()
+                    if cut[1:]:
+                        cut[1].wait()
                     self.connection.shutdown(socket.SHUT_RDWR)
                     self.close_connection = True
 
@@ -217,6 +223,33 @@ def test_damaged_archive_is_refused(case, archive):
     case.refused("truncated or damaged")
 
 
+def test_a_download_that_is_killed_is_swept_away_by_the_next_one(case, archive):
+    stalled = threading.Event()
+    case.server.answers[PATH] = [(200, archive, len(archive) // 2, stalled), (200, archive)]
+    target = case.folder / "cache/suitesparse/MM/HB/sample.tar.gz"
+    fetch = "import sys, pathlib; from spmm_roofline.matrices import transfer\n"
+    fetch += "transfer.download(sys.argv[1], pathlib.Path(sys.argv[2]))"
+    process = subprocess.Popen(
+        [sys.executable, "-c", fetch, case.server.url + PATH, target],
+        env={**os.environ, "PYTHONPATH": str(Path(contracts.__file__).parents[1])},
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not list(target.parent.glob(".download-*/*")):
+            assert time.monotonic() < deadline and process.poll() is None
+            time.sleep(0.05)
+        transfer._sweep(target)
+        assert list(target.parent.glob(".download-*/*")), "a download under way is left alone"
+    finally:
+        process.kill()
+        process.wait()
+        stalled.set()
+    assert list(target.parent.glob(".download-*"))
+    assert case.build().nnz == 200
+    assert [each.name for each in target.parent.iterdir()] == ["sample.tar.gz"]
+
+
 def test_404_is_not_tried_again_and_names_close_ones(case):
     case.server.answers["/files/ssstats.csv"] = [(200, INDEX)]
     said = case.refused("the server answered 404", name="HB/sampel")
@@ -326,6 +359,14 @@ def test_query_expands_through_the_index_once(case):
     assert case.server.requests == ["/files/ssstats.csv"]
     with pytest.raises(MatrixError, match="no matrix of the SuiteSparse collection fits"):
         query(case, rows=[1, 2])
+
+
+@pytest.mark.parametrize("name", ["../../../etc,cron", "HB,../../x", "HB,$(id)", "HB,a;b", "-rf,x"])
+def test_an_index_that_leads_elsewhere_is_refused(case, name):
+    row = f"{name},12345,50,200,1,0,0,0,0.1,0.1,structural problem,200\n".encode()
+    case.server.answers["/files/ssstats.csv"] = [(200, INDEX.replace(b"5\n", b"6\n", 1) + row)]
+    with pytest.raises(MatrixError, match=r"the collection's index names .*, which is no place in its archive"):
+        query(case, rows=[12345, 12345])
 
 
 def test_query_without_an_index(case):

@@ -2,14 +2,14 @@
 
 import json
 import sys
-import textwrap
+import threading
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from spmm_roofline import contracts, matrices
+from spmm_roofline import contracts, folder, matrices
 from spmm_roofline.formats.pack import pack
 from spmm_roofline.kernels import heads
 from spmm_roofline.measure import device, run
@@ -18,41 +18,8 @@ from tests.kernels.external.build import on_host
 
 MATRICES = ("band", "mesh", "tall")
 
-#: A worker that measures nothing. ``acts`` maps "matrix n" to what it does at that case; anything else goes well.
-WORKER = """
-import json, os, sys, time
-job, acts = json.load(sys.stdin), json.load(open({acts!r}))
-def tell(**event):
-    print(json.dumps(event), flush=True)
-with open({calls!r}, "a") as file:
-    file.write("started\\n")
-if acts.get("start") == "die" or acts.get("start") == "die once" and open({calls!r}).read().count("started") == 1:
-    sys.exit("no device for you")
-for matrix in job["matrices"]:
-    for n in matrix["n"]:
-        case = dict(matrix=matrix["matrix"], n=n)
-        act = acts.get(f"{{matrix['matrix']}} {{n}}", "ok")
-        with open({calls!r}, "a") as file:
-            file.write(f"{{matrix['matrix']}} {{n}}\\n")
-        tell(begin=case)
-        if act == "die":
-            print("Traceback\\nCUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access", file=sys.stderr, flush=True)
-            os._exit(1)
-        if act == "hang":
-            time.sleep(60)
-        if act == "sticky":
-            # as after an error that ends the context
-            tell(row=dict(case, status="launch_failed", message="misaligned address"))
-            os._exit(1)
-        if act == "ok":
-            tell(row=dict(case, status="ok", time_ms=0.5, time_p10_ms=0.4, time_p90_ms=0.6, samples=40,
-                          useful_gflops=1.0, padded_gflops=2.0, rel_error=1e-4, max_row_error=1e-3, noisy=False,
-                          format_bytes=8, preprocess_ms=0.1, sm_clock_mhz=1980, message=""))
-        else:
-            tell(row=dict(case, status=act, message=f"it was {{act}}"))
-    if acts.get("noisy") == matrix["matrix"]:
-        tell(noisy=matrix["matrix"])
-"""
+#: It measures nothing and does as it is told.
+WORKER = Path(__file__).with_name("stand_in_worker.py")
 
 
 @pytest.fixture
@@ -98,15 +65,14 @@ def job(tmp_path):
 @pytest.fixture
 def play(tmp_path, monkeypatch):
     """``play(**acts)`` sets the stage for the next run; ``play.calls()`` tells what workers were asked since."""
-    acts, calls, script = tmp_path / "acts.json", tmp_path / "calls", tmp_path / "worker.py"
-    script.write_text(textwrap.dedent(WORKER).format(acts=str(acts), calls=str(calls)))
+    acts, calls = tmp_path / "acts.json", tmp_path / "calls"
 
     @contextmanager
     def leased(**_):
         yield device.Gpu("GPU-0", "NVIDIA H200", (9, 0), "580")
 
     monkeypatch.setattr(device, "lease", leased)
-    monkeypatch.setattr(run, "WORKER_COMMAND", [sys.executable, str(script)])
+    monkeypatch.setattr(run, "WORKER_COMMAND", [sys.executable, str(WORKER), str(acts), str(calls)])
 
     class Stage:
         def __call__(self, **given):
@@ -130,7 +96,6 @@ def test_all_goes_well(job, play, tmp_path):
     rows = measured(job, tmp_path)
     assert rows.index.tolist() == [(m, n) for m in MATRICES for n in (8, 32)]
     assert (rows.status == "ok").all() and not rows.noisy.any()
-    assert not (tmp_path / ".journal").exists()
     assert "mma_bt tall n=32: 0.5000 ms" in (tmp_path / "log" / "job.log").read_text()
     # band: 40 rows of about 5, int32 indices and halves
     row = rows.loc["band", 8]
@@ -154,8 +119,8 @@ def test_a_worker_may_end_between_cases(job, play, tmp_path):
 
 def test_a_hanging_kernel_costs_one_case(job, play, tmp_path):
     play(band_32="hang")
-    rows = measured(replace(job, options={**job.options, "case_timeout_s": 1}), tmp_path)
-    assert rows.status["band", 32] == "timeout" and rows.message["band", 32] == "no answer within 1 s"
+    rows = measured(replace(job, options={**job.options, "case_timeout_s": 3}), tmp_path)
+    assert rows.status["band", 32] == "timeout" and rows.message["band", 32] == "no answer within 3 s"
     assert (rows.status.drop(("band", 32)) == "ok").all()
 
 
@@ -229,7 +194,7 @@ def test_a_cancelled_job_goes_on_where_it_was(job, play, tmp_path):
 
 @pytest.mark.parametrize(
     ("column", "value"),
-    [("kernel_sha256", "other"), ("matrix_sha256", "other"), ("protocol", 0), ("driver", "579"), ("l2", "warm")],
+    [("kernel_sha256", "other"), ("inputs", "other"), ("protocol", 0), ("driver", "579"), ("l2", "warm")],
 )
 def test_a_journal_of_something_else_is_not_believed(job, play, tmp_path, column, value):
     play(tall_32="wrong")
@@ -240,6 +205,68 @@ def test_a_journal_of_something_else_is_not_believed(job, play, tmp_path, column
     play()
     measured(job, tmp_path)
     assert len(play.calls()) == 7
+
+
+def test_a_matrix_more_costs_itself_and_a_second_time_costs_all(job, play, tmp_path):
+    play()
+    first = replace(job, matrices=job.matrices[:2], formats=job.formats[:2])
+    measured(first, tmp_path)
+    play()
+    rows = measured(job, tmp_path)
+    assert (rows.status == "ok").all() and len(rows) == 6 and play.calls() == ["started", "tall 8", "tall 32"]
+    play()
+    assert len(measured(first, tmp_path)) == 4 and play.calls() == []
+    # Who asks for what is there wants it measured again.
+    play()
+    measured(first, tmp_path)
+    assert len(play.calls()) == 5
+
+
+def test_a_matrix_packed_otherwise_is_measured_again(job, play, tmp_path):
+    play(tall_32="wrong")
+    with pytest.raises(run.WrongResult):
+        measured(job, tmp_path)
+    row = json.loads(Path(job.formats[0]).read_text())
+    contracts.write_row({**row, "blocks": row["blocks"] + 1}, job.formats[0], "formats")
+    play()
+    measured(job, tmp_path)
+    assert play.calls() == ["started", "band 8", "band 32", "tall 32"]
+
+
+@pytest.mark.parametrize("line", ["5", "[]", "{}", '{"matrix": "band", "n": 8}', "\udcff\x00", '{"status": "ok"}'])
+def test_a_damaged_journal_costs_its_damage(job, play, tmp_path, line):
+    play(tall_32="wrong")
+    with pytest.raises(run.WrongResult):
+        measured(job, tmp_path)
+    journal = tmp_path / ".journal"
+    journal.write_bytes(line.encode(errors="surrogateescape") + b"\n" + journal.read_bytes())
+    play()
+    assert (measured(job, tmp_path).status == "ok").all() and play.calls() == ["started", "tall 32"]
+
+
+def test_damaged_inputs_fail_the_job_and_keep_its_rows(job, play, tmp_path):
+    play(mesh_8="damaged")
+    with pytest.raises(run.DamagedInput, match=r"mma_bt on s: mesh\.npz: it was damaged"):
+        measured(job, tmp_path)
+    play()
+    measured(job, tmp_path)
+    assert "band 8" not in play.calls()
+    code = tmp_path / "mma_bt.cubin"
+    code.write_bytes(b"not what was compiled")
+    with pytest.raises(run.DamagedInput, match=r"mma_bt.cubin: not the machine code that was compiled; mend or delete"):
+        measured(replace(job, cubin=str(code)), tmp_path)
+
+
+def test_two_jobs_of_one_table_take_turns(job, play, tmp_path):
+    play()
+    left = []
+    with folder.turn(tmp_path / ".journal"):
+        thread = threading.Thread(target=lambda: left.append(len(measured(job, tmp_path))))
+        thread.start()
+        thread.join(1)
+        assert thread.is_alive() and play.calls() == []
+    thread.join(60)
+    assert left == [6]
 
 
 def test_what_cannot_run_is_a_row_without_any_gpu(job, tmp_path, monkeypatch):

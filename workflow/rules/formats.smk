@@ -6,7 +6,6 @@ rule formats:
 rule pack_format:
     input:
         npz="results/matrices/{matrix}.npz",
-        json="results/matrices/{matrix}.json",
     output:
         npz="results/formats/{format}/{matrix}.npz",
         json="results/formats/{format}/{matrix}.json",
@@ -17,7 +16,8 @@ rule pack_format:
     resources:
         mem_mb=8000,
     params:
-        keep=PLAN.config["formats"].get("keep", True),
+        # Written with the matrix. No input: features that are counted otherwise pack nothing anew.
+        features="results/matrices/{matrix}.json",
         fingerprint=PLAN.format_fingerprint,
     script:
         "../scripts/pack_format.py"

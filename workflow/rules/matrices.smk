@@ -3,6 +3,7 @@ rule matrices:
         PLAN.matrix_rows(),
 
 
+# On a cluster it runs where Snakemake does: the nodes may not reach the network.
 rule import_matrix:
     input:
         PLAN.matrix_source,
@@ -11,6 +12,7 @@ rule import_matrix:
         json="results/matrices/{matrix}.json",
     log:
         "results/matrices/log/{matrix}.log",
+    localrule: True
     conda:
         "../../envs/cpu.yaml"
     resources:

@@ -16,3 +16,38 @@ rule report:
         provenance=PLAN.provenance(),
     script:
         "../scripts/report.py"
+
+
+rule bundle:
+    input:
+        rules.report.output.html,
+        rules.analysis.output,
+        PLAN.measured(),
+        PLAN.profiled(),
+        PLAN.device_records(),
+        PLAN.matrix_rows(),
+        PLAN.format_rows(),
+        PLAN.kernel_rows(),
+        PLAN.cubins(),
+    output:
+        "results/report/bundle.tar.gz",
+    log:
+        "results/report/log/bundle.log",
+    conda:
+        "../../envs/cpu.yaml"
+    params:
+        folders=["config", *PLAN.recorded(), rules.report.output.figures],
+        provenance=PLAN.provenance(),
+    script:
+        "../scripts/bundle.py"
+
+
+rule check_bundle:
+    input:
+        PLAN.config.get("bundle", "results/report/bundle.tar.gz"),
+    log:
+        "results/report/log/check_bundle.log",
+    conda:
+        "../../envs/cpu.yaml"
+    script:
+        "../scripts/check_bundle.py"

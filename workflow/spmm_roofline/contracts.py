@@ -137,16 +137,31 @@ def read(path: str | Path, name: str) -> pd.DataFrame:
         with open(path, newline="", encoding="utf-8") as file:
             lines = list(csv.reader(file, strict=True))
     except (csv.Error, UnicodeDecodeError) as error:
-        raise ContractError(f"{path}: not a readable CSV of table {name}: {error}") from error
+        raise ContractError(f"{path}: not a readable CSV of table {name}: {error}; {set_aside(path)}") from error
     if not lines:
-        raise ContractError(f"{path}: the file is empty; table {name} begins with a line of column names")
+        raise ContractError(
+            f"{path}: the file is empty; table {name} begins with a line of column names; {set_aside(path)}"
+        )
     header, *rows = lines
     _check_names(header, table(name), path)
     for row, fields in enumerate(rows):
         if len(fields) != len(header):
-            raise ContractError(f"{_place(path, row)} has {len(fields)} fields where table {name} has {len(header)}")
+            raise ContractError(
+                f"{_place(path, row)} has {len(fields)} fields where table {name} has {len(header)}; {set_aside(path)}"
+            )
     values = zip(*rows, strict=True) if rows else ([] for _ in header)
     return check(pd.DataFrame(dict(zip(header, values, strict=True)), dtype=object), name, path)
+
+
+def set_aside(path: str | Path) -> str:
+    """What to do about a damaged file, as the end of a sentence; a file of ``results/`` is moved out of the way first.
+
+    What a run made, the next run makes again as soon as it is missing. Any other file stays where it is.
+    """
+    if Path(path).parts[:1] != ("results",):
+        return "mend or delete it"
+    os.replace(path, f"{path}.damaged")
+    return f"it was moved to {path}.damaged: run again, and it is made anew"
 
 
 def read_all(paths: Iterable[str | Path], name: str) -> pd.DataFrame:
@@ -324,6 +339,8 @@ class _UniqueKeyLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be a plain text", key.start_mark)
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key {key.value!r} stands twice", key.start_mark
@@ -384,7 +401,7 @@ def document(path: str | Path, name: str) -> Any:
         text = Path(path).read_text(encoding="utf-8")
         content = json.loads(text) if str(path).endswith(".json") else parse_yaml(text)
     except (yaml.YAMLError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ContractError(f"{path}: not readable: {error}") from error
+        raise ContractError(f"{path}: not readable: {error}; {set_aside(path)}") from error
     return validate(content, name, path)
 
 
@@ -432,17 +449,26 @@ def _one_row(row: Mapping[str, Any], name: str, where: str | Path) -> dict[str, 
     return values
 
 
+def read_row(path: str | Path, name: str) -> dict[str, Any]:
+    """One row written by :func:`write_row`, as it stands there: a stage that reads one row believes the one before it.
+
+    Raises :class:`ContractError` for a file that is no row at all.
+    """
+    try:
+        row = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ContractError(f"{path}: not a readable row of table {name}: {error}; {set_aside(path)}") from error
+    if not isinstance(row, dict):
+        raise ContractError(
+            f"{path}: a row of table {name} is a mapping of columns, not {type(row).__name__}; {set_aside(path)}"
+        )
+    return row
+
+
 def read_rows(paths: Iterable[str | Path], name: str) -> pd.DataFrame:
     """JSON rows written by :func:`write_row` as one checked table."""
     paths = list(paths)
-    rows = []
-    for path in paths:
-        try:
-            rows.append(json.loads(Path(path).read_text(encoding="utf-8")))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ContractError(f"{path}: not a readable row of table {name}: {error}") from error
-        if not isinstance(rows[-1], dict):
-            raise ContractError(f"{path}: a row of table {name} is a mapping of columns, not {type(rows[-1]).__name__}")
+    rows = [read_row(path, name) for path in paths]
     return frame(rows, name, lambda row: str(paths[row]) if paths else "no rows")
 
 

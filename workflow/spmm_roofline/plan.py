@@ -104,17 +104,28 @@ class Plan:
         # A library that somebody names is there to be compared, whatever the suite.
         named = [name for name, head in self.heads.items() if head.external]
         kernels, missing = self.resolve([*document["kernels"], *named])
+        cut = self._chosen(document["name"], shards(list(specs), self.config["measure"].get("shard", 16)))
         return Suite(
             name=document["name"],
             title=document["title"],
-            specs=specs,
+            specs={name: specs[name] for shard in cut for name in shard.matrices},
             n=sorted(document["n"]),
             kernels=kernels,
             formats=sorted({self.heads[kernel].format for kernel in kernels}),
             l2=document["protocol"]["l2"],
-            shards=shards(list(specs), self.config["measure"].get("shard", 16)),
+            shards=cut,
             missing_kernels=tuple(missing),
         )
+
+    def _chosen(self, suite: str, cut: tuple[Shard, ...]) -> tuple[Shard, ...]:
+        """The shards of a suite that this run is about: all, or those that the config's ``shards`` counts."""
+        if "shards" not in self.config:
+            return cut
+        first, _, last = str(self.config["shards"]).partition("-")
+        chosen = cut[int(first) : int(last or first) + 1]
+        if not chosen:
+            raise PlanError(f"shards is {self.config['shards']}, but those of suite {suite} are 0 to {len(cut) - 1}")
+        return chosen
 
     def resolve(self, patterns: list[str]) -> tuple[list[str], list[str]]:
         """Kernels that match names or ``study/name`` patterns, in ladder order; and the patterns that match none."""
@@ -214,6 +225,9 @@ class Plan:
 
     def kernel_rows(self) -> list[str]:
         return [f"results/kernels/{arch}/{kernel}.json" for arch in self.archs for kernel in self.compiled]
+
+    def cubins(self) -> list[str]:
+        return [str(Path(row).with_suffix(".cubin")) for row in self.kernel_rows()]
 
     def measured(self) -> list[str]:
         """Tables that this machine measures; none without a device."""
@@ -320,7 +334,6 @@ class Plan:
         arch = self.device[1]
         files: dict[str, Any] = {
             "matrices": [f"results/matrices/{name}.npz" for name in names],
-            "features": [f"results/matrices/{name}.json" for name in names],
             "formats": [f"results/formats/{head.format}/{name}.json" for name in names],
             **self.clock_cubins(wildcards),
             "device_record": f"results/measure/{self.device_name}/device.json",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 #: Model, method and sparsity of a pruned matrix, without its layer.
 PRUNED = r"^([^-]+-[^-]+-[0-9.]+)-"
 #: The papers' baselines, under our names.
-BEST_SC, CUSPARSE, CUSPARSELT = "best_sc", "cusparse", "cusparselt_search"
+BEST_SC, CUSPARSE, CUSPARSELT = "best_sc", "cusparse", "cusparselt"
 #: What papers call the rate of a kernel: of non-zeros alone, or of the dense product.
 RATES = ("useful rate", "throughput")
 
@@ -52,11 +52,11 @@ def _rates(papers: pd.DataFrame, measured: pd.DataFrame, baseline: str, quantity
     return both.rename(columns={"speedup": "ours"})[list(contracts.table("analysis_published").names)]
 
 
-def _over(cases: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """``cases`` with ``speedup`` over one kernel, where both were timed."""
-    case = ["device", "suite", "matrix", "n", "l2"]
+def _over(cases: pd.DataFrame, library: str) -> pd.DataFrame:
+    """``cases`` with ``speedup`` over the fastest kernel of a library in the same precision, where both were timed."""
+    case = ["device", "suite", "matrix", "n", "l2", "precision"]
     times = cases[cases["status"] == "ok"]
-    base = times.loc[times["kernel"] == baseline, [*case, "time_ms"]].rename(columns={"time_ms": "base_ms"})
+    base = times[times["study"] == library].groupby(case)["time_ms"].min().rename("base_ms").reset_index()
     both = times.merge(base, on=case)
     return both.assign(speedup=both["base_ms"] / both["time_ms"])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ def pack(
     A matrix that the format refuses, or that does not fit into memory, becomes a row with that status and an empty
     ``npz``: no matrix is lost silently. Raises ``AssertionError`` if ``to_csr`` does not give the matrix back.
     """
-    features = json.loads(Path(matrix_json).read_text())
+    features = contracts.read_row(matrix_json, "matrices")
     a = matrices.load(matrix_npz)
     row: dict[str, Any] = {
         "format": format_name,

@@ -8,6 +8,7 @@ point, its arguments or the instructions that it uses.
 from __future__ import annotations
 
 import copy
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -200,7 +201,8 @@ class Head:
             "min_arch": self.min_arch,
             "features": list(self.features),
             "deviations": list(self.deviations),
-            "path": str(self.path),
+            # As seen from the project, so that a project that was moved is the same.
+            "path": os.path.relpath(self.path) if self.path.is_relative_to(Path.cwd()) else str(self.path),
             "launches": [{"grid": launch.grid, "block": launch.block, "smem": launch.smem} for launch in self.launches],
         }
 

@@ -111,12 +111,21 @@ def save(csr: csr_array, npz: str | Path) -> None:
 
 
 def load(npz: str | Path) -> csr_array:
-    """The matrix that :func:`build` wrote: float64 values, int32 columns sorted in each row, no duplicates or zeros."""
+    """The matrix that :func:`build` wrote: float64 values, int32 columns sorted in each row, no duplicates or zeros.
+
+    Raises :class:`~.canonical.MatrixError` for a file that is damaged.
+    """
     import numpy as np
     from scipy.sparse import csr_array
 
-    with np.load(npz, allow_pickle=False) as arrays:
-        csr = csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"].tolist()))
+    from .file import DAMAGED_NPZ
+
+    try:
+        with np.load(npz, allow_pickle=False) as arrays:
+            parts = arrays["data"], arrays["indices"], arrays["indptr"]
+            csr = csr_array(parts, shape=tuple(arrays["shape"].tolist()))
+    except DAMAGED_NPZ as error:
+        raise MatrixError(f"{npz}: damaged ({error}); {contracts.set_aside(npz)}") from error
     csr.has_canonical_format = True
     return csr
 

@@ -10,11 +10,15 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from .canonical import Entries, MatrixError, check_shape, mirrored
+
+#: What NumPy raises for a file that is no whole .npz: it reads zip, deflate, encryption and Python literals.
+DAMAGED_NPZ = (ValueError, EOFError, KeyError, RuntimeError, TokenError, zipfile.BadZipFile, zlib.error)
 
 KINDS = ("mtx", "mtx.gz", "mtx.xz", "smtx", "npz", "rb")
 
@@ -77,9 +81,13 @@ def read_matrix_market(stream: BinaryIO, where: str) -> Entries:
     # The parser gets the text in memory: one that has failed on a stream aborts the process when it is collected after
     # the stream was closed (SciPy 1.17).
     try:
-        text = io.BytesIO(stream.read())
+        content = stream.read()
     except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
         raise MatrixError(f"{where}: broken Matrix Market file: {error}") from error
+    # It looks for the end of the last line beyond the end of the text, and takes a NUL for that end.
+    if b"\0" in content:
+        raise MatrixError(f"{where}: broken Matrix Market file: holds a NUL byte, so it is no text")
+    text = io.BytesIO(content if content.endswith(b"\n") else content + b"\n")
     field = _check_matrix_market_header(text, where)
     text.seek(0)
     try:
@@ -118,7 +126,28 @@ def _check_matrix_market_header(text: io.BytesIO, where: str) -> str:
     body = text.getbuffer().nbytes - text.tell()
     if 4 * entries > body + 1:  # "1 1" and the end of a line
         raise MatrixError(f"{where}: truncated: {entries} entries are announced, {body} bytes of them are there")
+    # The parser would read an entry without a column, `3 1.6`, as row 3, column 1 and the value 0.6.
+    wanted = entries * (2 if field == "pattern" else 3)
+    found = _words(text.getbuffer()[text.tell() :])
+    if found != wanted:
+        raise MatrixError(
+            f"{where}: broken Matrix Market file: {entries} entries ({field}) are {wanted} numbers; here are {found}"
+            + (": it is truncated" if found < wanted else "")
+        )
     return field
+
+
+_BLANK = np.isin(np.arange(256), list(b" \t\r\n\v\f"))
+
+
+def _words(text: memoryview, at_once: int = 1 << 22) -> int:
+    """Words between blanks, counted piece by piece so that no copy of the text is made."""
+    count, after_blank = 0, True
+    for start in range(0, len(text), at_once):
+        blank = _BLANK[np.frombuffer(text[start : start + at_once], np.uint8)]
+        count += int(np.count_nonzero(blank[:-1] & ~blank[1:])) + int(after_blank and not blank[0])
+        after_blank = bool(blank[-1])
+    return count
 
 
 # --- .smtx and .npz ---------------------------------------------------------------------------------------------------
@@ -163,7 +192,7 @@ def read_npz(path: Path) -> Entries:
         found = load_npz(path).tocoo()
     except MatrixError:
         raise
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except (*DAMAGED_NPZ, OSError) as error:
         raise MatrixError(f"{path}: broken .npz file: {error}") from error
     if np.iscomplexobj(found.data):
         raise MatrixError(f"{path}: complex values are not supported; store the real part, or the pattern")
@@ -205,7 +234,7 @@ def read_rutherford_boeing(stream: BinaryIO, where: str) -> Entries:
             raise ValueError(f"the column pointers cover {len(columns)} of {nnz} entries")
     except MatrixError:
         raise
-    except (ValueError, IndexError, TypeError) as error:
+    except (ValueError, IndexError, TypeError, OverflowError) as error:
         raise MatrixError(f"{where}: broken Rutherford-Boeing file: {error}") from error
     entries = Entries((m, k), rows, columns, values)
     if kind[1] in "sz":
@@ -219,6 +248,8 @@ def _fortran(lines: list[str], layout: str, count: int) -> np.ndarray:
     if not match:
         raise ValueError(f"the number format {layout!r} is not understood")
     per_line, width = int(match.group(1) or 1), int(match.group(2))
+    if per_line * width > 1000:  # lines have 80 characters
+        raise ValueError(f"the number format {layout!r} asks for lines of {per_line * width} characters")
     padded = "".join(line.ljust(per_line * width)[: per_line * width] for line in lines)
     if len(lines) * per_line < count:
         raise ValueError(f"truncated: {count} numbers announced, lines for {len(lines) * per_line} found")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import re
 import sys
 import tarfile
 from collections import Counter
@@ -19,6 +20,8 @@ from typing import Any
 from .canonical import Entries, MatrixError
 from .transfer import Absent, Foreign, check_archive, download
 
+#: What the collection calls groups and matrices; they become folders and files of the cache.
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 #: Words in the collection's descriptions of its problems -> our class of problem, the first that fits.
 _KINDS = {
     "structural": "structural",
@@ -119,6 +122,10 @@ def _query(query: dict[str, Any], config: dict[str, Any]) -> Iterator[dict[str, 
         raise MatrixError(f"no matrix of the SuiteSparse collection fits the query {query}")
     uses = Counter(each.name for each in index.search(limit=-1))
     for each in usable:
+        if not (_SAFE.fullmatch(each.group) and _SAFE.fullmatch(each.name)):
+            raise MatrixError(
+                f"the collection's index names {each.group}/{each.name}, which is no place in its archive"
+            )
         matrix = each.name if uses[each.name] == 1 else f"{each.name}.{each.group}"
         kind = next((ours for word, ours in _KINDS.items() if word in each.kind), each.kind.removesuffix(" problem"))
         yield _spec(each.group, each.name, matrix, kind or "unclassified")

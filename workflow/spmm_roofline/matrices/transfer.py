@@ -6,15 +6,18 @@ server that is out of order) and when not to (the server says that there is no s
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import hashlib
 import os
+import shutil
 import sys
 import tarfile
 import tempfile
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .canonical import MatrixError
@@ -55,12 +58,13 @@ def download(
             raise Foreign(f"{target}: does not have the SHA-256 {sha256} of the configuration; delete it, or mend that")
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(target)
     for attempt in range(retries + 1):
         if attempt:
             time.sleep(BACK_OFF_S * 2 ** (attempt - 1))
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".download-") as folder:
+        with _folder_for(target) as folder:
             try:
-                arrived = _attempt(url, Path(folder), target.name, sha256)
+                arrived = _attempt(url, folder, target.name, sha256)
                 if check:
                     check(arrived)
                 os.replace(arrived, target)
@@ -70,6 +74,35 @@ def download(
             except MatrixError as error:
                 failure = error
     raise type(failure)(f"{failure} (tried {retries + 1} times; run again later, or put the file at {target} yourself)")
+
+
+@contextmanager
+def _folder_for(target: Path) -> Iterator[Path]:
+    """A folder for one attempt, beside ``target``; the lock on it tells that somebody is at work there."""
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=_prefix(target)) as folder:
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            with suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            yield Path(folder)
+        finally:
+            os.close(handle)
+
+
+def _sweep(target: Path) -> None:
+    """Drop what killed downloads of ``target`` left; a folder that is in use, or cannot be locked, stays."""
+    for folder in target.parent.glob(f"{_prefix(target)}*"):
+        with suppress(OSError):
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder)
+            finally:
+                os.close(handle)
+
+
+def _prefix(target: Path) -> str:
+    return f".download-{target.name}-"
 
 
 def _sha256(path: Path) -> str:

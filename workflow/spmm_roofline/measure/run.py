@@ -1,11 +1,13 @@
 """A measure job: plan the cases, let a worker measure them, keep what it says, write the table.
 
 Whatever happens to a worker (a broken context, a hang, the job cancelled) costs the case under way and nothing else:
-finished rows lie in a journal, and a job that starts again goes on from there.
+finished rows lie in a journal, and a job that starts again goes on from there. The journal stays, so that a matrix more
+in a suite costs that matrix.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import os
@@ -19,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import contracts, share_package
+from .. import contracts, fingerprint, folder, share_package
 from ..formats import FORMATS
 from ..formats.base import itemsize
 from ..kernels.head import Head, supports
@@ -29,6 +31,9 @@ from . import device as gpu_device
 
 Case = tuple[str, int]
 
+#: Last line of the journal of a job that wrote its table.
+FINISHED = "{}\n"
+
 WORKER_COMMAND = [sys.executable, "-m", "spmm_roofline.measure.worker"]
 
 #: Caps of the config's ``measure`` section: they bound the cost of a job and do not change what a time means.
@@ -37,6 +42,10 @@ DEFAULT_OPTIONS = {"repeat_cap": 200.0, "time_cap_ms": 1000.0, "case_timeout_s":
 
 class WrongResult(RuntimeError):
     """A kernel gave a wrong result: the job fails, its finished rows are kept."""
+
+
+class DamagedInput(RuntimeError):
+    """A file of an earlier stage cannot be read: the job fails, its finished rows are kept."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,8 @@ def job_of(planned: dict[str, Any], inputs: Any, options: dict[str, Any]) -> Job
     """The job that a rule describes: its parameters, its named input files, and the config's ``measure`` section."""
     return Job(
         **{key: planned[key] for key in ("suite", "kernel", "device", "arch", "n", "l2")},
-        matrices=list(zip(inputs.matrices, inputs.features, strict=True)),
+        # What is known of a matrix lies beside it. A feature that is counted otherwise measures nothing anew.
+        matrices=[(npz, str(Path(npz).with_suffix(".json"))) for npz in inputs.matrices],
         formats=list(inputs.formats),
         kernel_row=inputs.get("kernel_row"),
         cubin=inputs.get("cubin"),
@@ -87,16 +97,25 @@ def run(job: Job, csv: str | Path, journal: str | Path, log: str | Path | None =
     Raises :class:`WrongResult` if an output was wrong; the journal keeps the finished rows, and only the wrong ones
     are measured again by the next run. ``log`` is a file that gets the progress, beside standard error.
     """
-    say = Progress(log)
+    # A job that outlived its Snakemake may still be at work on this table; the two take turns.
+    with folder.turn(journal):
+        _run(job, Path(csv), Path(journal), Progress(log))
+
+
+def _run(job: Job, csv: Path, journal: Path, say: Progress) -> None:
     worker = WorkerProcess()  # loads CuPy while the cases are planned here
     head = heads(job.kernels, job.external)[job.kernel]
     record = contracts.document(job.device_record, "measured_device")
-    features = {row["matrix"]: (npz, row) for npz, row in ((npz, _json(path)) for npz, path in job.matrices)}
+    described = ((npz, contracts.read_row(path, "matrices")) for npz, path in job.matrices)
+    features = {row["matrix"]: (npz, row) for npz, row in described}
     common = identity(job, head, record)
-    journal = Path(journal)
-    rows = _resume(journal, common, {name: row for name, (_, row) in features.items()}, job.n)
+    made_of = _inputs(job, features)
+    rows = _resume(journal, common, made_of, job.n)
     if rows:
         say(f"{job.kernel} on {job.suite}: going on after {len(rows)} finished rows")
+
+    def line(row: dict[str, Any]) -> str:
+        return json.dumps({"inputs": made_of[row["matrix"]], **row}) + "\n"
 
     def keep(row: dict[str, Any]) -> None:
         _, known = features[row["matrix"]]
@@ -104,9 +123,8 @@ def run(job: Job, csv: str | Path, journal: str | Path, log: str | Path | None =
         row["measured_at"] = gpu_device.timestamp()
         rows[row["matrix"], row["n"]] = row
         with journal.open("a") as file:
-            file.write(json.dumps(row) + "\n")
+            file.write(line(row))
 
-    journal.parent.mkdir(parents=True, exist_ok=True)
     skip = _reason_to_skip(job, head)
     waiting: dict[str, list[int]] = {}
     for name in features:
@@ -136,7 +154,7 @@ def run(job: Job, csv: str | Path, journal: str | Path, log: str | Path | None =
         sorted(rows.values(), key=lambda row: (order[row["matrix"]], row["n"])), "measure", str(csv)
     )
     contracts.write(table, csv, "measure")
-    journal.unlink(missing_ok=True)
+    contracts.write_text(journal, "".join(map(line, rows.values())) + FINISHED)
 
 
 def request(job: Job, gpu: gpu_device.Gpu, record: dict[str, Any], matrices: list[dict[str, Any]]) -> dict[str, Any]:
@@ -191,6 +209,8 @@ def _measure(
                 done += 1
                 under_way = None
                 say(f"[{done}/{total}] {_said(job.kernel, row)}")
+            elif "damaged" in event:
+                raise DamagedInput(f"{job.kernel} on {job.suite}: {event['damaged']}")
             elif "spent" in event:
                 say(f"{job.kernel} on {job.suite}: " + ", ".join(f"{k} {v:.2f} s" for k, v in event["spent"].items()))
             elif "noisy" in event:
@@ -344,22 +364,43 @@ def _reason_to_skip(job: Job, head: Head) -> dict[str, tuple[str, str]]:
     if not head.vendor and not supports(job.arch, head.min_arch):
         return {"": ("unsupported", f"{head.name} needs {head.min_arch}, this device is {job.arch}")}
     if job.kernel_row:
-        compiled = _json(job.kernel_row)
+        compiled = contracts.read_row(job.kernel_row, "kernels")
         if compiled["status"] != "ok":
             return {"": (compiled["status"], compiled["message"])}
-    packed = (_json(path) for path in job.formats)
+    packed = (contracts.read_row(path, "formats") for path in job.formats)
     return {row["matrix"]: (row["status"], row["message"]) for row in packed if row["status"] != "ok"}
 
 
+def _inputs(job: Job, features: dict[str, tuple[str, dict[str, Any]]]) -> dict[str, str]:
+    """Matrix → fingerprint of what its rows are made of: its structure, its packing and the machine code.
+
+    Raises :class:`DamagedInput` for machine code that is not what the compiler wrote.
+    """
+    code = Path(job.cubin).read_bytes() if job.cubin and Path(job.cubin).exists() else b""
+    if job.kernel_row and code:
+        wanted = contracts.read_row(job.kernel_row, "kernels")["cubin_sha256"]
+        if wanted and hashlib.sha256(code).hexdigest() != wanted:
+            raise DamagedInput(f"{job.cubin}: not the machine code that was compiled; {contracts.set_aside(job.cubin)}")
+    libraries = [Path(path).read_bytes() for path in job.external]
+    packed = {row["matrix"]: row for row in (contracts.read_row(path, "formats") for path in job.formats)}
+    return {
+        name: fingerprint.sha256(code, *libraries, row["matrix_sha256"], packed[name])
+        for name, (_, row) in features.items()
+    }
+
+
 def _resume(
-    journal: Path, common: dict[str, Any], features: dict[str, dict[str, Any]], widths: list[int]
+    journal: Path, common: dict[str, Any], made_of: dict[str, str], widths: list[int]
 ) -> dict[Case, dict[str, Any]]:
-    """Finished rows of an earlier attempt at the same kernel, structure, device and protocol; wrong ones run again."""
+    """Rows that were measured before, of the same inputs, kernel, device and protocol; wrong ones run again.
+
+    The journal of a job that ended serves one with other cases, such as a new matrix of the suite. A job with the same
+    cases is asked to measure again, so that it finds nothing.
+    """
     rows: dict[Case, dict[str, Any]] = {}
-    if not journal.exists():
-        return rows
+    cases: set[Case] = set()
     same = ("device", "driver", "kernel_sha256", "l2", "protocol")
-    text = journal.read_text()
+    text = journal.read_text(errors="replace")
     if text and not text.endswith("\n"):
         with journal.open("a") as file:
             file.write("\n")  # so that the next row does not join what a killed job left unfinished
@@ -368,11 +409,20 @@ def _resume(
             row = json.loads(line)
         except json.JSONDecodeError:
             continue  # the line that a killed job was writing
-        known = features.get(row["matrix"])
-        if known is None or row["n"] not in widths or row["matrix_sha256"] != known["matrix_sha256"]:
+        if not isinstance(row, dict) or not {"matrix", "n"} <= row.keys():
             continue
-        if all(row[key] == common[key] for key in same) and row["status"] in ("ok", "unsupported", "out_of_memory"):
+        cases.add((row["matrix"], row["n"]))
+        if row.pop("inputs", None) != made_of.get(row["matrix"], "") or row["n"] not in widths:
+            continue
+        if all(row.get(key) == common[key] for key in same) and row.get("status") in (
+            "ok",
+            "unsupported",
+            "out_of_memory",
+        ):
             rows[row["matrix"], row["n"]] = row
+    if text.endswith(FINISHED) and cases == {(name, n) for name in made_of for n in widths}:
+        journal.write_text("")
+        return {}
     return rows
 
 
@@ -387,10 +437,6 @@ def _said(kernel: str, row: dict[str, Any]) -> str:
     if row["status"] != "ok":
         return f"{case}: {row['status']}: {row['message']}"
     return f"{case}: {row['time_ms']:.4f} ms, {row['useful_gflops']:.0f} GFLOP/s, error {row['rel_error']:.1e}"
-
-
-def _json(path: str | Path) -> dict[str, Any]:
-    return json.loads(Path(path).read_text())
 
 
 def git_commit() -> str:

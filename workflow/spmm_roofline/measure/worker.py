@@ -29,6 +29,7 @@ from ..kernels.head import Head
 from ..kernels.launch import Call, Unsupported, check_case, library_version, prepare
 from ..kernels.operands import Dense, allocate
 from ..kernels.registry import heads
+from ..matrices.canonical import MatrixError
 from . import device
 from .timing import CANARY_NOISY, Clock
 from .verify import verify
@@ -46,7 +47,8 @@ def main() -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = job["uuid"]
     worker = Worker(job)
     for matrix in job["matrices"]:
-        worker.measure(matrix)
+        if not worker.measure(matrix):
+            break
     tell(spent={phase: round(seconds, 3) for phase, seconds in worker.spent.items()})
     # All is said: the driver frees a context faster than Python its objects one by one.
     os._exit(0)
@@ -86,8 +88,8 @@ class Worker:
         finally:
             self.spent[name] += time.monotonic() - start
 
-    def measure(self, matrix: dict[str, Any]) -> None:
-        """All widths of one matrix; every case gives a row."""
+    def measure(self, matrix: dict[str, Any]) -> bool:
+        """All widths of one matrix; every case gives a row. Returns False if the file of the matrix is damaged."""
         canary = self._canary_is_off()
         operand: Operand | Exception | None = None
         for n in matrix["n"]:
@@ -102,6 +104,9 @@ class Worker:
             except MemoryError as error:  # of the host, and CuPy's own of the device
                 row = {"status": "out_of_memory", "message": one_line(error)}
                 self.cupy.get_default_memory_pool().free_all_blocks()
+            except MatrixError as error:
+                tell(damaged=str(error))
+                return False
             except AssertionError:
                 raise
             except Exception as error:
@@ -113,6 +118,7 @@ class Worker:
             tell(row={"matrix": matrix["matrix"], "n": n, **row})
         if not canary and self._canary_is_off():
             tell(noisy=matrix["matrix"])
+        return True
 
     def operand(self, matrix: dict[str, Any]) -> Operand:
         """Pack the matrix's structure around fresh random values ±[0.5, 1.5).

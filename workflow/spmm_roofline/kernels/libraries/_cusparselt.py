@@ -134,6 +134,4 @@ def _library() -> ctypes.CDLL:
             continue
         library.cusparseLtGetErrorString.restype = ctypes.c_char_p
         return library
-    raise Unsupported(
-        "libcusparseLt.so.0 was not found; install the wheel nvidia-cusparselt-cu13 beside the extra cuda13"
-    )
+    raise Unsupported("libcusparseLt.so.0 was not found; install the extra cuda12 or cuda13")

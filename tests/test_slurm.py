@@ -1,0 +1,182 @@
+"""The profile for a cluster, on a SLURM of one node that runs on this machine while the tests do.
+
+Needs root and Debian's packages slurmctld, slurmd and slurm-client. The GPU of the node is a device file without a
+device; what runs on it is the measure job of :mod:`tests.project`.
+"""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from spmm_roofline import contracts
+from tests.test_faults import MEASURED, asked, cases, measure_again, table, wait_for
+
+CONFIGURATION = Path("/etc/slurm/slurm.conf")
+
+SLURM_CONF = """
+ClusterName=tests
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+AuthType=auth/none
+CredType=cred/none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+GresTypes=gpu
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+MinJobAge=600
+DefMemPerCPU=100
+ReturnToService=2
+SlurmdParameters=config_overrides
+MailProg=/bin/true
+MpiDefault=none
+SchedulerParameters=sched_interval=1,batch_sched_delay=0
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=64000 Gres=gpu:h200:1
+PartitionName=cpu Nodes={host} Default=YES MaxTime=INFINITE
+PartitionName=gpu Nodes={host} MaxTime=INFINITE
+"""
+
+
+def reason_to_skip():
+    if os.geteuid() != 0:
+        return "a SLURM of one node needs root"
+    missing = [name for name in ("slurmctld", "slurmd", "sbatch", "squeue") if not shutil.which(name, path=PATH)]
+    if missing:
+        return f"there is no {missing[0]}: install Debian's packages slurmctld, slurmd and slurm-client"
+    if CONFIGURATION.exists():
+        return f"this machine has a SLURM of its own: {CONFIGURATION}"
+    return ""
+
+
+PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+pytestmark = pytest.mark.skipif(bool(reason_to_skip()), reason=reason_to_skip() or "none")
+
+
+def slurm(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """A SLURM of one node with a CPU and a GPU partition, and its log when it does not start."""
+    folder = tmp_path_factory.mktemp("slurm")
+    for name in ("state", "spool"):
+        (folder / name).mkdir()
+    gpu = folder / "gpu0"
+    os.mknod(gpu, 0o20666, os.makedev(1, 3))
+    CONFIGURATION.parent.mkdir(exist_ok=True)
+    host = socket.gethostname().split(".")[0]
+    # Jobs find the configuration at its usual place alone, because their steps forget every SLURM_* variable.
+    CONFIGURATION.write_text(SLURM_CONF.format(host=host, folder=folder, cpus=os.cpu_count()))
+    gres = CONFIGURATION.with_name("gres.conf")
+    gres.write_text(f"Name=gpu Type=h200 File={gpu}\n")
+    daemons = []
+    try:
+        for command in (["slurmctld", "-D", "-i"], ["slurmd", "-D"]):
+            daemons.append(subprocess.Popen([shutil.which(command[0], path=PATH), *command[1:]]))
+        wait_for(lambda: "idle" in subprocess.run(["sinfo", "-h"], capture_output=True, text=True).stdout, 60)
+        yield folder
+    finally:
+        subprocess.run(["scancel", "--full", "--user=root"], check=False)
+        time.sleep(1)
+        for daemon in reversed(daemons):
+            daemon.terminate()
+            daemon.wait(30)
+        CONFIGURATION.unlink()
+        gres.unlink()
+
+
+@pytest.fixture
+def project(cluster, project_to_break):
+    project_to_break.calls()
+    return project_to_break
+
+
+#: What a cluster without accounting needs; the queue is asked soon, because the jobs take seconds.
+HERE = ("--slurm-no-account", "--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "2")
+PROFILE = ("--workflow-profile", "profiles/slurm", "--latency-wait", "10", "--seconds-between-status-checks", "2")
+
+
+def start(project, *targets):
+    return project.start(*targets, *PROFILE, *HERE)
+
+
+def finish(process):
+    output, _ = process.communicate(timeout=300)
+    return process.returncode, output
+
+
+def job_of(kernel):
+    """Id of the running job of a kernel's measurement."""
+    for line in slurm("squeue", "-h", "-o", "%i %T %k").splitlines():
+        if "measure_kernel" in line and kernel in line:
+            return line.split()[0]
+    raise AssertionError(slurm("squeue", "-o", "%i %T %k"))
+
+
+def test_cpu_stages_and_measurements_run_where_they_belong(project):
+    measure_again(project, "mma_t", "cusparse_csr_default")
+    for name in ("results/formats/csr/mesh.json", "results/kernels/sm_90a/mma_t.cubin"):
+        (project.root / name).unlink()
+    code, output = finish(start(project, "measure"))
+    assert code == 0, output[-4000:]
+    assert project.jobs("measure") == set()
+    jobs = slurm("scontrol", "show", "job", "--oneliner").splitlines()
+    measured = [job for job in jobs if "measure_kernel" in job]
+    packed = [job for job in jobs if "pack_format" in job or "compile_kernel" in job]
+    assert len(packed) == 2 and all("Partition=cpu" in job and "gpu" not in job for job in packed), jobs
+    assert measured and all("Partition=gpu" in job and "gpu:h200:1" in job for job in measured), jobs
+    assert all(re.search(r"OverSubscribe=NO\b", job) for job in measured), jobs
+
+
+def test_a_job_that_fails_and_one_that_is_cancelled_cost_themselves(project):
+    measure_again(project, "mma_t", "mma_bt", "mma_cbt")
+    project.act(**{"mma_t mesh 8": "wrong", "mma_bt band 8": "wait"})
+    process = start(project, "measure", "--retries", "0")
+    journal = project.root / MEASURED / ".mma_bt.journal"
+    wait_for(lambda: asked(project, "band 8", "mma_bt") and "mesh" in journal.read_text())
+    slurm("scancel", job_of("mma_bt"))
+    code, output = finish(process)
+    assert code != 0 and output.count("Error in rule measure_kernel") == 2, output[-4000:]
+    assert (table(project, "mma_cbt").status == "ok").all()
+    assert not (project.root / MEASURED / "mma_t.csv").exists()
+    project.act()
+    project.calls()
+    code, output = finish(start(project, "measure"))
+    assert code == 0, output[-4000:]
+    assert sorted(cases(project)) == ["band 8", "mesh 8"] and project.jobs("measure") == set()
+
+
+def test_a_job_that_is_requeued_goes_on_where_it_was(project):
+    measure_again(project, "mma_bt")
+    project.act(**{"mma_bt band 8": "wait"})
+    process = start(project, "measure")
+    journal = project.root / MEASURED / ".mma_bt.journal"
+    wait_for(lambda: asked(project, "band 8", "mma_bt") and "mesh" in journal.read_text())
+    job = job_of("mma_bt")
+    slurm("scontrol", "requeue", job)
+    # SLURM lets a requeued job wait for two minutes, so that its node may recover.
+    wait_for(lambda: "JobState=PENDING" in slurm("scontrol", "show", "job", job))
+    project.calls()
+    project.act()
+    slurm("scontrol", "update", f"JobId={job}", "StartTime=now")
+    code, output = finish(process)
+    assert code == 0, output[-4000:]
+    assert "Restarts=1" in slurm("scontrol", "show", "job", job)
+    assert cases(project) == ["band 8"]
+    rows = contracts.read(project.root / MEASURED / "mma_bt.csv", "measure")
+    assert (rows.status == "ok").all() and len(rows) == 2

@@ -1,0 +1,101 @@
+"""SCALE on CUDA cores and on tensor cores
+Left: bytes of x and y over the time of one call, over their size; dotted where half of L2 is and where L2 ends. Right:
+how much faster CUDA cores are, size by size, with the geometric means on either side of half of L2; below 1 tensor
+cores win, and the dashed line is the most that they can gain (Zhang et al. 2025, figure 6 and equation 23, there on an
+A100 and a GH200)."""
+
+from __future__ import annotations
+
+from .numbers import bandwidth, percent, size, times
+from .style import INK, canvas, legend, plain_log
+
+STUDY = "memory_bound"
+SECTION, PLACE, PER = "suite", 13, ("device", "suite", "l2")
+
+#: A product with a diagonal moves two vectors; fewer sizes than this are no curve.
+KIND, LEAST_SIZES = "diagonal", 3
+
+
+def _shown(tables):
+    """Rows of vectors, and the ratios of tensor to CUDA cores with their size in bytes."""
+    cases = tables["cases"]
+    rows = cases[(cases["study"] == STUDY) & (cases["kind"] == KIND) & (cases["n"] == 1) & (cases["status"] == "ok")]
+    ratios = tables["bounds"].merge(rows[["kernel", "matrix", "n", "compulsory_bytes"]], on=["kernel", "matrix", "n"])
+    ratios = ratios.dropna(subset="gain").sort_values("compulsory_bytes")
+    enough = ratios["matrix"].nunique() >= LEAST_SIZES
+    return (rows, ratios) if enough else (rows.head(0), ratios.head(0))
+
+
+def _l2(tables) -> float:
+    """Bytes of L2; NaN where the device does not say."""
+    return float(tables["devices"]["l2_bytes"].astype("float64").max())
+
+
+def _mean(ratios) -> float:
+    """Geometric mean of how much faster CUDA cores are; NaN of none."""
+    import numpy as np
+
+    return float(np.exp(-np.log(ratios["gain"].astype(float)).mean())) if len(ratios) else float("nan")
+
+
+def _sides(ratios, l2: float) -> dict:
+    return {
+        "inside": ratios[ratios["compulsory_bytes"] <= l2 / 2],
+        "beyond": ratios[ratios["compulsory_bytes"] > l2 / 2],
+    }
+
+
+def draw(tables, styles):
+    rows, ratios = _shown(tables)
+    if rows.empty:
+        return None
+    l2 = _l2(tables)
+    figure, (rate, ratio) = canvas(1, 2, 3.4, sharex=True)
+    for kernel, part in rows.sort_values("compulsory_bytes").groupby("kernel"):
+        rate.plot(
+            part["compulsory_bytes"], 1e-6 * part["compulsory_bytes"] / part["time_ms"], markersize=5,
+            markeredgewidth=0, **styles[kernel],
+        )  # fmt: skip
+    ratio.plot(
+        ratios["compulsory_bytes"], 1 / ratios["gain"], linestyle="none", markersize=6, markeredgewidth=0,
+        **styles[ratios["kernel"].iloc[0]],
+    )  # fmt: skip
+    for part in _sides(ratios, l2).values():
+        if len(part):
+            span = part["compulsory_bytes"].min() / 1.2, part["compulsory_bytes"].max() * 1.2
+            ratio.hlines(_mean(part), *span, color=styles[part["kernel"].iloc[0]]["color"], linewidth=2)
+            label = f"mean {times(_mean(part))}"
+            ratio.annotate(label, (span[0], _mean(part)), (2, 5), textcoords="offset points", fontsize=8)
+    ratio.axhline(1, color=INK, linewidth=1)
+    ratio.axhline(1 / ratios["gain_limit"].max(), color=INK, linewidth=0.9, linestyle="dashed")
+    for ax in (rate, ratio):
+        if l2 == l2:
+            ax.axvline(l2 / 2, color=INK, linewidth=0.8, linestyle=":")
+            ax.axvline(l2, color=INK, linewidth=0.8, linestyle=":")
+        ax.set(xscale="log", xlabel="bytes of x and y")
+    rate.set(ylabel="GB/s")
+    rate.set_ylim(bottom=0)
+    ratio.set(ylabel="speed-up of CUDA cores")
+    plain_log(rate.xaxis, room=6)
+    legend(figure, styles, rows["kernel"])
+    return figure
+
+
+def says(tables):
+    rows, ratios = _shown(tables)
+    l2 = _l2(tables)
+    sides = _sides(ratios, l2)
+    said = [
+        f"{times(_mean(part))} as fast up to half of L2" if name == "inside" else f"{times(_mean(part))} beyond it"
+        for name, part in sides.items()
+        if len(part)
+    ]
+    where = f" ({size(l2)})" if l2 == l2 else ""
+    largest = rows[rows["compulsory_bytes"] == rows["compulsory_bytes"].max()].sort_values("time_ms").iloc[0]
+    gained = ratios.loc[ratios["gain"].idxmax()]
+    return (
+        f"CUDA cores are {' and '.join(said)}{where}; at the largest size {largest['kernel']} moves "
+        f"{bandwidth(1e-6 * largest['compulsory_bytes'] / largest['time_ms'])}. Tensor cores gain at most "
+        f"{percent(gained['gain'] - 1) if gained['gain'] > 1 else 'nothing'}, where arithmetic allows "
+        f"{percent(gained['gain_limit'] - 1)}."
+    )

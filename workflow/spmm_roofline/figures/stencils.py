@@ -1,0 +1,74 @@
+"""Stencils on CUDA cores and on tensor cores
+Updated points a second (GStencil/s), for a kernel of several steps the points of all of them, on the smaller and on
+the larger grid of each stencil. A series is one algorithm: a step at a time or several in one pass over memory
+(blocked), through CUDA cores (cc) or tensor cores (tc), or coefficients as a sum of outer products (low rank). Zhang et
+al. 2025, figure 8, show EBISU and Brick on CUDA cores and ConvStencil and LoRAStencil on tensor cores, on an A100."""
+
+from __future__ import annotations
+
+from .bars import grouped
+from .numbers import counted, significant, times
+from .style import canvas
+
+STUDY = "memory_bound"
+SECTION, PLACE, PER = "suite", 15, ("device", "suite", "l2")
+
+#: Dimensions and points at the head of a matrix's name and at the end of a kernel's.
+POINTS = r"[0-9]d[0-9]+pt"
+
+
+def _shown(tables):
+    """Rows of kernels made for the stencil of their matrix, with the stencil, the algorithm and the rate."""
+    cases = tables["cases"]
+    rows = cases[(cases["study"] == STUDY) & (cases["kind"] == "grid") & (cases["status"] == "ok") & (cases["n"] == 1)]
+    rows = rows.assign(
+        shape=rows["matrix"].str.extract(f"^({POINTS})", expand=False),
+        made_for=rows["kernel"].str.extract(f"_({POINTS})$", expand=False),
+        algorithm=rows["kernel"].str.replace(f"_{POINTS}$", "", regex=True),
+        rate=1e-6 * rows["m"] / rows["time_ms"],
+    ).dropna(subset="shape")
+    # A kernel without a stencil in its name is made for the first; a star of seven points can run one of five, too.
+    return rows[rows["made_for"].isna() | (rows["made_for"] == rows["shape"])]
+
+
+def _sizes(rows) -> dict:
+    """Smaller and larger grids of each stencil; the larger alone where there is one."""
+    largest = rows["m"] == rows.groupby("shape")["m"].transform("max")
+    parts = {"smaller grid": rows[~largest], "larger grid": rows[largest]}
+    return {name: part for name, part in parts.items() if len(part)}
+
+
+def draw(tables, styles):
+    rows = _shown(tables)
+    if rows["shape"].nunique() < 2:
+        return None
+    algorithms = sorted(rows["algorithm"].unique())
+    looks = {name: styles[rows.loc[rows["algorithm"] == name, "kernel"].min()] for name in algorithms}
+    order = rows.groupby("shape")["nnz"].max().index
+    order = sorted(order, key=lambda name: (name.split("d")[0], int(name.split("d")[1].removesuffix("pt"))))
+    parts = _sizes(rows)
+    figure, axes = canvas(1, len(parts), 3.5, sharey=True)
+    for ax, (name, part) in zip(axes, parts.items(), strict=True):
+        rates = part.pivot_table(index="shape", columns="algorithm", values="rate", aggfunc="max")
+        grouped(ax, rates.reindex(index=order, columns=algorithms), looks)
+        ax.set(title=name)
+    axes[0].set(ylabel="GStencil/s")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(algorithms))
+    return figure
+
+
+def says(tables):
+    rows = _shown(tables)
+    tensor = set(tables["bounds"]["kernel"])
+    best = rows.assign(tensor=rows["kernel"].isin(tensor)).sort_values(["time_ms", "kernel"])
+    units = best.drop_duplicates(["matrix", "tensor"]).pivot(index="matrix", columns="tensor", values="time_ms")
+    top = rows.loc[rows["rate"].idxmax()]
+    said = f"Highest rate: {significant(top['rate'])} GStencil/s by {top['kernel']} on {top['matrix']}."
+    if not {True, False} <= set(units.columns):
+        return said
+    gain = (units[False] / units[True]).dropna()
+    return (
+        f"Tensor cores are faster than the fastest on CUDA cores on {int((gain > 1).sum())} of "
+        f"{counted(len(gain), 'grid')}, by {times(gain.max())} at most ({gain.idxmax()}) and {times(gain.min())} at "
+        f"least ({gain.idxmin()}). {said}"
+    )

@@ -1,0 +1,146 @@
+"""A bundle: one archive with everything that stands behind a report, and a hash of each part.
+
+It holds config and suites, machine code with its statistics, rows of matrices, formats, measurements and analysis, the
+report, and the versions of all software. ``MANIFEST.sha256`` has the form of ``sha256sum``, so that
+``sha256sum --check`` works in an unpacked bundle as well. The same run gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import importlib.metadata
+import io
+import json
+import os
+import platform
+import re
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from .. import contracts
+
+MANIFEST = "MANIFEST.sha256"
+VERSIONS = "versions.json"
+
+
+class BundleError(ValueError):
+    """A bundle that is not what was packed; the message says which part and how."""
+
+
+def bundle(paths: Iterable[str | Path], provenance: dict[str, Any], out: str | Path) -> None:
+    """Pack files and whole folders, named relative to the project, with manifest and versions into ``out`` (.tar.gz).
+
+    ``provenance``: what the plan says of version, protocol, device and compiler. Raises ``ValueError`` for a path
+    outside of the project.
+    """
+    parts: dict[str, bytes | Path] = {VERSIONS: _versions(provenance)}
+    for path in map(Path, paths):
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file():
+                name = Path(os.path.relpath(file)).as_posix()
+                if name.startswith("../"):
+                    raise ValueError(f"{file} lies outside of the project and cannot be part of its bundle")
+                parts[name] = file
+    manifest = "".join(f"{_sha256(parts[name])}  {name}\n" for name in sorted(parts)).encode()
+    out = Path(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
+    try:
+        with (
+            os.fdopen(handle, "wb") as file,
+            gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as stream,
+            tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive,
+        ):
+            for name, content in {MANIFEST: manifest, **dict(sorted(parts.items()))}.items():
+                _add(archive, name, content)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, out)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def check(path: str | Path) -> dict[str, int]:
+    """Check a bundle against its manifest and its measured tables against their contract; nothing is unpacked.
+
+    Returns the number of ``files`` and of measured ``rows``. Raises :class:`BundleError` at the first part that is
+    missing, foreign, changed, no plain file or no table.
+    """
+    import pandas as pd
+
+    hashes, rows = {}, 0
+    expected: dict[str, str] | None = None
+    try:
+        with tarfile.open(path, "r:gz") as archive, tempfile.TemporaryDirectory() as folder:
+            for member in archive:
+                name = member.name
+                if not member.isreg() or name.startswith("/") or ".." in Path(name).parts or name in hashes:
+                    raise BundleError(f"{path}: {name!r} is no plain file of a bundle, or stands there twice")
+                content = archive.extractfile(member)
+                if expected is None:
+                    expected = _expected(name, content.read(), path)
+                    continue
+                if name not in expected:
+                    raise BundleError(f"{path}: {name} is not in the manifest")
+                table = Path(folder) / "table.csv"
+                with table.open("wb") as copy:
+                    digest = hashlib.sha256()
+                    while chunk := content.read(1 << 20):
+                        digest.update(chunk)
+                        copy.write(chunk)
+                hashes[name] = digest.hexdigest()
+                if hashes[name] != expected[name]:
+                    raise BundleError(
+                        f"{path}: {name} was changed: its SHA-256 is {hashes[name]}, not {expected[name]}"
+                    )
+                if re.fullmatch(r"results/measure/.+\.csv", name):
+                    try:
+                        measured: pd.DataFrame = contracts.read(table, "measure")
+                    except contracts.ContractError as error:
+                        raise BundleError(f"{path}: {name}: {error}") from error
+                    rows += len(measured)
+    except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
+        raise BundleError(f"{path}: not a whole bundle: {error}") from error
+    missing = sorted((expected or {MANIFEST: ""}).keys() - hashes.keys())
+    if missing:
+        raise BundleError(f"{path}: {missing[0]} is missing")
+    print(f"{path} is whole: {len(hashes)} files, {rows} measured rows")
+    return {"files": len(hashes), "rows": rows}
+
+
+def _expected(name: str, content: bytes, path: str | Path) -> dict[str, str]:
+    """Name → hash from the manifest, which is the first member."""
+    lines = [line.partition("  ") for line in content.decode(errors="replace").splitlines()]
+    if name != MANIFEST or not all(re.fullmatch("[0-9a-f]{64}", digest) and part for digest, _, part in lines):
+        raise BundleError(f"{path}: does not begin with a {MANIFEST}, so that it is no bundle")
+    return {part: digest for digest, _, part in lines}
+
+
+def _versions(provenance: dict[str, Any]) -> bytes:
+    packages = {each.metadata["Name"]: each.version for each in importlib.metadata.distributions()}
+    said = {"python": platform.python_version(), "packages": dict(sorted(packages.items())), "run": provenance}
+    return json.dumps(said, indent=1, sort_keys=True).encode() + b"\n"
+
+
+def _sha256(content: bytes | Path) -> str:
+    if isinstance(content, bytes):
+        return hashlib.sha256(content).hexdigest()
+    with content.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes | Path) -> None:
+    info = tarfile.TarInfo(name)
+    info.mode = 0o644
+    if isinstance(content, bytes):
+        info.size = len(content)
+        archive.addfile(info, io.BytesIO(content))
+    else:
+        info.size = content.stat().st_size
+        with content.open("rb") as stream:
+            archive.addfile(info, stream)
