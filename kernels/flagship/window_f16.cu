@@ -2,33 +2,45 @@
 name: window_f16
 study: flagship
 source: "operands swapped after FlashSparse (Shi et al. 2024) and Acc-SpMM (Zhao et al. 2025); loads, schedule and sums are our own"
-idea: windows of eight rows as the narrow operand of a product, B in 16 bytes straight to the registers that multiply it, long windows cut
+idea: windows of eight rows as the narrow operand of a product, B in 16 bytes straight to the registers that multiply it, one stream of tiles over all windows of a warp
+family: window_f16
 format: vectors_8x1
-format_options: {most: 16}
+format_options: {most: 16, share: 64, multiprocessors: device.multiprocessors}
 dtype: {a: float16, b: float16, accumulator: float32, c: float16}
 layout: {b: row_major, c: row_major}
 pads: {n: 8}
 min_arch: sm_80
 requires: {}
-tile: {warps: 4, ctas: 5}
+tile: {slab: 64, depth: 2, warps: 8, ctas: 2}
 constants: {values: F16}
 features: [mma, mma_bf16]
-scratch: 2048 * a.parts * ceil_div(n, 64)
+scratch: 32 * a.parts * tile.slab * ceil_div(n, tile.slab)
 launches:
   - entry: window_f16
-    grid: ceil_div(a.pieces * ceil_div(n, 64), tile.warps)
+    grid: a.chunk_count, ceil_div(n, tile.slab)
     block: 32 * tile.warps
-    args: a.items, a.columns, a.data, b, c, scratch, a.pieces, m, n, b.ld, c.ld
+    args: a.chunks, a.items, a.columns, a.data, b, c, scratch, m, b.ld, c.ld
   - entry: add_parts
-    grid: a.cut_windows, ceil_div(n, 64)
+    grid: a.cut_windows, ceil_div(c.ld, 32)
     block: 64
-    args: a.cut, scratch, c, m, n, c.ld
+    args: a.cut, scratch, c, m, c.ld, tile.slab * ceil_div(n, tile.slab)
 variants:
-  bf16:
-    idea: the same with bfloat16
+  narrow:
+    idea: strips of 32 columns for a narrow B
     after: window_f16
-    dtype: {a: bfloat16, b: bfloat16, c: bfloat16}
-    constants: {values: Bf16}
+    tile: {slab: 32, depth: 2, warps: 8, ctas: 3}
+  deep:
+    idea: three tiles on their way instead of two
+    after: window_f16
+    tile: {depth: 3, warps: 8, ctas: 2}
+  many:
+    idea: one tile on its way, and half as many warps again
+    after: window_f16
+    tile: {depth: 1, warps: 8, ctas: 3}
+  wide:
+    idea: strips of 128 columns, so that A is read half as often
+    after: window_f16
+    tile: {slab: 128, depth: 1, warps: 8, ctas: 2}
 deviations: []
 ---*/
 #include "ptx/mma.cuh"
@@ -40,6 +52,10 @@ namespace {
 
 using Values = tile::VALUES;
 
+// A lane holds WORDS pairs of neighbouring columns of a row of B, READ of them in one load.
+constexpr int WORDS = TILE_SLAB / 16, READ = WORDS < 4 ? WORDS : 4, READS = WORDS / READ;
+static_assert(TILE_SLAB == 32 || TILE_SLAB == 64 || TILE_SLAB == 128, "a strip has 32, 64 or 128 columns");
+
 __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], tile::F16) {
     ptx::mma_m16n8k16_f32_f16(d, a, b);
 }
@@ -47,100 +63,108 @@ __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], 
     ptx::mma_m16n8k16_f32_bf16(d, a, b);
 }
 
-// What a lane needs of a tile: eight columns of four rows of B, and the values of one row of A that they meet.
+// What a lane needs of a tile: its columns of four rows of B, and the values of one row of A that they meet.
 struct Operands {
-    uint4 b[4];
+    unsigned b[4][WORDS];
     uint2 a;
 };
 
-__device__ __forceinline__ unsigned word(const uint4& x, int i) { return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w; }
-
-}  // namespace
-
-// A warp multiplies one piece of a window by 64 columns of B. The order of the 16 columns of a tile is free, and so is
-// that of the 64 columns of C: lane 4g + t takes columns 4t to 4t + 3 of A and columns 8g to 8g + 7 of C, so that it
-// reads and writes 16 bytes at a time, and a byte permutation makes fragments of them.
-extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_f16(
-    const int4* __restrict__ items, const int4* __restrict__ columns, const uint2* __restrict__ data,
-    const uint4* __restrict__ b, uint4* __restrict__ c, float* __restrict__ parts, int pieces, int m, int n, int ldb,
-    int ldc) {
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, slabs = (n + tile::SLAB - 1) / tile::SLAB;
-    const unsigned warp = blockIdx.x * TILE_WARPS + threadIdx.x / 32;
-    const int piece = warp / slabs, slab = warp % slabs;
-    if (piece >= pieces) return;
-    const int4 item = items[piece];
-    const int column = slab * tile::SLAB + 8 * g, row_b = ldb / 8;
-    const bool wanted = column < ldb;
-    b += column / 8;
-
-    auto load = [&](Operands& f, const int4& rows, int tile) {
-        const int of[4] = {rows.x, rows.y, rows.z, rows.w};
-        f.a = data[tile * 32 + lane];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            f.b[i] = of[i] >= 0 && wanted ? __ldg(b + static_cast<long long>(of[i]) * row_b) : make_uint4(0, 0, 0, 0);
-        }
-    };
-    float sums[4][4] = {};
-    auto product = [&](const Operands& f) {
-        const unsigned values[2] = {f.a.x, f.a.y};
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            const unsigned w[4] = {word(f.b[0], j), word(f.b[1], j), word(f.b[2], j), word(f.b[3], j)};
-            const unsigned fragment[4] = {
-                __byte_perm(w[0], w[1], 0x5410), __byte_perm(w[0], w[1], 0x7632), __byte_perm(w[2], w[3], 0x5410),
-                __byte_perm(w[2], w[3], 0x7632)};
-            multiply(sums[j], fragment, values, Values{});
-        }
-    };
-    const int4 none = make_int4(-1, -1, -1, -1);
-    auto rows_of = [&](int tile) { return tile < item.z ? columns[tile * 4 + t] : none; };
-
-    // Columns of two tiles ahead and rows of B of one tile ahead are on their way.
-    Operands even, odd;
-    int tile = item.y;
-    if (tile < item.z) {
-        int4 next = rows_of(tile);
-        load(even, next, tile);
-        next = rows_of(tile + 1);
-        for (; tile + 1 < item.z; tile += 2) {
-            load(odd, next, tile + 1);
-            next = rows_of(tile + 2);
-            product(even);
-            if (tile + 2 < item.z) load(even, next, tile + 2);
-            next = rows_of(tile + 3);
-            product(odd);
-        }
-        if (tile < item.z) product(even);
-    }
-    if (!wanted) return;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        const int row = 2 * t + i;
-        if (item.w >= 0) {
-            float4* to = reinterpret_cast<float4*>(
-                tile::part_of(parts, item.w, row, slabs * tile::SLAB) + column);
-            to[0] = make_float4(sums[0][i], sums[0][2 + i], sums[1][i], sums[1][2 + i]);
-            to[1] = make_float4(sums[2][i], sums[2][2 + i], sums[3][i], sums[3][2 + i]);
-        } else if (item.x * tile::WINDOW + row < m) {
-            const uint4 out = make_uint4(
-                Values::pack(sums[0][i], sums[0][2 + i]), Values::pack(sums[1][i], sums[1][2 + i]),
-                Values::pack(sums[2][i], sums[2][2 + i]), Values::pack(sums[3][i], sums[3][2 + i]));
-            __stcs(c + (static_cast<long long>(item.x * tile::WINDOW + row) * ldc + column) / 8, out);
-        }
+__device__ __forceinline__ void read(unsigned* words, const unsigned short* from) {
+    if constexpr (READ == 4) {
+        const uint4 x = __ldg(reinterpret_cast<const uint4*>(from));
+        words[0] = x.x, words[1] = x.y, words[2] = x.z, words[3] = x.w;
+    } else {
+        const uint2 x = __ldg(reinterpret_cast<const uint2*>(from));
+        words[0] = x.x, words[1] = x.y;
     }
 }
 
-// Rows of C of windows that were cut: a thread adds up eight columns of a row.
+}  // namespace
+
+// A CTA multiplies a chunk of neighbouring windows by a strip of B, so that its rows of B meet in the first-level cache;
+// CTAs of one strip come one after the other, so that the strip stays in L2. The order of the 16 columns of a tile is
+// free, and so is that of the columns of C: lane 4g + t takes columns 4t to 4t + 3 of A and 2·READ neighbouring columns
+// of C, so that it reads and writes up to 16 bytes at a time, and a byte permutation makes fragments of them.
+extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_f16(
+    const int* __restrict__ chunks, const int4* __restrict__ items, const int4* __restrict__ columns,
+    const uint2* __restrict__ data, const unsigned short* __restrict__ b, unsigned short* __restrict__ c,
+    float* __restrict__ parts, int m, int ldb, int ldc) {
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int column = blockIdx.y * TILE_SLAB + 2 * READ * g;
+    b += column;
+
+    float sums[WORDS][4] = {};
+    tile::Walk walk(items, chunks[blockIdx.x] + threadIdx.x / 32, chunks[blockIdx.x + 1], TILE_WARPS);
+    tile::stream<TILE_DEPTH, Operands>(
+        walk,
+        [&](const tile::Step& step) {
+            return step.there ? __ldcs(columns + step.tile * 4 + t) : make_int4(-1, -1, -1, -1);
+        },
+        [&](Operands& f, const int4& rows, const tile::Step& step) {
+            const int of[4] = {rows.x, rows.y, rows.z, rows.w};
+            f.a = step.there ? __ldcs(data + step.tile * 32 + lane) : make_uint2(0, 0);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+#pragma unroll
+                for (int read_at = 0; read_at < READS; ++read_at) {
+                    unsigned* words = f.b[i] + READ * read_at;
+                    words[0] = words[1] = words[READ - 2] = words[READ - 1] = 0;
+                    if (of[i] >= 0 && column + 64 * read_at < ldb) {
+                        read(words, b + static_cast<long long>(of[i]) * ldb + 64 * read_at);
+                    }
+                }
+            }
+        },
+        [&](const Operands& f) {
+            const unsigned values[2] = {f.a.x, f.a.y};
+#pragma unroll
+            for (int j = 0; j < WORDS; ++j) {
+                const unsigned fragment[4] = {
+                    __byte_perm(f.b[0][j], f.b[1][j], 0x5410), __byte_perm(f.b[0][j], f.b[1][j], 0x7632),
+                    __byte_perm(f.b[2][j], f.b[3][j], 0x5410), __byte_perm(f.b[2][j], f.b[3][j], 0x7632)};
+                multiply(sums[j], fragment, values, Values{});
+            }
+        },
+        [&](const tile::Step& step) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                const int row = 2 * t + i, at = step.window * tile::WINDOW + row;
+#pragma unroll
+                for (int j = 0; j < WORDS; j += 2) {
+                    const int to = column + 64 * (j / READ) + 2 * (j % READ);
+                    const float(&low)[4] = sums[j], (&high)[4] = sums[j + 1];
+                    if (step.part >= 0) {
+                        *reinterpret_cast<float4*>(
+                            tile::part_of(parts, step.part, row, gridDim.y * TILE_SLAB) + to) =
+                            make_float4(low[i], low[2 + i], high[i], high[2 + i]);
+                    } else if (READ == 2 && at < m && to < ldc) {
+                        __stcs(
+                            reinterpret_cast<uint2*>(c + static_cast<long long>(at) * ldc + to),
+                            make_uint2(Values::pack(low[i], low[2 + i]), Values::pack(high[i], high[2 + i])));
+                    } else if (READ == 4 && j % READ == 0 && at < m && to < ldc) {
+                        const float(&third)[4] = sums[j + READ - 2], (&fourth)[4] = sums[j + READ - 1];
+                        __stcs(
+                            reinterpret_cast<uint4*>(c + static_cast<long long>(at) * ldc + to),
+                            make_uint4(
+                                Values::pack(low[i], low[2 + i]), Values::pack(high[i], high[2 + i]),
+                                Values::pack(third[i], third[2 + i]), Values::pack(fourth[i], fourth[2 + i])));
+                    }
+                }
+            }
+#pragma unroll
+            for (int j = 0; j < WORDS; ++j) sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0.0f;
+        });
+}
+
+// Rows of C of windows that were cut: a thread adds up four columns of a row.
 extern "C" __global__ void __launch_bounds__(64) add_parts(
-    const int* __restrict__ cut, const float* __restrict__ parts, uint4* __restrict__ c, int m, int n, int ldc) {
+    const int* __restrict__ cut, const float* __restrict__ parts, unsigned short* __restrict__ c, int m, int ldc,
+    int columns) {
     const int* window = cut + 3 * blockIdx.x;
-    const int row = threadIdx.x / 8, column = blockIdx.y * tile::SLAB + threadIdx.x % 8 * 8;
-    const int slabs = (n + tile::SLAB - 1) / tile::SLAB, at = window[0] * tile::WINDOW + row;
+    const int row = threadIdx.x / 8, column = 32 * blockIdx.y + threadIdx.x % 8 * 4;
+    const int at = window[0] * tile::WINDOW + row;
     if (at >= m || column >= ldc) return;
-    float sums[8];
-    tile::add_eight(sums, parts, window[1], window[2], row, slabs * tile::SLAB, column);
-    c[(static_cast<long long>(at) * ldc + column) / 8] = make_uint4(
-        Values::pack(sums[0], sums[1]), Values::pack(sums[2], sums[3]), Values::pack(sums[4], sums[5]),
-        Values::pack(sums[6], sums[7]));
+    const float4 sum = tile::add_four(parts, window, row, columns, column);
+    *reinterpret_cast<uint2*>(c + static_cast<long long>(at) * ldc + column) =
+        make_uint2(Values::pack(sum.x, sum.y), Values::pack(sum.z, sum.w));
 }

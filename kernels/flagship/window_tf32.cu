@@ -4,125 +4,159 @@ study: flagship
 source: "operands swapped after FlashSparse (Shi et al. 2024) and Acc-SpMM (Zhao et al. 2025); loads, schedule and sums are our own"
 idea: the same in TF32, whose fragments need no permutation
 after: window_f16
+family: window_tf32
 format: vectors_8x1
-format_options: {most: 16}
+format_options: {most: 16, share: 64, multiprocessors: device.multiprocessors}
 dtype: {a: tf32, b: tf32, accumulator: float32, c: float32}
 layout: {b: row_major, c: row_major}
 pads: {n: 4}
 min_arch: sm_80
 requires: {}
-tile: {warps: 4, ctas: 5}
+tile: {slab: 64, depth: 1, warps: 8, ctas: 2}
+constants: {terms: 1}
 features: [mma_tf32]
-scratch: 2048 * a.parts * ceil_div(n, 64)
+scratch: 32 * a.parts * tile.slab * ceil_div(n, tile.slab)
 launches:
   - entry: window_tf32
-    grid: ceil_div(a.pieces * ceil_div(n, 64), tile.warps)
+    grid: a.chunk_count, ceil_div(n, tile.slab)
     block: 32 * tile.warps
-    args: a.items, a.columns, a.data, b, c, scratch, a.pieces, m, n, b.ld, c.ld
+    args: a.chunks, a.items, a.columns, a.data, b, c, scratch, m, b.ld, c.ld
   - entry: add_parts
-    grid: a.cut_windows, ceil_div(n, 64)
+    grid: a.cut_windows, ceil_div(c.ld, 32)
     block: 64
-    args: a.cut, scratch, c, m, n, c.ld
-deviations: []
+    args: a.cut, scratch, c, m, c.ld, tile.slab * ceil_div(n, tile.slab)
+variants:
+  narrow:
+    idea: strips of 32 columns for a narrow B
+    after: window_tf32
+    tile: {slab: 32, depth: 2, warps: 8, ctas: 2}
+  many:
+    idea: strips of 32 columns, one tile on its way, and twice the warps
+    after: window_tf32
+    tile: {slab: 32, depth: 1, warps: 8, ctas: 4}
+  f32:
+    idea: three products of halves of the operands, which lose no more than FP32 does
+    family: window_f32
+    after: window_tf32
+    dtype: {a: float32, b: float32}
+    constants: {terms: 3}
+  f32_narrow:
+    idea: the same in strips of 32 columns
+    family: window_f32
+    after: window_tf32_f32
+    dtype: {a: float32, b: float32}
+    constants: {terms: 3}
+    tile: {slab: 32, depth: 2, warps: 8, ctas: 2}
+deviations: [three products lose an infinity, which becomes NaN]
 ---*/
 #include "ptx/mma_tf32.cuh"
 #include "tile/windows.cuh"
 
 namespace {
 
-// What a lane needs of a tile: twice four columns of four rows of B, and the values of one row of A that they meet.
+constexpr int READS = TILE_SLAB / 32;
+static_assert(TILE_SLAB == 32 || TILE_SLAB == 64 || TILE_SLAB == 128, "a strip has 32, 64 or 128 columns");
+
+// What a lane needs of a tile: its columns of four rows of B, and the values of one row of A that they meet.
 struct Operands {
-    uint4 b[2][4];
-    uint4 a;
+    unsigned b[4][4 * READS];
+    unsigned a[4];
 };
 
-__device__ __forceinline__ unsigned word(const uint4& x, int i) { return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w; }
+// What TF32 leaves of an FP32 number, exactly; the tensor cores drop those 13 bits.
+__device__ __forceinline__ unsigned rest(unsigned x) {
+    return __float_as_uint(__uint_as_float(x) - __uint_as_float(x & 0xffffe000u));
+}
+
+// D += A·B; of the four products of FP32 operands cut in two, that of both rests is below the last bit.
+__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    if constexpr (TERMS == 3) {
+        const unsigned low_a[4] = {rest(a[0]), rest(a[1]), rest(a[2]), rest(a[3])}, low_b[2] = {rest(b[0]), rest(b[1])};
+        ptx::mma_m16n8k8_f32_tf32(d, low_a, b);
+        ptx::mma_m16n8k8_f32_tf32(d, a, low_b);
+    }
+    ptx::mma_m16n8k8_f32_tf32(d, a, b);
+}
+
+__device__ __forceinline__ void spread(unsigned* words, const uint4& x) {
+    words[0] = x.x, words[1] = x.y, words[2] = x.z, words[3] = x.w;
+}
 
 }  // namespace
 
-// A warp multiplies one piece of a window by 64 columns of B, as two halves of 32: lane 4g + t takes columns 4t to 4t + 3
-// of a tile of A and columns 4g to 4g + 3 of each half of C, 16 bytes at a time.
+// As window_f16: lane 4g + t takes columns 4t to 4t + 3 of a tile of A and columns 4g to 4g + 3 of every 32 of the strip.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_tf32(
-    const int4* __restrict__ items, const int4* __restrict__ columns, const uint4* __restrict__ data,
-    const uint4* __restrict__ b, float4* __restrict__ c, float* __restrict__ parts, int pieces, int m, int n, int ldb,
-    int ldc) {
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, slabs = (n + tile::SLAB - 1) / tile::SLAB;
-    const unsigned warp = blockIdx.x * TILE_WARPS + threadIdx.x / 32;
-    const int piece = warp / slabs, slab = warp % slabs;
-    if (piece >= pieces) return;
-    const int4 item = items[piece];
-    const int column = slab * tile::SLAB + 4 * g, row_b = ldb / 4;
-    const bool wanted[2] = {column < ldb, column + 32 < ldb};
-    b += column / 4;
+    const int* __restrict__ chunks, const int4* __restrict__ items, const int4* __restrict__ columns,
+    const uint4* __restrict__ data, const float* __restrict__ b, float* __restrict__ c, float* __restrict__ parts,
+    int m, int ldb, int ldc) {
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int column = blockIdx.y * TILE_SLAB + 4 * g;
+    b += column;
 
-    auto load = [&](Operands& f, const int4& rows, int tile) {
-        const int of[4] = {rows.x, rows.y, rows.z, rows.w};
-        f.a = data[tile * 32 + lane];
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
+    float sums[2 * READS][4] = {};
+    tile::Walk walk(items, chunks[blockIdx.x] + threadIdx.x / 32, chunks[blockIdx.x + 1], TILE_WARPS);
+    tile::stream<TILE_DEPTH, Operands>(
+        walk,
+        [&](const tile::Step& step) {
+            return step.there ? __ldcs(columns + step.tile * 4 + t) : make_int4(-1, -1, -1, -1);
+        },
+        [&](Operands& f, const int4& rows, const tile::Step& step) {
+            const int of[4] = {rows.x, rows.y, rows.z, rows.w};
+            const uint4 none = make_uint4(0, 0, 0, 0);
+            spread(f.a, step.there ? __ldcs(data + step.tile * 32 + lane) : none);
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                f.b[half][i] = of[i] >= 0 && wanted[half] ? __ldg(b + static_cast<long long>(of[i]) * row_b + 8 * half)
-                                                          : make_uint4(0, 0, 0, 0);
-            }
-        }
-    };
-    float sums[2][2][4] = {};
-    auto product = [&](const Operands& f) {
 #pragma unroll
-        for (int step = 0; step < 2; ++step) {
-            const unsigned values[2] = {word(f.a, 2 * step), word(f.a, 2 * step + 1)};
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const uint4 &x = f.b[half][2 * step], &y = f.b[half][2 * step + 1];
-#pragma unroll
-                for (int j = 0; j < 2; ++j) {
-                    const unsigned fragment[4] = {
-                        word(x, 2 * j), word(x, 2 * j + 1), word(y, 2 * j), word(y, 2 * j + 1)};
-                    ptx::mma_m16n8k8_f32_tf32(sums[half][j], fragment, values);
+                for (int read = 0; read < READS; ++read) {
+                    uint4 x = none;
+                    if (of[i] >= 0 && column + 32 * read < ldb) {
+                        x = __ldg(reinterpret_cast<const uint4*>(b + static_cast<long long>(of[i]) * ldb + 32 * read));
+                    }
+                    spread(f.b[i] + 4 * read, x);
                 }
             }
-        }
-    };
-    const int4 none = make_int4(-1, -1, -1, -1);
-    auto rows_of = [&](int tile) { return tile < item.z ? columns[tile * 4 + t] : none; };
-
-    // Columns of two tiles ahead are on their way while a tile's rows of B are waited for.
-    int4 next = rows_of(item.y);
-    for (int tile = item.y; tile < item.z; ++tile) {
-        Operands f;
-        load(f, next, tile);
-        next = rows_of(tile + 1);
-        product(f);
-    }
+        },
+        [&](const Operands& f) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        if (!wanted[half]) continue;
+            for (int k = 0; k < 4; k += 2) {
+                const unsigned values[2] = {f.a[k], f.a[k + 1]};
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            const int row = 2 * t + i, at = item.x * tile::WINDOW + row;
-            const float(&s)[2][4] = sums[half];
-            const float4 out = make_float4(s[0][i], s[0][2 + i], s[1][i], s[1][2 + i]);
-            if (item.w >= 0) {
-                float* to = tile::part_of(parts, item.w, row, slabs * tile::SLAB) + column + 32 * half;
-                *reinterpret_cast<float4*>(to) = out;
-            } else if (at < m) {
-                __stcs(c + (static_cast<long long>(at) * ldc + column + 32 * half) / 4, out);
+                for (int j = 0; j < 2 * READS; ++j) {
+                    const unsigned fragment[4] = {
+                        f.b[k][2 * j], f.b[k][2 * j + 1], f.b[k + 1][2 * j], f.b[k + 1][2 * j + 1]};
+                    multiply(sums[j], fragment, values);
+                }
             }
-        }
-    }
+        },
+        [&](const tile::Step& step) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                const int row = 2 * t + i, at = step.window * tile::WINDOW + row;
+#pragma unroll
+                for (int read = 0; read < READS; ++read) {
+                    const float(&low)[4] = sums[2 * read], (&high)[4] = sums[2 * read + 1];
+                    const float4 out = make_float4(low[i], low[2 + i], high[i], high[2 + i]);
+                    const int to = column + 32 * read;
+                    if (step.part >= 0) {
+                        *reinterpret_cast<float4*>(
+                            tile::part_of(parts, step.part, row, gridDim.y * TILE_SLAB) + to) = out;
+                    } else if (at < m && to < ldc) {
+                        __stcs(reinterpret_cast<float4*>(c + static_cast<long long>(at) * ldc + to), out);
+                    }
+                }
+            }
+#pragma unroll
+            for (int j = 0; j < 2 * READS; ++j) sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0.0f;
+        });
 }
 
-// Rows of C of windows that were cut: a thread adds up eight columns of a row.
+// Rows of C of windows that were cut: a thread adds up four columns of a row.
 extern "C" __global__ void __launch_bounds__(64) add_parts(
-    const int* __restrict__ cut, const float* __restrict__ parts, float4* __restrict__ c, int m, int n, int ldc) {
+    const int* __restrict__ cut, const float* __restrict__ parts, float* __restrict__ c, int m, int ldc, int columns) {
     const int* window = cut + 3 * blockIdx.x;
-    const int row = threadIdx.x / 8, column = blockIdx.y * tile::SLAB + threadIdx.x % 8 * 8;
-    const int slabs = (n + tile::SLAB - 1) / tile::SLAB, at = window[0] * tile::WINDOW + row;
+    const int row = threadIdx.x / 8, column = 32 * blockIdx.y + threadIdx.x % 8 * 4;
+    const int at = window[0] * tile::WINDOW + row;
     if (at >= m || column >= ldc) return;
-    float sums[8];
-    tile::add_eight(sums, parts, window[1], window[2], row, slabs * tile::SLAB, column);
-    float4* to = c + (static_cast<long long>(at) * ldc + column) / 4;
-    to[0] = make_float4(sums[0], sums[1], sums[2], sums[3]);
-    if (column + 4 < ldc) to[1] = make_float4(sums[4], sums[5], sums[6], sums[7]);
+    *reinterpret_cast<float4*>(c + static_cast<long long>(at) * ldc + column) =
+        tile::add_four(parts, window, row, columns, column);
 }

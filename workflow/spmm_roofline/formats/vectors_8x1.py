@@ -9,20 +9,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from .base import Format, array_module, ceil_div, csr_of_entries, distinct, nonzero_slots, rounded, row_of_entry, widened
+from .base import (
+    Format,
+    array_module,
+    ceil_div,
+    csr_of_entries,
+    distinct,
+    nonzero_slots,
+    rounded,
+    row_of_entry,
+    widened,
+)
 
 #: Rows of a window, and columns of a tile.
 WINDOW, TILE_K = 8, 16
+#: Chunks that each multiprocessor should have, and tiles that a chunk has at least.
+CHUNKS_EACH, LEAST_SHARE = 4, 16
 
 
 @dataclass(frozen=True)
 class Vectors8x1(Format):
-    """Windows of 8 rows, tiles of 16 of their columns, and a list of equal pieces of work.
+    """Windows of 8 rows, tiles of 16 of their columns, and a list of pieces of work in the order of the rows.
 
     - ``columns`` int32[tiles, 16]: the columns of a tile, ascending; -1 where the window has no more;
     - ``data`` dtype[tiles, 8, 16]: their values, row by row;
     - ``items`` int32[items, 4]: a window, its tiles from the second to before the third, and which part of a window
-      that is cut this is, or -1. Windows of more than ``most`` tiles are cut, and come first;
+      that is cut this is, or -1. Windows of more than ``most`` tiles are cut;
+    - ``chunks`` int32[chunks + 1]: the first item of each chunk, about equal shares of the work, and their number;
     - ``cut`` int32[cut windows, 3]: a window that is cut, its first part and how many there are.
     """
 
@@ -31,12 +44,20 @@ class Vectors8x1(Format):
     columns: Any
     data: Any
     items: Any
+    chunks: Any
     cut: Any
     most: int
+    share: int
 
     @classmethod
-    def from_csr(cls, a: Any, dtype: str = "float16", most: int = 32) -> Self:
-        """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`. ``most`` tiles are one piece of work."""
+    def from_csr(
+        cls, a: Any, dtype: str = "float16", most: int = 16, share: int = 64, multiprocessors: int = 1
+    ) -> Self:
+        """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
+
+        ``most`` tiles are one piece of work. A chunk has about ``share`` tiles, or less where a device with so many
+        ``multiprocessors`` would not have :data:`CHUNKS_EACH` of them each.
+        """
         xp = array_module(a.data)
         m, k, nnz = int(a.shape[0]), max(int(a.shape[1]), 1), int(a.nnz)
         windows = ceil_div(m, WINDOW)
@@ -57,6 +78,12 @@ class Vectors8x1(Format):
         place = slot[vector]
         data[place // TILE_K, row % WINDOW, place % TILE_K] = values
         items, cut = _work(xp, tile_of, most)
+        # A piece costs its tiles and, for its rows of C, about as much as a tile more.
+        cost = xp.zeros(len(items) + 1, dtype=xp.int64)
+        cost[1:] = xp.cumsum(items[:, 2] - items[:, 1] + 1)
+        share = max(min(share, int(cost[-1]) // (CHUNKS_EACH * multiprocessors)), LEAST_SHARE)
+        goals = xp.arange(ceil_div(int(cost[-1]), share) + 1) * share
+        chunks = xp.searchsorted(cost[:-1], goals).astype(xp.int32)
         return cls(
             shape=(m, int(a.shape[1])),
             nnz=nnz,
@@ -64,8 +91,10 @@ class Vectors8x1(Format):
             columns=columns.reshape(count, TILE_K),
             data=data,
             items=items,
+            chunks=chunks,
             cut=cut,
             most=most,
+            share=share,
         )
 
     def to_csr(self) -> Any:
@@ -93,9 +122,9 @@ class Vectors8x1(Format):
         return len(self.columns)
 
     def counts(self) -> dict[str, int]:
-        """``pieces`` of work, windows ``cut_windows`` that are cut and ``parts`` of them, beside the usual counts."""
+        """``chunk_count``, windows ``cut_windows`` that are cut and ``parts`` of them, beside the usual counts."""
         parts = int((self.items[:, 3] >= 0).sum())
-        return {**super().counts(), "pieces": len(self.items), "cut_windows": len(self.cut), "parts": parts}
+        return {**super().counts(), "chunk_count": len(self.chunks) - 1, "cut_windows": len(self.cut), "parts": parts}
 
 
 def _work(xp: Any, tile_of: Any, most: int) -> tuple[Any, Any]:
@@ -114,8 +143,6 @@ def _work(xp: Any, tile_of: Any, most: int) -> tuple[Any, Any]:
     is_cut = pieces[window] > 1
     part = xp.where(is_cut, xp.cumsum(is_cut) - 1, -1)
     items = xp.stack([window, begin, end, part], axis=1).astype(xp.int32)
-    # Cut windows are the long ones: what begins first does not end last.
-    items = xp.concatenate([items[is_cut], items[~is_cut]])
     which = xp.flatnonzero(pieces > 1)
     first_part = xp.cumsum(pieces[which]) - pieces[which]
     return xp.ascontiguousarray(items), xp.stack([which, first_part, pieces[which]], axis=1).astype(xp.int32)
