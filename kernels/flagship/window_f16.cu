@@ -12,18 +12,18 @@ pads: {n: 8}
 min_arch: sm_80
 requires: {}
 tile: {slab: 64, depth: 2, warps: 8, ctas: 2}
-constants: {values: F16}
+constants: {values: F16, scaled: 0}
 features: [mma, mma_bf16]
 scratch: 32 * a.parts * tile.slab * ceil_div(n, tile.slab)
 launches:
   - entry: window_f16
     grid: a.chunk_count, ceil_div(n, tile.slab)
     block: 32 * tile.warps
-    args: a.chunks, a.items, a.columns, a.data, b, c, scratch, m, b.ld, c.ld
+    args: a.chunks, a.items, a.columns, a.data, b, c, scratch, m, b.ld, c.ld, alpha, beta
   - entry: add_parts
     grid: a.cut_windows, ceil_div(c.ld, 32)
     block: 64
-    args: a.cut, scratch, c, m, c.ld, tile.slab * ceil_div(n, tile.slab)
+    args: a.cut, scratch, c, m, c.ld, tile.slab * ceil_div(n, tile.slab), alpha, beta
 variants:
   narrow:
     idea: strips of 32 columns for a narrow B
@@ -34,9 +34,9 @@ variants:
     after: window_f16
     tile: {depth: 3, warps: 8, ctas: 2}
   many:
-    idea: one tile on its way, and half as many warps again
+    idea: one tile on its way, and a quarter more warps
     after: window_f16
-    tile: {depth: 1, warps: 8, ctas: 3}
+    tile: {depth: 1, warps: 10, ctas: 2}
   wide:
     idea: strips of 128 columns, so that A is read half as often
     after: window_f16
@@ -79,6 +79,41 @@ __device__ __forceinline__ void read(unsigned* words, const unsigned short* from
     }
 }
 
+template <int COLUMNS>
+struct Vector {
+    using Words = uint4;
+};
+template <>
+struct Vector<4> {
+    using Words = uint2;
+};
+
+// Stores the sums of neighbouring columns; in code compiled as SCALED, alpha times them plus beta times what is there,
+// which is not read for beta = 0.
+template <int COLUMNS>
+__device__ __forceinline__ void store(unsigned short* c, float (&sums)[COLUMNS], float alpha, float beta) {
+    using Words = typename Vector<COLUMNS>::Words;
+    Words* to = reinterpret_cast<Words*>(c);
+    if constexpr (SCALED) {
+#pragma unroll
+        for (int i = 0; i < COLUMNS; ++i) sums[i] *= alpha;
+        if (beta != 0.0f) {
+            const Words old = *to;
+            const unsigned* pairs = reinterpret_cast<const unsigned*>(&old);
+#pragma unroll
+            for (int i = 0; i < COLUMNS / 2; ++i) {
+                const float2 before = Values::unpack(pairs[i]);
+                sums[2 * i] += beta * before.x, sums[2 * i + 1] += beta * before.y;
+            }
+        }
+    }
+    Words out;
+    unsigned* pairs = reinterpret_cast<unsigned*>(&out);
+#pragma unroll
+    for (int i = 0; i < COLUMNS / 2; ++i) pairs[i] = Values::pack(sums[2 * i], sums[2 * i + 1]);
+    __stcs(to, out);
+}
+
 }  // namespace
 
 // A CTA multiplies a chunk of neighbouring windows by a strip of B, so that its rows of B meet in the first-level cache;
@@ -88,7 +123,7 @@ __device__ __forceinline__ void read(unsigned* words, const unsigned short* from
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_f16(
     const int* __restrict__ chunks, const int4* __restrict__ items, const int4* __restrict__ columns,
     const uint2* __restrict__ data, const unsigned short* __restrict__ b, unsigned short* __restrict__ c,
-    float* __restrict__ parts, int m, int ldb, int ldc) {
+    float* __restrict__ parts, int m, int ldb, int ldc, float alpha, float beta) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int column = blockIdx.y * TILE_SLAB + 2 * READ * g;
     b += column;
@@ -126,28 +161,29 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
             }
         },
         [&](const tile::Step& step) {
+            if (step.part >= 0) {
 #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                const int row = 2 * t + i, at = step.window * tile::WINDOW + row;
+                for (int i = 0; i < 2; ++i) {
+                    float* part = tile::part_of(parts, step.part, 2 * t + i, gridDim.y * TILE_SLAB) + column;
 #pragma unroll
-                for (int j = 0; j < WORDS; j += 2) {
-                    const int to = column + 64 * (j / READ) + 2 * (j % READ);
-                    const float(&low)[4] = sums[j], (&high)[4] = sums[j + 1];
-                    if (step.part >= 0) {
-                        *reinterpret_cast<float4*>(
-                            tile::part_of(parts, step.part, row, gridDim.y * TILE_SLAB) + to) =
-                            make_float4(low[i], low[2 + i], high[i], high[2 + i]);
-                    } else if (READ == 2 && at < m && to < ldc) {
-                        __stcs(
-                            reinterpret_cast<uint2*>(c + static_cast<long long>(at) * ldc + to),
-                            make_uint2(Values::pack(low[i], low[2 + i]), Values::pack(high[i], high[2 + i])));
-                    } else if (READ == 4 && j % READ == 0 && at < m && to < ldc) {
-                        const float(&third)[4] = sums[j + READ - 2], (&fourth)[4] = sums[j + READ - 1];
-                        __stcs(
-                            reinterpret_cast<uint4*>(c + static_cast<long long>(at) * ldc + to),
-                            make_uint4(
-                                Values::pack(low[i], low[2 + i]), Values::pack(high[i], high[2 + i]),
-                                Values::pack(third[i], third[2 + i]), Values::pack(fourth[i], fourth[2 + i])));
+                    for (int j = 0; j < WORDS; j += 2) {
+                        const float4 four = make_float4(sums[j][i], sums[j][2 + i], sums[j + 1][i], sums[j + 1][2 + i]);
+                        *reinterpret_cast<float4*>(part + 64 * (j / READ) + 2 * (j % READ)) = four;
+                    }
+                }
+            } else {
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    const int at = step.window * tile::WINDOW + 2 * t + i;
+#pragma unroll
+                    for (int j = 0; j < WORDS; j += READ) {
+                        float own[2 * READ];
+#pragma unroll
+                        for (int word = 0; word < READ; ++word) {
+                            own[2 * word] = sums[j + word][i], own[2 * word + 1] = sums[j + word][2 + i];
+                        }
+                        const int to = column + 16 * j;
+                        if (at < m && to < ldc) store(c + static_cast<long long>(at) * ldc + to, own, alpha, beta);
                     }
                 }
             }
@@ -159,12 +195,12 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
 // Rows of C of windows that were cut: a thread adds up four columns of a row.
 extern "C" __global__ void __launch_bounds__(64) add_parts(
     const int* __restrict__ cut, const float* __restrict__ parts, unsigned short* __restrict__ c, int m, int ldc,
-    int columns) {
+    int columns, float alpha, float beta) {
     const int* window = cut + 3 * blockIdx.x;
     const int row = threadIdx.x / 8, column = 32 * blockIdx.y + threadIdx.x % 8 * 4;
     const int at = window[0] * tile::WINDOW + row;
     if (at >= m || column >= ldc) return;
     const float4 sum = tile::add_four(parts, window, row, columns, column);
-    *reinterpret_cast<uint2*>(c + static_cast<long long>(at) * ldc + column) =
-        make_uint2(Values::pack(sum.x, sum.y), Values::pack(sum.z, sum.w));
+    float own[4] = {sum.x, sum.y, sum.z, sum.w};
+    store(c + static_cast<long long>(at) * ldc + column, own, alpha, beta);
 }

@@ -13,18 +13,18 @@ pads: {n: 4}
 min_arch: sm_80
 requires: {}
 tile: {slab: 64, depth: 1, warps: 8, ctas: 2}
-constants: {terms: 1}
+constants: {terms: 1, scaled: 0}
 features: [mma_tf32]
 scratch: 32 * a.parts * tile.slab * ceil_div(n, tile.slab)
 launches:
   - entry: window_tf32
     grid: a.chunk_count, ceil_div(n, tile.slab)
     block: 32 * tile.warps
-    args: a.chunks, a.items, a.columns, a.data, b, c, scratch, m, b.ld, c.ld
+    args: a.chunks, a.items, a.columns, a.data, b, c, scratch, m, b.ld, c.ld, alpha, beta
   - entry: add_parts
     grid: a.cut_windows, ceil_div(c.ld, 32)
     block: 64
-    args: a.cut, scratch, c, m, c.ld, tile.slab * ceil_div(n, tile.slab)
+    args: a.cut, scratch, c, m, c.ld, tile.slab * ceil_div(n, tile.slab), alpha, beta
 variants:
   narrow:
     idea: strips of 32 columns for a narrow B
@@ -82,13 +82,27 @@ __device__ __forceinline__ void spread(unsigned* words, const uint4& x) {
     words[0] = x.x, words[1] = x.y, words[2] = x.z, words[3] = x.w;
 }
 
+// Stores the sums of four columns; in code compiled as SCALED, alpha times them plus beta times what is there, which is
+// not read for beta = 0.
+__device__ __forceinline__ void store(float* c, float4 sum, float alpha, float beta) {
+    float4* to = reinterpret_cast<float4*>(c);
+    if constexpr (SCALED) {
+        sum.x *= alpha, sum.y *= alpha, sum.z *= alpha, sum.w *= alpha;
+        if (beta != 0.0f) {
+            const float4 old = *to;
+            sum.x += beta * old.x, sum.y += beta * old.y, sum.z += beta * old.z, sum.w += beta * old.w;
+        }
+    }
+    __stcs(to, sum);
+}
+
 }  // namespace
 
 // As window_f16: lane 4g + t takes columns 4t to 4t + 3 of a tile of A and columns 4g to 4g + 3 of every 32 of the strip.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_tf32(
     const int* __restrict__ chunks, const int4* __restrict__ items, const int4* __restrict__ columns,
     const uint4* __restrict__ data, const float* __restrict__ b, float* __restrict__ c, float* __restrict__ parts,
-    int m, int ldb, int ldc) {
+    int m, int ldb, int ldc, float alpha, float beta) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int column = blockIdx.y * TILE_SLAB + 4 * g;
     b += column;
@@ -141,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
                         *reinterpret_cast<float4*>(
                             tile::part_of(parts, step.part, row, gridDim.y * TILE_SLAB) + to) = out;
                     } else if (at < m && to < ldc) {
-                        __stcs(reinterpret_cast<float4*>(c + static_cast<long long>(at) * ldc + to), out);
+                        store(c + static_cast<long long>(at) * ldc + to, out, alpha, beta);
                     }
                 }
             }
@@ -152,11 +166,11 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
 
 // Rows of C of windows that were cut: a thread adds up four columns of a row.
 extern "C" __global__ void __launch_bounds__(64) add_parts(
-    const int* __restrict__ cut, const float* __restrict__ parts, float* __restrict__ c, int m, int ldc, int columns) {
+    const int* __restrict__ cut, const float* __restrict__ parts, float* __restrict__ c, int m, int ldc, int columns,
+    float alpha, float beta) {
     const int* window = cut + 3 * blockIdx.x;
     const int row = threadIdx.x / 8, column = 32 * blockIdx.y + threadIdx.x % 8 * 4;
     const int at = window[0] * tile::WINDOW + row;
     if (at >= m || column >= ldc) return;
-    *reinterpret_cast<float4*>(c + static_cast<long long>(at) * ldc + column) =
-        tile::add_four(parts, window, row, columns, column);
+    store(c + static_cast<long long>(at) * ldc + column, tile::add_four(parts, window, row, columns, column), alpha, beta);
 }

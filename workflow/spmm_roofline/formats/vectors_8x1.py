@@ -1,4 +1,4 @@
-"""Columns of eight rows with an entry, sixteen to a tile: the sparse operand as the narrow one of a tensor-core product.
+"""Columns of eight rows with an entry, sixteen to a tile: the sparse matrix as the narrow operand of a product.
 
 After FlashSparse (Shi et al. 2024) and Acc-SpMM (Zhao et al. 2025): with operands swapped, the sparse matrix is the
 8-wide operand of an mma, and half as many zeros are stored as with 16 rows.

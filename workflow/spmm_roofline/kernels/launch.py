@@ -69,6 +69,7 @@ def prepare(head: Head, cubin: Path | None, a: Format | None, b: Dense, c: Dense
         "c": expressions.namespace(operand=c, array=c.storage, ld=c.ld),
         "tile": expressions.namespace(**head.tile),
         "steps": head.steps,
+        **expressions.FACTORS,
         "device": expressions.namespace(
             multiprocessors=cupy.cuda.Device().attributes["MultiProcessorCount"],
         ),
