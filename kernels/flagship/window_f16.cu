@@ -14,16 +14,11 @@ requires: {}
 tile: {slab: 64, depth: 2, warps: 8, ctas: 2}
 constants: {values: F16, scaled: 0}
 features: [mma, mma_bf16]
-scratch: 32 * a.parts * tile.slab * ceil_div(n, tile.slab)
-launches:
-  - entry: window_f16
-    grid: a.chunk_count, ceil_div(n, tile.slab)
-    block: 32 * tile.warps
-    args: a.chunks, a.items, a.columns, a.data, b, c, scratch, m, b.ld, c.ld, alpha, beta
-  - entry: add_parts
-    grid: a.cut_windows, ceil_div(c.ld, 32)
-    block: 64
-    args: a.cut, scratch, c, m, c.ld, tile.slab * ceil_div(n, tile.slab), alpha, beta
+scratch: (32 * a.parts * tile.slab + 4 * a.cut_windows) * ceil_div(n, tile.slab)
+launch:
+  grid: a.chunk_count, ceil_div(n, tile.slab)
+  block: 32 * tile.warps
+  args: a.chunks, a.items, a.cut, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, alpha, beta
 variants:
   narrow:
     idea: strips of 32 columns for a narrow B
@@ -121,9 +116,9 @@ __device__ __forceinline__ void store(unsigned short* c, float (&sums)[COLUMNS],
 // free, and so is that of the columns of C: lane 4g + t takes columns 4t to 4t + 3 of A and 2·READ neighbouring columns
 // of C, so that it reads and writes up to 16 bytes at a time, and a byte permutation makes fragments of them.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_f16(
-    const int* __restrict__ chunks, const int4* __restrict__ items, const int4* __restrict__ columns,
-    const uint2* __restrict__ data, const unsigned short* __restrict__ b, unsigned short* __restrict__ c,
-    float* __restrict__ parts, int m, int ldb, int ldc, float alpha, float beta) {
+    const int* __restrict__ chunks, const int4* __restrict__ items, const int4* __restrict__ cut,
+    const int4* __restrict__ columns, const uint2* __restrict__ data, const unsigned short* __restrict__ b,
+    unsigned short* __restrict__ c, float4* parts, int part_count, int m, int ldb, int ldc, float alpha, float beta) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int column = blockIdx.y * TILE_SLAB + 2 * READ * g;
     b += column;
@@ -161,17 +156,13 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
             }
         },
         [&](const tile::Step& step) {
+            bool whole = true;
             if (step.part >= 0) {
-#pragma unroll
-                for (int i = 0; i < 2; ++i) {
-                    float* part = tile::part_of(parts, step.part, 2 * t + i, gridDim.y * TILE_SLAB) + column;
-#pragma unroll
-                    for (int j = 0; j < WORDS; j += 2) {
-                        const float4 four = make_float4(sums[j][i], sums[j][2 + i], sums[j + 1][i], sums[j + 1][2 + i]);
-                        *reinterpret_cast<float4*>(part + 64 * (j / READ) + 2 * (j % READ)) = four;
-                    }
-                }
-            } else {
+                whole = tile::add_parts(
+                    sums, parts, reinterpret_cast<unsigned*>(parts + 32ll * WORDS * part_count * gridDim.y), cut,
+                    step.part, blockIdx.y, gridDim.y);
+            }
+            if (whole) {
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     const int at = step.window * tile::WINDOW + 2 * t + i;
@@ -190,17 +181,4 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
 #pragma unroll
             for (int j = 0; j < WORDS; ++j) sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0.0f;
         });
-}
-
-// Rows of C of windows that were cut: a thread adds up four columns of a row.
-extern "C" __global__ void __launch_bounds__(64) add_parts(
-    const int* __restrict__ cut, const float* __restrict__ parts, unsigned short* __restrict__ c, int m, int ldc,
-    int columns, float alpha, float beta) {
-    const int* window = cut + 3 * blockIdx.x;
-    const int row = threadIdx.x / 8, column = 32 * blockIdx.y + threadIdx.x % 8 * 4;
-    const int at = window[0] * tile::WINDOW + row;
-    if (at >= m || column >= ldc) return;
-    const float4 sum = tile::add_four(parts, window, row, columns, column);
-    float own[4] = {sum.x, sum.y, sum.z, sum.w};
-    store(c + static_cast<long long>(at) * ldc + column, own, alpha, beta);
 }

@@ -15,16 +15,11 @@ requires: {}
 tile: {slab: 64, depth: 1, warps: 8, ctas: 2}
 constants: {terms: 1, scaled: 0}
 features: [mma_tf32]
-scratch: 32 * a.parts * tile.slab * ceil_div(n, tile.slab)
-launches:
-  - entry: window_tf32
-    grid: a.chunk_count, ceil_div(n, tile.slab)
-    block: 32 * tile.warps
-    args: a.chunks, a.items, a.columns, a.data, b, c, scratch, m, b.ld, c.ld, alpha, beta
-  - entry: add_parts
-    grid: a.cut_windows, ceil_div(c.ld, 32)
-    block: 64
-    args: a.cut, scratch, c, m, c.ld, tile.slab * ceil_div(n, tile.slab), alpha, beta
+scratch: (32 * a.parts * tile.slab + 4 * a.cut_windows) * ceil_div(n, tile.slab)
+launch:
+  grid: a.chunk_count, ceil_div(n, tile.slab)
+  block: 32 * tile.warps
+  args: a.chunks, a.items, a.cut, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, alpha, beta
 variants:
   narrow:
     idea: strips of 32 columns for a narrow B
@@ -100,9 +95,9 @@ __device__ __forceinline__ void store(float* c, float4 sum, float alpha, float b
 
 // As window_f16: lane 4g + t takes columns 4t to 4t + 3 of a tile of A and columns 4g to 4g + 3 of every 32 of the strip.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_tf32(
-    const int* __restrict__ chunks, const int4* __restrict__ items, const int4* __restrict__ columns,
-    const uint4* __restrict__ data, const float* __restrict__ b, float* __restrict__ c, float* __restrict__ parts,
-    int m, int ldb, int ldc, float alpha, float beta) {
+    const int* __restrict__ chunks, const int4* __restrict__ items, const int4* __restrict__ cut,
+    const int4* __restrict__ columns, const uint4* __restrict__ data, const float* __restrict__ b,
+    float* __restrict__ c, float4* parts, int part_count, int m, int ldb, int ldc, float alpha, float beta) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int column = blockIdx.y * TILE_SLAB + 4 * g;
     b += column;
@@ -143,34 +138,29 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
             }
         },
         [&](const tile::Step& step) {
+            bool whole = true;
+            if (step.part >= 0) {
+                whole = tile::add_parts(
+                    sums, parts, reinterpret_cast<unsigned*>(parts + 64ll * READS * part_count * gridDim.y), cut,
+                    step.part, blockIdx.y, gridDim.y);
+            }
+            if (whole) {
 #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                const int row = 2 * t + i, at = step.window * tile::WINDOW + row;
+                for (int i = 0; i < 2; ++i) {
+                    const int at = step.window * tile::WINDOW + 2 * t + i;
 #pragma unroll
-                for (int read = 0; read < READS; ++read) {
-                    const float(&low)[4] = sums[2 * read], (&high)[4] = sums[2 * read + 1];
-                    const float4 out = make_float4(low[i], low[2 + i], high[i], high[2 + i]);
-                    const int to = column + 32 * read;
-                    if (step.part >= 0) {
-                        *reinterpret_cast<float4*>(
-                            tile::part_of(parts, step.part, row, gridDim.y * TILE_SLAB) + to) = out;
-                    } else if (at < m && to < ldc) {
-                        store(c + static_cast<long long>(at) * ldc + to, out, alpha, beta);
+                    for (int read = 0; read < READS; ++read) {
+                        const float(&low)[4] = sums[2 * read], (&high)[4] = sums[2 * read + 1];
+                        const int to = column + 32 * read;
+                        if (at < m && to < ldc) {
+                            store(
+                                c + static_cast<long long>(at) * ldc + to,
+                                make_float4(low[i], low[2 + i], high[i], high[2 + i]), alpha, beta);
+                        }
                     }
                 }
             }
 #pragma unroll
             for (int j = 0; j < 2 * READS; ++j) sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0.0f;
         });
-}
-
-// Rows of C of windows that were cut: a thread adds up four columns of a row.
-extern "C" __global__ void __launch_bounds__(64) add_parts(
-    const int* __restrict__ cut, const float* __restrict__ parts, float* __restrict__ c, int m, int ldc, int columns,
-    float alpha, float beta) {
-    const int* window = cut + 3 * blockIdx.x;
-    const int row = threadIdx.x / 8, column = 32 * blockIdx.y + threadIdx.x % 8 * 4;
-    const int at = window[0] * tile::WINDOW + row;
-    if (at >= m || column >= ldc) return;
-    store(c + static_cast<long long>(at) * ldc + column, tile::add_four(parts, window, row, columns, column), alpha, beta);
 }

@@ -74,21 +74,36 @@ __device__ __forceinline__ void stream(Walk& walk, ColumnsOf columns, Load load,
     }
 }
 
-// Sums of a row of a part of a window that is cut, from which its row of C is made; `columns` of them.
-__device__ __forceinline__ float* part_of(float* parts, int part, int row, int columns) {
-    return parts + (static_cast<long long>(part) * WINDOW + row) * columns;
-}
-
-// Sums of four neighbouring columns over all parts of a window: `cut` is the window, its first part and their number.
-__device__ __forceinline__ float4 add_four(const float* parts, const int* cut, int row, int columns, int column) {
-    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    const float* from = parts + (static_cast<long long>(cut[1]) * WINDOW + row) * columns + column;
-#pragma unroll 2
-    for (int part = 0; part < cut[2]; ++part, from += WINDOW * columns) {
-        const float4 x = *reinterpret_cast<const float4*>(from);
-        sum.x += x.x, sum.y += x.y, sum.z += x.z, sum.w += x.w;
+// A lane's SUMS fours of sums of a part of a window that several warps share go to `parts`, float4[part][strip][SUMS][32].
+// Whether this warp was the last of them: then its sums are those of all parts, added in their order. `cut` says of a
+// part which of the windows that are cut it belongs to, which part of it is the first and how many there are; `arrived`
+// counts them for each such window and strip, from any number that is not below theirs, and ends where it begins.
+template <int SUMS>
+__device__ __forceinline__ bool add_parts(
+    float (&sums)[SUMS][4], float4* parts, unsigned* arrived, const int4* cut, int part, int strip, int strips) {
+    const int4 of = __ldg(cut + part);
+    const int lane = threadIdx.x % 32;
+    const long long step = static_cast<long long>(strips) * SUMS * 32;
+    float4* own = parts + part * step + strip * SUMS * 32 + lane;
+#pragma unroll
+    for (int i = 0; i < SUMS; ++i) own[32 * i] = make_float4(sums[i][0], sums[i][1], sums[i][2], sums[i][3]);
+    __threadfence();
+    __syncwarp();
+    unsigned before = 0;
+    if (lane == 0) before = atomicInc(arrived + of.x * strips + strip, of.z - 1);
+    if (__shfl_sync(~0u, before, 0) != of.z - 2) return false;
+    __threadfence();
+#pragma unroll
+    for (int i = 0; i < SUMS; ++i) sums[i][0] = sums[i][1] = sums[i][2] = sums[i][3] = 0.0f;
+    const float4* from = parts + of.y * step + strip * SUMS * 32 + lane;
+    for (int each = 0; each < of.z; ++each, from += step) {
+#pragma unroll
+        for (int i = 0; i < SUMS; ++i) {
+            const float4 x = __ldcg(from + 32 * i);
+            sums[i][0] += x.x, sums[i][1] += x.y, sums[i][2] += x.z, sums[i][3] += x.w;
+        }
     }
-    return sum;
+    return true;
 }
 
 }  // namespace tile

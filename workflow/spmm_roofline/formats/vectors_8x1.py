@@ -25,6 +25,8 @@ from .base import (
 WINDOW, TILE_K = 8, 16
 #: Chunks that each multiprocessor should have, and tiles that a chunk has at least.
 CHUNKS_EACH, LEAST_SHARE = 4, 16
+#: Parts that a window is cut into at most.
+PARTS_MOST = 64
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class Vectors8x1(Format):
     - ``items`` int32[items, 4]: a window, its tiles from the second to before the third, and which part of a window
       that is cut this is, or -1. Windows of more than ``most`` tiles are cut;
     - ``chunks`` int32[chunks + 1]: the first item of each chunk, about equal shares of the work, and their number;
-    - ``cut`` int32[cut windows, 3]: a window that is cut, its first part and how many there are.
+    - ``cut`` int32[parts, 4]: of each part the number of its window among those that are cut, the window's first part
+      and how many it has; the last is 0.
     """
 
     name: ClassVar[str] = "vectors_8x1"
@@ -123,13 +126,20 @@ class Vectors8x1(Format):
 
     def counts(self) -> dict[str, int]:
         """``chunk_count``, windows ``cut_windows`` that are cut and ``parts`` of them, beside the usual counts."""
-        parts = int((self.items[:, 3] >= 0).sum())
-        return {**super().counts(), "chunk_count": len(self.chunks) - 1, "cut_windows": len(self.cut), "parts": parts}
+        cut_windows = int(self.cut[-1, 0]) + 1 if len(self.cut) else 0
+        return {
+            **super().counts(),
+            "chunk_count": len(self.chunks) - 1,
+            "cut_windows": cut_windows,
+            "parts": len(self.cut),
+        }
 
 
 def _work(xp: Any, tile_of: Any, most: int) -> tuple[Any, Any]:
     """``items`` and ``cut`` of windows whose tiles begin at ``tile_of``."""
     tiles = xp.diff(tile_of)
+    # One warp adds the parts of a window up, so that they must not be too many.
+    most = xp.maximum(most, -(-tiles // PARTS_MOST))
     pieces = xp.maximum(-(-tiles // most), 1)
     before = xp.cumsum(pieces) - pieces
     total = int(pieces.sum()) if len(pieces) else 0
@@ -138,14 +148,16 @@ def _work(xp: Any, tile_of: Any, most: int) -> tuple[Any, Any]:
     begun[before] = 1
     window = (xp.cumsum(begun)[:total] - 1) if total else xp.zeros(0, dtype=xp.int64)
     number = xp.arange(total) - before[window]
-    begin = tile_of[window] + number * most
-    end = xp.minimum(begin + most, tile_of[window + 1])
+    begin = tile_of[window] + number * most[window]
+    end = xp.minimum(begin + most[window], tile_of[window + 1])
     is_cut = pieces[window] > 1
     part = xp.where(is_cut, xp.cumsum(is_cut) - 1, -1)
     items = xp.stack([window, begin, end, part], axis=1).astype(xp.int32)
-    which = xp.flatnonzero(pieces > 1)
-    first_part = xp.cumsum(pieces[which]) - pieces[which]
-    return xp.ascontiguousarray(items), xp.stack([which, first_part, pieces[which]], axis=1).astype(xp.int32)
+    of = xp.cumsum(pieces > 1) - 1
+    owner = window[is_cut]
+    first_part = xp.cumsum(xp.where(pieces > 1, pieces, 0)) - pieces
+    cut = xp.stack([of[owner], first_part[owner], pieces[owner], xp.zeros_like(owner)], axis=1)
+    return items, cut.astype(xp.int32)
 
 
 FORMAT = Vectors8x1
