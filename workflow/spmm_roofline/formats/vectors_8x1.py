@@ -6,8 +6,13 @@ After FlashSparse (Shi et al. 2024) and Acc-SpMM (Zhao et al. 2025): with operan
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar, Self
+
+import numpy as np
 
 from .base import (
     Format,
@@ -62,6 +67,8 @@ class Vectors8x1(Format):
         ``multiprocessors`` would not have :data:`CHUNKS_EACH` of them each.
         """
         xp = array_module(a.data)
+        if xp is not np:
+            return cls._on_device(a, dtype, most, share, multiprocessors)
         m, k, nnz = int(a.shape[0]), max(int(a.shape[1]), 1), int(a.nnz)
         windows = ceil_div(m, WINDOW)
         row = row_of_entry(a.indptr, nnz)
@@ -84,7 +91,7 @@ class Vectors8x1(Format):
         # A piece costs its tiles and, for its rows of C, about as much as a tile more.
         cost = xp.zeros(len(items) + 1, dtype=xp.int64)
         cost[1:] = xp.cumsum(items[:, 2] - items[:, 1] + 1)
-        share = max(min(share, int(cost[-1]) // (CHUNKS_EACH * multiprocessors)), LEAST_SHARE)
+        share = _share(int(cost[-1]), share, multiprocessors)
         goals = xp.arange(ceil_div(int(cost[-1]), share) + 1) * share
         chunks = xp.searchsorted(cost[:-1], goals).astype(xp.int32)
         return cls(
@@ -92,6 +99,51 @@ class Vectors8x1(Format):
             nnz=nnz,
             dtype=dtype,
             columns=columns.reshape(count, TILE_K),
+            data=data,
+            items=items,
+            chunks=chunks,
+            cut=cut,
+            most=most,
+            share=share,
+        )
+
+    @classmethod
+    def _on_device(cls, a: Any, dtype: str, most: int, share: int, multiprocessors: int) -> Self:
+        """The same arrays, made on the device without a sort."""
+        import cupy as xp
+
+        m, nnz = int(a.shape[0]), int(a.nnz)
+        windows = ceil_div(m, WINDOW)
+        indptr, indices = a.indptr.astype(xp.int32, copy=False), a.indices.astype(xp.int32, copy=False)
+        values = rounded(a.data, dtype)
+        build = _builder()
+        by_row = (ceil_div(8 * m, 256),), (256,)
+        by_window = (ceil_div(windows, 256),), (256,)
+        before = xp.zeros(nnz + 1, dtype=xp.int32)
+        tiles = xp.zeros(windows, dtype=xp.int32)
+        begins = xp.zeros((windows + 1, 4), dtype=xp.int32)
+        if m:
+            first = xp.empty(nnz, dtype=xp.int32)
+            build("mark_first", *by_row, indptr, indices, m, first)
+            xp.cumsum(first, out=before[1:])
+            build("count_tiles", *by_window, indptr, before, m, windows, tiles)
+            build("place_windows", (1,), (1024,), tiles, windows, most, PARTS_MOST, begins)
+        count, pieces, parts, _ = (int(number) for number in begins[-1].get())
+        cost = count + pieces
+        share = _share(cost, share, multiprocessors)
+        chunk_count = ceil_div(cost, share)
+        columns = xp.full((count, TILE_K), -1, dtype=xp.int32)
+        data = xp.zeros((count, WINDOW, TILE_K), dtype=values.dtype)
+        items, cut = xp.empty((pieces, 4), dtype=xp.int32), xp.empty((parts, 4), dtype=xp.int32)
+        chunks = xp.zeros(chunk_count + 1, dtype=xp.int32)
+        if m:
+            build(f"place_{8 * values.itemsize}", *by_row, indptr, indices, values, before, begins, m, columns, data)
+            build("list_pieces", *by_window, begins, windows, most, PARTS_MOST, share, chunk_count, items, cut, chunks)
+        return cls(
+            shape=(m, int(a.shape[1])),
+            nnz=nnz,
+            dtype=dtype,
+            columns=columns,
             data=data,
             items=items,
             chunks=chunks,
@@ -133,6 +185,25 @@ class Vectors8x1(Format):
             "cut_windows": cut_windows,
             "parts": len(self.cut),
         }
+
+
+def _share(cost: int, share: int, multiprocessors: int) -> int:
+    """Cost of a chunk: ``share``, or less where the device would not be full."""
+    return max(min(share, cost // (CHUNKS_EACH * multiprocessors)), LEAST_SHARE)
+
+
+@cache
+def _builder() -> Callable[..., None]:
+    """Launches a function of the CUDA code beside this module: name, grid, block, arguments."""
+    import cupy
+
+    module = cupy.RawModule(code=Path(__file__).with_suffix(".cu").read_text(), options=("--std=c++17",))
+
+    def launch(name: str, grid: tuple[int, ...], block: tuple[int, ...], *arguments: Any) -> None:
+        numbers = (np.int32(value) if isinstance(value, int) else value for value in arguments)
+        module.get_function(name)(grid, block, tuple(numbers))
+
+    return launch
 
 
 def _work(xp: Any, tile_of: Any, most: int) -> tuple[Any, Any]:
