@@ -25,8 +25,8 @@ FUNCTIONS = {
     "power_of_two": lambda a: 1 << max(a - 1, 0).bit_length(),
 }
 SIZES = ("m", "n", "k", "nnz")
-#: Factors of C = alpha·A·B + beta·C; 1 and 0 where the project measures.
-FACTORS = {"alpha": 1.0, "beta": 0.0}
+#: Factors of C = alpha·A·B + beta·C.
+FACTORS = ("alpha", "beta")
 
 
 class ExpressionError(ValueError):
