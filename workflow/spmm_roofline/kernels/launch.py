@@ -47,10 +47,13 @@ def check_case(head: Head, m: int, n: int, k: int) -> None:
             raise Unsupported(f"{head.name} needs {name} to be a multiple of {multiple}, not {sizes[name]}")
 
 
-def prepare(head: Head, cubin: Path | None, a: Format | None, b: Dense, c: Dense) -> Call:
+def prepare(
+    head: Head, cubin: Path | None, a: Format | None, b: Dense, c: Dense, alpha: float = 1.0, beta: float = 0.0
+) -> Call:
     """A repeatable call of ``head`` on device operands: C = A·B.
 
-    ``cubin`` is the compiled kernel (None for a library). Raises :class:`Unsupported`, or CuPy's own errors where the
+    ``cubin`` is the compiled kernel (None for a library); ``alpha`` and ``beta`` are what a head's arguments of these
+    names stand for. Raises :class:`Unsupported`, or CuPy's own errors where the
     driver refuses the launch.
     """
     if head.vendor:
@@ -69,6 +72,8 @@ def prepare(head: Head, cubin: Path | None, a: Format | None, b: Dense, c: Dense
         "c": expressions.namespace(operand=c, array=c.storage, ld=c.ld),
         "tile": expressions.namespace(**head.tile),
         "steps": head.steps,
+        "alpha": alpha,
+        "beta": beta,
         "device": expressions.namespace(
             multiprocessors=cupy.cuda.Device().attributes["MultiProcessorCount"],
         ),

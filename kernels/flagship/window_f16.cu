@@ -1,0 +1,184 @@
+/*---
+name: window_f16
+study: flagship
+source: "operands swapped after FlashSparse (Shi et al. 2024) and Acc-SpMM (Zhao et al. 2025); loads, schedule and sums are our own"
+idea: windows of eight rows as the narrow operand of a product, B in 16 bytes straight to the registers that multiply it, one stream of tiles over all windows of a warp
+family: window_f16
+format: vectors_8x1
+format_options: {most: 16, share: 64, multiprocessors: device.multiprocessors}
+dtype: {a: float16, b: float16, accumulator: float32, c: float16}
+layout: {b: row_major, c: row_major}
+pads: {n: 8}
+min_arch: sm_80
+requires: {}
+tile: {slab: 64, depth: 2, warps: 8, ctas: 2}
+constants: {values: F16, scaled: 0}
+features: [mma, mma_bf16]
+scratch: (32 * a.parts * tile.slab + 4 * a.cut_windows) * ceil_div(n, tile.slab)
+launch:
+  grid: a.chunk_count, ceil_div(n, tile.slab)
+  block: 32 * tile.warps
+  args: a.chunks, a.items, a.cut, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, alpha, beta
+variants:
+  narrow:
+    idea: strips of 32 columns for a narrow B
+    after: window_f16
+    tile: {slab: 32, depth: 2, warps: 8, ctas: 3}
+  deep:
+    idea: three tiles on their way instead of two
+    after: window_f16
+    tile: {depth: 3, warps: 8, ctas: 2}
+  many:
+    idea: one tile on its way, and a quarter more warps
+    after: window_f16
+    tile: {depth: 1, warps: 10, ctas: 2}
+  wide:
+    idea: strips of 128 columns, so that A is read half as often
+    after: window_f16
+    tile: {slab: 128, depth: 1, warps: 8, ctas: 2}
+deviations: []
+---*/
+#include "ptx/mma.cuh"
+#include "ptx/mma_bf16.cuh"
+#include "tile/values_16.cuh"
+#include "tile/windows.cuh"
+
+namespace {
+
+using Values = tile::VALUES;
+
+// A lane holds WORDS pairs of neighbouring columns of a row of B, READ of them in one load.
+constexpr int WORDS = TILE_SLAB / 16, READ = WORDS < 4 ? WORDS : 4, READS = WORDS / READ;
+static_assert(TILE_SLAB == 32 || TILE_SLAB == 64 || TILE_SLAB == 128, "a strip has 32, 64 or 128 columns");
+
+__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], tile::F16) {
+    ptx::mma_m16n8k16_f32_f16(d, a, b);
+}
+__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], tile::Bf16) {
+    ptx::mma_m16n8k16_f32_bf16(d, a, b);
+}
+
+// What a lane needs of a tile: its columns of four rows of B, and the values of one row of A that they meet.
+struct Operands {
+    unsigned b[4][WORDS];
+    uint2 a;
+};
+
+__device__ __forceinline__ void read(unsigned* words, const unsigned short* from) {
+    if constexpr (READ == 4) {
+        const uint4 x = __ldg(reinterpret_cast<const uint4*>(from));
+        words[0] = x.x, words[1] = x.y, words[2] = x.z, words[3] = x.w;
+    } else {
+        const uint2 x = __ldg(reinterpret_cast<const uint2*>(from));
+        words[0] = x.x, words[1] = x.y;
+    }
+}
+
+template <int COLUMNS>
+struct Vector {
+    using Words = uint4;
+};
+template <>
+struct Vector<4> {
+    using Words = uint2;
+};
+
+// Stores the sums of neighbouring columns; in code compiled as SCALED, alpha times them plus beta times what is there,
+// which is not read for beta = 0.
+template <int COLUMNS>
+__device__ __forceinline__ void store(unsigned short* c, float (&sums)[COLUMNS], float alpha, float beta) {
+    using Words = typename Vector<COLUMNS>::Words;
+    Words* to = reinterpret_cast<Words*>(c);
+    if constexpr (SCALED) {
+#pragma unroll
+        for (int i = 0; i < COLUMNS; ++i) sums[i] *= alpha;
+        if (beta != 0.0f) {
+            const Words old = *to;
+            const unsigned* pairs = reinterpret_cast<const unsigned*>(&old);
+#pragma unroll
+            for (int i = 0; i < COLUMNS / 2; ++i) {
+                const float2 before = Values::unpack(pairs[i]);
+                sums[2 * i] += beta * before.x, sums[2 * i + 1] += beta * before.y;
+            }
+        }
+    }
+    Words out;
+    unsigned* pairs = reinterpret_cast<unsigned*>(&out);
+#pragma unroll
+    for (int i = 0; i < COLUMNS / 2; ++i) pairs[i] = Values::pack(sums[2 * i], sums[2 * i + 1]);
+    __stcs(to, out);
+}
+
+}  // namespace
+
+// A CTA multiplies a chunk of neighbouring windows by a strip of B, so that its rows of B meet in the first-level cache;
+// CTAs of one strip come one after the other, so that the strip stays in L2. The order of the 16 columns of a tile is
+// free, and so is that of the columns of C: lane 4g + t takes columns 4t to 4t + 3 of A and 2·READ neighbouring columns
+// of C, so that it reads and writes up to 16 bytes at a time, and a byte permutation makes fragments of them.
+extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_f16(
+    const int* __restrict__ chunks, const int4* __restrict__ items, const int4* __restrict__ cut,
+    const int4* __restrict__ columns, const uint2* __restrict__ data, const unsigned short* __restrict__ b,
+    unsigned short* __restrict__ c, float4* parts, int part_count, int m, int ldb, int ldc, float alpha, float beta) {
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int column = blockIdx.y * TILE_SLAB + 2 * READ * g;
+    b += column;
+
+    float sums[WORDS][4] = {};
+    tile::Walk walk(items, chunks[blockIdx.x] + threadIdx.x / 32, chunks[blockIdx.x + 1], TILE_WARPS);
+    tile::stream<TILE_DEPTH, Operands>(
+        walk,
+        [&](const tile::Step& step) {
+            return step.there ? __ldcs(columns + step.tile * 4 + t) : make_int4(-1, -1, -1, -1);
+        },
+        [&](Operands& f, const int4& rows, const tile::Step& step) {
+            const int of[4] = {rows.x, rows.y, rows.z, rows.w};
+            f.a = step.there ? __ldcs(data + step.tile * 32 + lane) : make_uint2(0, 0);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+#pragma unroll
+                for (int read_at = 0; read_at < READS; ++read_at) {
+                    unsigned* words = f.b[i] + READ * read_at;
+                    words[0] = words[1] = words[READ - 2] = words[READ - 1] = 0;
+                    if (of[i] >= 0 && column + 64 * read_at < ldb) {
+                        read(words, b + static_cast<long long>(of[i]) * ldb + 64 * read_at);
+                    }
+                }
+            }
+        },
+        [&](const Operands& f) {
+            const unsigned values[2] = {f.a.x, f.a.y};
+#pragma unroll
+            for (int j = 0; j < WORDS; ++j) {
+                const unsigned fragment[4] = {
+                    __byte_perm(f.b[0][j], f.b[1][j], 0x5410), __byte_perm(f.b[0][j], f.b[1][j], 0x7632),
+                    __byte_perm(f.b[2][j], f.b[3][j], 0x5410), __byte_perm(f.b[2][j], f.b[3][j], 0x7632)};
+                multiply(sums[j], fragment, values, Values{});
+            }
+        },
+        [&](const tile::Step& step) {
+            bool whole = true;
+            if (step.part >= 0) {
+                whole = tile::add_parts(
+                    sums, parts, reinterpret_cast<unsigned*>(parts + 32ll * WORDS * part_count * gridDim.y), cut,
+                    step.part, blockIdx.y, gridDim.y);
+            }
+            if (whole) {
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    const int at = step.window * tile::WINDOW + 2 * t + i;
+#pragma unroll
+                    for (int j = 0; j < WORDS; j += READ) {
+                        float own[2 * READ];
+#pragma unroll
+                        for (int word = 0; word < READ; ++word) {
+                            own[2 * word] = sums[j + word][i], own[2 * word + 1] = sums[j + word][2 + i];
+                        }
+                        const int to = column + 16 * j;
+                        if (at < m && to < ldc) store(c + static_cast<long long>(at) * ldc + to, own, alpha, beta);
+                    }
+                }
+            }
+#pragma unroll
+            for (int j = 0; j < WORDS; ++j) sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0.0f;
+        });
+}

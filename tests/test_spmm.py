@@ -1,0 +1,141 @@
+"""What the project offers to programs: a product planned once and multiplied often."""
+
+import numpy as np
+import pytest
+from scipy.sparse import coo_array, csr_array, random_array
+
+pytestmark = pytest.mark.gpu
+
+#: Largest error of an element over Σ|a||b|, by dtype.
+TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "tf32": 2e-3, "float32": 2e-6}
+
+
+def sparse(m, k, density, seed=0):
+    return random_array((m, k), density=density, format="csr", rng=np.random.default_rng(seed)).astype(np.float64)
+
+
+def dense(rows, columns, dtype, seed=1):
+    """Random values that the dtype holds, on the device as the dtype's array and on the host as float64."""
+    import cupy
+
+    from spmm_roofline.formats.base import rounded, widened
+
+    array = rounded(cupy.random.default_rng(seed).random((rows, columns)) - 0.5, dtype)
+    return array, widened(array, dtype).get()
+
+
+def check(c, a, b, dtype, scale=1.0, more=0.0):
+    """c = scale·a·b + more, as far as the dtype tells."""
+    from spmm_roofline.formats.base import rounded, widened
+
+    a = csr_array((rounded(a.data, dtype).astype(np.float64), a.indices, a.indptr), shape=a.shape)
+    expected = scale * (a @ b) + more
+    room = abs(scale) * (abs(a) @ abs(b)) + np.abs(more) + 1e-9
+    worst = np.max(np.abs(widened(c, dtype).get() - expected) / room, initial=0.0)
+    assert worst < TOLERANCE[dtype], f"{dtype}, {a.shape}, N = {b.shape[1]}: {worst:.2g}"
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 31, 32, 100, 128, 200, 512])
+def test_any_width_of_b(dtype, n):
+    from spmm_roofline import SpMM
+
+    a = sparse(301, 517, 0.05)
+    b, exact = dense(517, n, dtype)
+    check(SpMM(a, dtype)(b), a, exact, dtype)
+
+
+@pytest.mark.parametrize("shape, density", [((1, 1), 1.0), ((1, 5000), 0.9), ((5000, 3), 0.3), ((9, 20_000), 1.0)])
+def test_any_shape(shape, density):
+    from spmm_roofline import SpMM
+
+    a = sparse(*shape, density)
+    b, exact = dense(shape[1], 40, "float16")
+    multiply = SpMM(a, "float16")
+    for _ in range(3):  # windows that are cut count their parts anew in every call
+        check(multiply(b), a, exact, "float16")
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_alpha_and_beta(dtype):
+    from spmm_roofline import SpMM
+
+    a = sparse(100, 90, 0.1)
+    b, exact = dense(90, 24, dtype)
+    out, before = dense(100, 24, dtype, seed=2)
+    result = SpMM(a, dtype)(b, out=out, alpha=0.5, beta=-2.0)
+    assert result is out
+    check(out, a, exact, dtype, 0.5, -2.0 * before)
+
+
+def test_what_is_there_does_not_matter_without_beta():
+    import cupy
+
+    from spmm_roofline import SpMM
+
+    a = sparse(64, 64, 0.1)
+    b, exact = dense(64, 16, "float16")
+    out = cupy.full((64, 16), cupy.nan, dtype="float16")
+    check(SpMM(a)(b, out=out, alpha=2.0), a, exact, "float16", 2.0)
+
+
+def test_views_and_vectors():
+    import cupy
+
+    from spmm_roofline import SpMM
+
+    a = sparse(80, 60, 0.2)
+    wide, exact = dense(60, 50, "float32")
+    multiply = SpMM(a, "float32")
+    check(multiply(wide[:, 3:17]), a, exact[:, 3:17], "float32")
+    check(multiply(cupy.asfortranarray(wide)), a, exact, "float32")
+    out = cupy.zeros((80, 20), dtype="float32")
+    multiply(wide[:, :13], out=out[:, 2:15])
+    check(out[:, 2:15], a, exact[:, :13], "float32")
+    assert not out[:, :2].any() and not out[:, 15:].any(), "columns beside the view were written"
+    assert multiply(wide[:, 0]).shape == (80,)
+
+
+def test_a_may_be_in_any_form():
+    from cupyx.scipy.sparse import csr_matrix
+
+    from spmm_roofline import SpMM
+
+    twice = coo_array(([1.0, 2.0, 3.0], ([0, 0, 2], [1, 1, 0])), shape=(4, 3))
+    b, exact = dense(3, 8, "float32")
+    for a in (twice, twice.tocsc(), csr_matrix(twice.tocsr())):
+        check(SpMM(a, "float32")(b), twice.tocsr(), exact, "float32")
+
+
+def test_an_empty_product():
+    import cupy
+
+    from spmm_roofline import SpMM
+
+    assert SpMM(csr_array((0, 5)))(cupy.zeros((5, 8), "float16")).shape == (0, 8)
+    assert not SpMM(csr_array((7, 5)))(cupy.ones((5, 8), "float16")).any()
+    assert SpMM(csr_array((7, 5)))(cupy.ones((5, 0), "float16")).shape == (7, 0)
+
+
+def test_what_does_not_fit_is_refused():
+    import cupy
+
+    from spmm_roofline import SpMM
+
+    a = sparse(10, 20, 0.5)
+    multiply = SpMM(a)
+    for b, message in (
+        (cupy.zeros((20, 8), "float32"), "takes CuPy arrays of float16"),
+        (np.zeros((20, 8), "float16"), "takes CuPy arrays"),
+        (cupy.zeros((10, 8), "float16"), "must have 20 rows"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            multiply(b)
+    with pytest.raises(ValueError, match="none is given"):
+        multiply(cupy.zeros((20, 8), "float16"), beta=1.0)
+    with pytest.raises(ValueError, match="multiply in"):
+        SpMM(a, "float64")
+    with pytest.raises(ValueError, match="no kernel of this project"):
+        SpMM(a, kernel="nobody")
+    with pytest.raises(ValueError, match="give a sparse matrix"):
+        SpMM(np.eye(3))

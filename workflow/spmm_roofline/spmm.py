@@ -1,0 +1,198 @@
+"""The result of this work, to be used: C = alpha·A·B + beta·C on a GPU, planned once and multiplied often."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from .formats import FORMATS
+from .formats.base import Format, ceil_div, numpy_dtype
+from .kernels import heads
+from .kernels.compile import CompileError, compile_kernel, compiler
+from .kernels.expressions import format_options
+from .kernels.head import Head
+from .kernels.launch import Call, check_case, prepare
+from .kernels.operands import Dense
+
+#: Where the kernels' sources lie, beside the package.
+SOURCES = Path(__file__).resolve().parents[2] / "kernels"
+
+#: The study whose kernels serve all matrices, and are taken where nobody names another.
+GENERAL = "flagship"
+
+#: Bytes to which kernels want the first element of B and C aligned.
+ALIGNED = 16
+
+
+class SpMM:
+    """C = alpha·A·B + beta·C with a sparse A that stays and dense, row-major B and C on a GPU.
+
+    ``a``: sparse matrix m×k of SciPy or CuPy, any format; it is packed once, on the device. ``dtype``: ``float16``,
+    ``bfloat16``, ``tf32`` or ``float32``, the dtype of A, B and C; sums are of single precision (TF32 takes and gives
+    float32 arrays). ``kernel``: name of a kernel instead of the general one for the width of B, for example the advice
+    of :func:`spmm_roofline.select`.
+
+    >>> multiply = SpMM(a, dtype="float16")
+    >>> c = multiply(b)                                 # b: cupy.ndarray float16[k, n]
+    >>> multiply(b, out=c, alpha=0.5, beta=1.0)
+
+    Calls are asynchronous, on CuPy's current stream. ``plan_ms`` is the time that packing took. Raises
+    :class:`ValueError` for a dtype or kernel that there is not and for operands that do not fit,
+    :class:`.kernels.launch.Unsupported` where the kernel does not take the sizes, and CuPy's own errors.
+    """
+
+    def __init__(self, a: Any, dtype: str = "float16", kernel: str | None = None) -> None:
+        import cupy
+
+        known = heads(str(SOURCES))
+        if kernel is not None and (kernel not in known or known[kernel].vendor):
+            raise ValueError(f"no kernel of this project is called {kernel!r}")
+        able = [known[kernel]] if kernel else [head for head in known.values() if head.study == GENERAL]
+        self._heads = [head for head in able if head.dtype["a"] == dtype and head.layout["b"] == "row_major"]
+        if not self._heads:
+            there = sorted({head.dtype["a"] for head in able})
+            raise ValueError(f"dtype is {dtype!r}; {kernel or 'the general kernels'} multiply in {', '.join(there)}")
+        self.dtype = dtype
+        self._csr = _on_device(a)
+        self.shape: tuple[int, int] = self._csr.shape
+        self._packed: dict[str, Format] = {}
+        self._calls: dict[tuple[Any, ...], Call] = {}
+        self.plan_ms = 0.0
+        cupy.cuda.get_current_stream().synchronize()
+        start = time.perf_counter()
+        self._pack(self._heads[0])
+        cupy.cuda.get_current_stream().synchronize()
+        self.plan_ms = (time.perf_counter() - start) * 1e3
+
+    def __call__(self, b: Any, out: Any = None, alpha: float = 1.0, beta: float = 0.0) -> Any:
+        """alpha·A·B + beta·``out`` as an array m×n of the dtype of ``b``; ``out`` is written where it is given.
+
+        ``b``: CuPy array k×n, or k for a vector. bfloat16 is held as its bits, uint16. Rows of B and C whose length is
+        no multiple of what the kernel wants, or that are not contiguous, are copied.
+        """
+        import cupy
+
+        stored = cupy.dtype("uint16" if self.dtype == "bfloat16" else numpy_dtype(self.dtype))
+        m, k = self.shape
+        for name, array, rows in (("b", b, k), ("out", out, m)):
+            if array is None:
+                continue
+            if not isinstance(array, cupy.ndarray) or array.dtype != stored:
+                kind = getattr(array, "dtype", type(array).__name__)
+                raise ValueError(f"{name} is {kind}; a product in {self.dtype} takes CuPy arrays of {stored}")
+            if array.ndim not in (1, 2) or array.shape[0] != rows or array.shape[1:] != b.shape[1:]:
+                raise ValueError(f"{name} is {array.shape}; A is {m} x {k}, so that it must have {rows} rows")
+        if out is None and beta != 0:
+            raise ValueError("beta multiplies out, and none is given")
+        if b.ndim == 1:
+            wide = None if out is None else out[:, None]
+            result = self(b[:, None], wide, alpha, beta)
+            return out if out is not None else result[:, 0]
+        n = b.shape[1]
+        if m == 0 or n == 0:
+            return cupy.empty((m, n), dtype=stored) if out is None else out
+        head = _for_width(self._heads, n)
+        check_case(head, m, n, k)
+        multiple = head.pads.get("n", 1)
+        padded = ceil_div(n, multiple) * multiple
+        given = _fitting(b, padded)
+        c = out if out is not None and _fits(out, padded) else cupy.empty((m, padded), dtype=stored)
+        if out is not None and c is not out and beta != 0:
+            c[:, :n] = out
+        self._call(head, given, c, n, alpha, beta)(cupy.cuda.get_current_stream())
+        if out is None:
+            return c[:, :n]
+        if c is not out:
+            out[...] = c[:, :n]
+        return out
+
+    def _call(self, head: Head, b: Any, c: Any, n: int, alpha: float, beta: float) -> Call:
+        """The launch for these operands; the last few are kept, since a loop multiplies the same arrays."""
+        scaled = (alpha, beta) != (1.0, 0.0)
+        if scaled and "scaled" not in head.constants:
+            raise ValueError(f"{head.name} computes A·B alone; alpha must be 1 and beta 0")
+        key = (head.name, b.data.ptr, c.data.ptr, b.shape, c.shape, n, alpha, beta)
+        if key not in self._calls:
+            if scaled:
+                head = dataclasses.replace(head, constants={**head.constants, "scaled": 1})
+            m, k = self.shape
+            operands = (Dense(array, rows, n, False, self.dtype) for array, rows in ((b, k), (c, m)))
+            while len(self._calls) >= 8:
+                del self._calls[next(iter(self._calls))]
+            self._calls[key] = prepare(head, _compiled(head), self._pack(head), *operands, alpha, beta)
+        return self._calls[key]
+
+    def _pack(self, head: Head) -> Format:
+        import cupy
+
+        options = format_options(head, cupy.cuda.Device().attributes["MultiProcessorCount"])
+        key = json.dumps([head.format, options], sort_keys=True)
+        if key not in self._packed:
+            self._packed[key] = FORMATS[head.format].from_csr(self._csr, dtype=self.dtype, **options)
+        return self._packed[key]
+
+
+def _on_device(a: Any) -> Any:
+    """Canonical CSR of CuPy: sorted rows, no entry twice, int32 indices."""
+    import cupyx.scipy.sparse as sparse
+
+    if not (sparse.issparse(a) or hasattr(a, "tocsr")) or len(a.shape) != 2:
+        raise ValueError(f"A is {type(a).__name__}; give a sparse matrix of SciPy or CuPy")
+    a = a.tocsr()
+    csr = a if sparse.issparse(a) else sparse.csr_matrix(a)
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    return csr
+
+
+def _for_width(able: list[Head], n: int) -> Head:
+    """Of kernels that differ in the width of their strips, the one that covers n columns with the fewest, widest."""
+    return min(able, key=lambda head: (ceil_div(n, strip := head.tile.get("slab", 1)) * strip, -strip))
+
+
+def _fits(array: Any, padded: int) -> bool:
+    return array.shape[1] == padded and array.flags.c_contiguous and array.data.ptr % ALIGNED == 0
+
+
+def _fitting(b: Any, padded: int) -> Any:
+    """B with rows of ``padded`` elements, itself if it has them."""
+    import cupy
+
+    if _fits(b, padded):
+        return b
+    wide = cupy.zeros((b.shape[0], padded), dtype=b.dtype)
+    wide[:, : b.shape[1]] = b
+    return wide
+
+
+def _folder() -> Path:
+    """Where compiled kernels stay between programs."""
+    named = os.environ.get("SPMM_ROOFLINE_CACHE")
+    return Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "spmm-roofline"
+
+
+def _compiled(head: Head) -> Path:
+    """The cubin of a kernel for the current device, compiled on first use."""
+    import cupy
+
+    major, minor = divmod(int(cupy.cuda.Device().compute_capability), 10)
+    arch = f"sm_{major}{minor}{'a' if major >= 9 else ''}"
+    text = json.dumps([head.sha256(), arch, compiler()])
+    cubin = _folder() / f"{head.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.cubin"
+    if not cubin.exists():
+        own = cubin.with_suffix(f".{os.getpid()}")
+        row = own.with_suffix(".json")
+        compile_kernel(head, {arch: (str(own), str(row))})
+        message = json.loads(row.read_text())["message"]
+        row.unlink()
+        if message:
+            own.unlink()
+            raise CompileError(message)
+        own.rename(cubin)
+    return cubin
