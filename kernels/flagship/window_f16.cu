@@ -2,40 +2,32 @@
 name: window_f16
 study: flagship
 source: "operands swapped after FlashSparse (Shi et al. 2024) and Acc-SpMM (Zhao et al. 2025); loads, schedule and sums are our own"
-idea: windows of eight rows as the narrow operand of a product, B in 16 bytes straight to the registers that multiply it, one stream of tiles over all windows of a warp
+idea: windows of eight rows as the narrow operand of a product, B in 16 bytes straight to the registers that multiply it, equal shares of the tiles for all warps
 family: window_f16
 format: vectors_8x1
-format_options: {most: 16, share: 64, multiprocessors: device.multiprocessors}
+format_options: {ctas: 2, multiprocessors: device.multiprocessors}
 dtype: {a: float16, b: float16, accumulator: float32, c: float16}
 layout: {b: row_major, c: row_major}
 pads: {n: 8}
 min_arch: sm_80
 requires: {}
-tile: {slab: 64, depth: 2, warps: 8, ctas: 2}
+tile: {slab: 128, depth: 2, warps: 8, ctas: 2}
 constants: {values: F16, scaled: 0}
 features: [mma, mma_bf16]
-scratch: (32 * a.parts * tile.slab + 4 * a.cut_windows) * ceil_div(n, tile.slab)
+scratch: (32 * tile.slab + 4) * a.parts * ceil_div(n, tile.slab)
 launch:
-  grid: a.chunk_count, ceil_div(n, tile.slab)
+  grid: a.shares, ceil_div(n, tile.slab)
   block: 32 * tile.warps
-  args: a.chunks, a.items, a.cut, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, alpha, beta
+  args: a.work, a.cut, a.ends, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, alpha, beta
 variants:
+  medium:
+    idea: strips of 64 columns, and three tiles on their way
+    after: window_f16
+    tile: {slab: 64, depth: 3, warps: 8, ctas: 2}
   narrow:
     idea: strips of 32 columns for a narrow B
     after: window_f16
-    tile: {slab: 32, depth: 2, warps: 8, ctas: 3}
-  deep:
-    idea: three tiles on their way instead of two
-    after: window_f16
-    tile: {depth: 3, warps: 8, ctas: 2}
-  many:
-    idea: one tile on its way, and a quarter more warps
-    after: window_f16
-    tile: {depth: 1, warps: 10, ctas: 2}
-  wide:
-    idea: strips of 128 columns, so that A is read half as often
-    after: window_f16
-    tile: {slab: 128, depth: 1, warps: 8, ctas: 2}
+    tile: {slab: 32, depth: 4, warps: 8, ctas: 2}
 deviations: []
 ---*/
 #include "ptx/mma.cuh"
@@ -58,13 +50,15 @@ __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], 
     ptx::mma_m16n8k16_f32_bf16(d, a, b);
 }
 
-// What a lane needs of a tile: its columns of four rows of B, and the values of one row of A that they meet.
+// What a lane needs of a tile: its columns of four rows of B, the values of one row of A that they meet, and the window
+// that ends here.
 struct Operands {
     unsigned b[4][WORDS];
     uint2 a;
+    int window;
 };
 
-__device__ __forceinline__ void read(unsigned* words, const unsigned short* from) {
+__device__ __forceinline__ void read(unsigned* words, const char* from) {
     if constexpr (READ == 4) {
         const uint4 x = __ldg(reinterpret_cast<const uint4*>(from));
         words[0] = x.x, words[1] = x.y, words[2] = x.z, words[3] = x.w;
@@ -111,41 +105,36 @@ __device__ __forceinline__ void store(unsigned short* c, float (&sums)[COLUMNS],
 
 }  // namespace
 
-// A CTA multiplies a chunk of neighbouring windows by a strip of B, so that its rows of B meet in the first-level cache;
-// CTAs of one strip come one after the other, so that the strip stays in L2. The order of the 16 columns of a tile is
-// free, and so is that of the columns of C: lane 4g + t takes columns 4t to 4t + 3 of A and 2·READ neighbouring columns
-// of C, so that it reads and writes up to 16 bytes at a time, and a byte permutation makes fragments of them.
+// A warp multiplies its share of the tiles by a strip of B; CTAs of one strip come one after the other, so that the strip
+// stays in L2. The order of the 16 columns of a tile is free, and so is that of the columns of C: lane 4g + t takes columns
+// 4t to 4t + 3 of A and 2·READ neighbouring columns of C, so that it reads and writes up to 16 bytes at a time, and a byte
+// permutation makes fragments of them. Columns of C that there are not are computed from those that there are.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_f16(
-    const int* __restrict__ chunks, const int4* __restrict__ items, const int4* __restrict__ cut,
+    const int4* __restrict__ work, const int4* __restrict__ cut, const int* __restrict__ ends,
     const int4* __restrict__ columns, const uint2* __restrict__ data, const unsigned short* __restrict__ b,
-    unsigned short* __restrict__ c, float4* parts, int part_count, int m, int ldb, int ldc, float alpha, float beta) {
+    unsigned short* __restrict__ c, float4* parts, int part_count, int m, int ldb, int ldc, float alpha,
+    float beta) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int column = blockIdx.y * TILE_SLAB + 2 * READ * g;
-    b += column;
+    const char* strips[READS];
+#pragma unroll
+    for (int i = 0; i < READS; ++i) strips[i] = reinterpret_cast<const char*>(b + min(column + 64 * i, ldb - 2 * READ));
+    const int stride = 2 * ldb;
 
-    float sums[WORDS][4] = {};
-    tile::Walk walk(items, chunks[blockIdx.x] + threadIdx.x / 32, chunks[blockIdx.x + 1], TILE_WARPS);
-    tile::stream<TILE_DEPTH, Operands>(
-        walk,
-        [&](const tile::Step& step) {
-            return step.there ? __ldcs(columns + step.tile * 4 + t) : make_int4(-1, -1, -1, -1);
-        },
-        [&](Operands& f, const int4& rows, const tile::Step& step) {
+    tile::multiply_share<TILE_DEPTH, TILE_WARPS, WORDS, Operands>(
+        {work, cut, parts, part_count}, ends,
+        [&](unsigned tile) { return __ldcs(columns + (tile * 4 + t)); },
+        [&](Operands& f, const int4& rows, unsigned tile) {
             const int of[4] = {rows.x, rows.y, rows.z, rows.w};
-            f.a = step.there ? __ldcs(data + step.tile * 32 + lane) : make_uint2(0, 0);
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
 #pragma unroll
-                for (int read_at = 0; read_at < READS; ++read_at) {
-                    unsigned* words = f.b[i] + READ * read_at;
-                    words[0] = words[1] = words[READ - 2] = words[READ - 1] = 0;
-                    if (of[i] >= 0 && column + 64 * read_at < ldb) {
-                        read(words, b + static_cast<long long>(of[i]) * ldb + 64 * read_at);
-                    }
-                }
+                for (int j = 0; j < READS; ++j) read(f.b[i] + READ * j, strips[j] + static_cast<long long>(of[i]) * stride);
             }
+            f.a = __ldcs(data + (tile * 32 + lane));
+            f.window = __ldcs(ends + tile);
         },
-        [&](const Operands& f) {
+        [&](float (&sums)[WORDS][4], const Operands& f) {
             const unsigned values[2] = {f.a.x, f.a.y};
 #pragma unroll
             for (int j = 0; j < WORDS; ++j) {
@@ -155,30 +144,20 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
                 multiply(sums[j], fragment, values, Values{});
             }
         },
-        [&](const tile::Step& step) {
-            bool whole = true;
-            if (step.part >= 0) {
-                whole = tile::add_parts(
-                    sums, parts, reinterpret_cast<unsigned*>(parts + 32ll * WORDS * part_count * gridDim.y), cut,
-                    step.part, blockIdx.y, gridDim.y);
-            }
-            if (whole) {
+        [&](int window, float (&sums)[WORDS][4]) {
 #pragma unroll
-                for (int i = 0; i < 2; ++i) {
-                    const int at = step.window * tile::WINDOW + 2 * t + i;
+            for (int i = 0; i < 2; ++i) {
+                const int at = window * tile::WINDOW + 2 * t + i;
 #pragma unroll
-                    for (int j = 0; j < WORDS; j += READ) {
-                        float own[2 * READ];
+                for (int j = 0; j < WORDS; j += READ) {
+                    float row[2 * READ];
 #pragma unroll
-                        for (int word = 0; word < READ; ++word) {
-                            own[2 * word] = sums[j + word][i], own[2 * word + 1] = sums[j + word][2 + i];
-                        }
-                        const int to = column + 16 * j;
-                        if (at < m && to < ldc) store(c + static_cast<long long>(at) * ldc + to, own, alpha, beta);
+                    for (int word = 0; word < READ; ++word) {
+                        row[2 * word] = sums[j + word][i], row[2 * word + 1] = sums[j + word][2 + i];
                     }
+                    const int to = column + 16 * j;
+                    if (at < m && to < ldc) store(c + static_cast<long long>(at) * ldc + to, row, alpha, beta);
                 }
             }
-#pragma unroll
-            for (int j = 0; j < WORDS; ++j) sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0.0f;
         });
 }

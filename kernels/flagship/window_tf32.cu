@@ -6,29 +6,25 @@ idea: the same in TF32, whose fragments need no permutation
 after: window_f16
 family: window_tf32
 format: vectors_8x1
-format_options: {most: 16, share: 64, multiprocessors: device.multiprocessors}
+format_options: {ctas: 2, multiprocessors: device.multiprocessors}
 dtype: {a: tf32, b: tf32, accumulator: float32, c: float32}
 layout: {b: row_major, c: row_major}
 pads: {n: 4}
 min_arch: sm_80
 requires: {}
-tile: {slab: 64, depth: 1, warps: 8, ctas: 2}
+tile: {slab: 64, depth: 2, warps: 8, ctas: 2}
 constants: {terms: 1, scaled: 0}
 features: [mma_tf32]
-scratch: (32 * a.parts * tile.slab + 4 * a.cut_windows) * ceil_div(n, tile.slab)
+scratch: (32 * tile.slab + 4) * a.parts * ceil_div(n, tile.slab)
 launch:
-  grid: a.chunk_count, ceil_div(n, tile.slab)
+  grid: a.shares, ceil_div(n, tile.slab)
   block: 32 * tile.warps
-  args: a.chunks, a.items, a.cut, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, alpha, beta
+  args: a.work, a.cut, a.ends, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, alpha, beta
 variants:
   narrow:
     idea: strips of 32 columns for a narrow B
     after: window_tf32
-    tile: {slab: 32, depth: 2, warps: 8, ctas: 2}
-  many:
-    idea: strips of 32 columns, one tile on its way, and twice the warps
-    after: window_tf32
-    tile: {slab: 32, depth: 1, warps: 8, ctas: 4}
+    tile: {slab: 32, depth: 3, warps: 8, ctas: 2}
   f32:
     idea: three products of halves of the operands, which lose no more than FP32 does
     family: window_f32
@@ -41,7 +37,7 @@ variants:
     after: window_tf32_f32
     dtype: {a: float32, b: float32}
     constants: {terms: 3}
-    tile: {slab: 32, depth: 2, warps: 8, ctas: 2}
+    tile: {slab: 32, depth: 3, warps: 8, ctas: 2}
 deviations: [three products lose an infinity, which becomes NaN]
 ---*/
 #include "ptx/mma_tf32.cuh"
@@ -52,10 +48,12 @@ namespace {
 constexpr int READS = TILE_SLAB / 32;
 static_assert(TILE_SLAB == 32 || TILE_SLAB == 64 || TILE_SLAB == 128, "a strip has 32, 64 or 128 columns");
 
-// What a lane needs of a tile: its columns of four rows of B, and the values of one row of A that they meet.
+// What a lane needs of a tile: its columns of four rows of B, the values of one row of A that they meet, and the window
+// that ends here.
 struct Operands {
     unsigned b[4][4 * READS];
     unsigned a[4];
+    int window;
 };
 
 // What TF32 leaves of an FP32 number, exactly; the tensor cores drop those 13 bits.
@@ -95,37 +93,33 @@ __device__ __forceinline__ void store(float* c, float4 sum, float alpha, float b
 
 // As window_f16: lane 4g + t takes columns 4t to 4t + 3 of a tile of A and columns 4g to 4g + 3 of every 32 of the strip.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_tf32(
-    const int* __restrict__ chunks, const int4* __restrict__ items, const int4* __restrict__ cut,
+    const int4* __restrict__ work, const int4* __restrict__ cut, const int* __restrict__ ends,
     const int4* __restrict__ columns, const uint4* __restrict__ data, const float* __restrict__ b,
     float* __restrict__ c, float4* parts, int part_count, int m, int ldb, int ldc, float alpha, float beta) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int column = blockIdx.y * TILE_SLAB + 4 * g;
-    b += column;
+    const char* strips[READS];
+#pragma unroll
+    for (int i = 0; i < READS; ++i) strips[i] = reinterpret_cast<const char*>(b + min(column + 32 * i, ldb - 4));
+    const int stride = 4 * ldb;
 
-    float sums[2 * READS][4] = {};
-    tile::Walk walk(items, chunks[blockIdx.x] + threadIdx.x / 32, chunks[blockIdx.x + 1], TILE_WARPS);
-    tile::stream<TILE_DEPTH, Operands>(
-        walk,
-        [&](const tile::Step& step) {
-            return step.there ? __ldcs(columns + step.tile * 4 + t) : make_int4(-1, -1, -1, -1);
-        },
-        [&](Operands& f, const int4& rows, const tile::Step& step) {
+    tile::multiply_share<TILE_DEPTH, TILE_WARPS, 2 * READS, Operands>(
+        {work, cut, parts, part_count}, ends,
+        [&](unsigned tile) { return __ldcs(columns + (tile * 4 + t)); },
+        [&](Operands& f, const int4& rows, unsigned tile) {
             const int of[4] = {rows.x, rows.y, rows.z, rows.w};
-            const uint4 none = make_uint4(0, 0, 0, 0);
-            spread(f.a, step.there ? __ldcs(data + step.tile * 32 + lane) : none);
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
 #pragma unroll
-                for (int read = 0; read < READS; ++read) {
-                    uint4 x = none;
-                    if (of[i] >= 0 && column + 32 * read < ldb) {
-                        x = __ldg(reinterpret_cast<const uint4*>(b + static_cast<long long>(of[i]) * ldb + 32 * read));
-                    }
-                    spread(f.b[i] + 4 * read, x);
+                for (int j = 0; j < READS; ++j) {
+                    const char* from = strips[j] + static_cast<long long>(of[i]) * stride;
+                    spread(f.b[i] + 4 * j, __ldg(reinterpret_cast<const uint4*>(from)));
                 }
             }
+            spread(f.a, __ldcs(data + (tile * 32 + lane)));
+            f.window = __ldcs(ends + tile);
         },
-        [&](const Operands& f) {
+        [&](float (&sums)[2 * READS][4], const Operands& f) {
 #pragma unroll
             for (int k = 0; k < 4; k += 2) {
                 const unsigned values[2] = {f.a[k], f.a[k + 1]};
@@ -137,30 +131,20 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
                 }
             }
         },
-        [&](const tile::Step& step) {
-            bool whole = true;
-            if (step.part >= 0) {
-                whole = tile::add_parts(
-                    sums, parts, reinterpret_cast<unsigned*>(parts + 64ll * READS * part_count * gridDim.y), cut,
-                    step.part, blockIdx.y, gridDim.y);
-            }
-            if (whole) {
+        [&](int window, float (&sums)[2 * READS][4]) {
 #pragma unroll
-                for (int i = 0; i < 2; ++i) {
-                    const int at = step.window * tile::WINDOW + 2 * t + i;
+            for (int i = 0; i < 2; ++i) {
+                const int at = window * tile::WINDOW + 2 * t + i;
 #pragma unroll
-                    for (int read = 0; read < READS; ++read) {
-                        const float(&low)[4] = sums[2 * read], (&high)[4] = sums[2 * read + 1];
-                        const int to = column + 32 * read;
-                        if (at < m && to < ldc) {
-                            store(
-                                c + static_cast<long long>(at) * ldc + to,
-                                make_float4(low[i], low[2 + i], high[i], high[2 + i]), alpha, beta);
-                        }
+                for (int j = 0; j < READS; ++j) {
+                    const float(&low)[4] = sums[2 * j], (&high)[4] = sums[2 * j + 1];
+                    const int to = column + 32 * j;
+                    if (at < m && to < ldc) {
+                        store(
+                            c + static_cast<long long>(at) * ldc + to,
+                            make_float4(low[i], low[2 + i], high[i], high[2 + i]), alpha, beta);
                     }
                 }
             }
-#pragma unroll
-            for (int j = 0; j < 2 * READS; ++j) sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0.0f;
         });
 }
