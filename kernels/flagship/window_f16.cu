@@ -121,30 +121,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
     for (int i = 0; i < READS; ++i) strips[i] = reinterpret_cast<const char*>(b + min(column + 64 * i, ldb - 2 * READ));
     const int stride = 2 * ldb;
 
-    tile::multiply_share<TILE_DEPTH, TILE_WARPS, WORDS, Operands>(
-        {work, cut, parts, part_count}, ends,
-        [&](unsigned tile) { return __ldcs(columns + (tile * 4 + t)); },
-        [&](Operands& f, const int4& rows, unsigned tile) {
-            const int of[4] = {rows.x, rows.y, rows.z, rows.w};
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-#pragma unroll
-                for (int j = 0; j < READS; ++j) read(f.b[i] + READ * j, strips[j] + static_cast<long long>(of[i]) * stride);
-            }
-            f.a = __ldcs(data + (tile * 32 + lane));
-            f.window = __ldcs(ends + tile);
-        },
-        [&](float (&sums)[WORDS][4], const Operands& f) {
-            const unsigned values[2] = {f.a.x, f.a.y};
-#pragma unroll
-            for (int j = 0; j < WORDS; ++j) {
-                const unsigned fragment[4] = {
-                    __byte_perm(f.b[0][j], f.b[1][j], 0x5410), __byte_perm(f.b[0][j], f.b[1][j], 0x7632),
-                    __byte_perm(f.b[2][j], f.b[3][j], 0x5410), __byte_perm(f.b[2][j], f.b[3][j], 0x7632)};
-                multiply(sums[j], fragment, values, Values{});
-            }
-        },
-        [&](int window, float (&sums)[WORDS][4]) {
+    const auto store_window = [&](int window, float (&sums)[WORDS][4]) {
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 const int at = window * tile::WINDOW + 2 * t + i;
@@ -159,5 +136,31 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
                     if (at < m && to < ldc) store(c + static_cast<long long>(at) * ldc + to, row, alpha, beta);
                 }
             }
-        });
+    };
+    tile::Part<TILE_WARPS, WORDS> mine({work, cut, parts, part_count}, ends);
+    const int window = tile::stream<TILE_DEPTH, Operands>(
+        mine.begin, mine.last,
+        [&](unsigned tile) { return __ldcs(columns + (tile * 4 + t)); },
+        [&](Operands& f, const int4& rows, unsigned tile) {
+            const int of[4] = {rows.x, rows.y, rows.z, rows.w};
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+#pragma unroll
+                for (int j = 0; j < READS; ++j) read(f.b[i] + READ * j, strips[j] + static_cast<long long>(of[i]) * stride);
+            }
+            f.a = __ldcs(data + (tile * 32 + lane));
+            f.window = __ldcs(ends + tile);
+        },
+        [&](const Operands& f) {
+            const unsigned values[2] = {f.a.x, f.a.y};
+#pragma unroll
+            for (int j = 0; j < WORDS; ++j) {
+                const unsigned fragment[4] = {
+                    __byte_perm(f.b[0][j], f.b[1][j], 0x5410), __byte_perm(f.b[0][j], f.b[1][j], 0x7632),
+                    __byte_perm(f.b[2][j], f.b[3][j], 0x5410), __byte_perm(f.b[2][j], f.b[3][j], 0x7632)};
+                multiply(mine.sums[j], fragment, values, Values{});
+            }
+        },
+        [&](int window) { mine.close(window, store_window); });
+    mine.finish(window, store_window);
 }

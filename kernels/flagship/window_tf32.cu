@@ -103,35 +103,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
     for (int i = 0; i < READS; ++i) strips[i] = reinterpret_cast<const char*>(b + min(column + 32 * i, ldb - 4));
     const int stride = 4 * ldb;
 
-    tile::multiply_share<TILE_DEPTH, TILE_WARPS, 2 * READS, Operands>(
-        {work, cut, parts, part_count}, ends,
-        [&](unsigned tile) { return __ldcs(columns + (tile * 4 + t)); },
-        [&](Operands& f, const int4& rows, unsigned tile) {
-            const int of[4] = {rows.x, rows.y, rows.z, rows.w};
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-#pragma unroll
-                for (int j = 0; j < READS; ++j) {
-                    const char* from = strips[j] + static_cast<long long>(of[i]) * stride;
-                    spread(f.b[i] + 4 * j, __ldg(reinterpret_cast<const uint4*>(from)));
-                }
-            }
-            spread(f.a, __ldcs(data + (tile * 32 + lane)));
-            f.window = __ldcs(ends + tile);
-        },
-        [&](float (&sums)[2 * READS][4], const Operands& f) {
-#pragma unroll
-            for (int k = 0; k < 4; k += 2) {
-                const unsigned values[2] = {f.a[k], f.a[k + 1]};
-#pragma unroll
-                for (int j = 0; j < 2 * READS; ++j) {
-                    const unsigned fragment[4] = {
-                        f.b[k][2 * j], f.b[k][2 * j + 1], f.b[k + 1][2 * j], f.b[k + 1][2 * j + 1]};
-                    multiply(sums[j], fragment, values);
-                }
-            }
-        },
-        [&](int window, float (&sums)[2 * READS][4]) {
+    const auto store_window = [&](int window, float (&sums)[2 * READS][4]) {
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 const int at = window * tile::WINDOW + 2 * t + i;
@@ -146,5 +118,36 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
                     }
                 }
             }
-        });
+    };
+    tile::Part<TILE_WARPS, 2 * READS> mine({work, cut, parts, part_count}, ends);
+    const int window = tile::stream<TILE_DEPTH, Operands>(
+        mine.begin, mine.last,
+        [&](unsigned tile) { return __ldcs(columns + (tile * 4 + t)); },
+        [&](Operands& f, const int4& rows, unsigned tile) {
+            const int of[4] = {rows.x, rows.y, rows.z, rows.w};
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+#pragma unroll
+                for (int j = 0; j < READS; ++j) {
+                    const char* from = strips[j] + static_cast<long long>(of[i]) * stride;
+                    spread(f.b[i] + 4 * j, __ldg(reinterpret_cast<const uint4*>(from)));
+                }
+            }
+            spread(f.a, __ldcs(data + (tile * 32 + lane)));
+            f.window = __ldcs(ends + tile);
+        },
+        [&](const Operands& f) {
+#pragma unroll
+            for (int k = 0; k < 4; k += 2) {
+                const unsigned values[2] = {f.a[k], f.a[k + 1]};
+#pragma unroll
+                for (int j = 0; j < 2 * READS; ++j) {
+                    const unsigned fragment[4] = {
+                        f.b[k][2 * j], f.b[k][2 * j + 1], f.b[k + 1][2 * j], f.b[k + 1][2 * j + 1]};
+                    multiply(mine.sums[j], fragment, values);
+                }
+            }
+        },
+        [&](int window) { mine.close(window, store_window); });
+    mine.finish(window, store_window);
 }

@@ -46,97 +46,140 @@ __device__ __forceinline__ int add_parts(float (&sums)[SUMS][4], const Share& sh
     return of.z;
 }
 
-// Multiplies a CTA's share of the tiles, an equal part of it a warp. A warp has the operands of DEPTH - 1 tiles on their
-// way while one is multiplied, and the columns of one more: `columns(tile)` and `load(operands, columns, tile)` ask for
-// what `product(sums, operands)` needs; `store(window, sums)` writes eight rows. Windows that reach from one warp to the
-// next are added up in shared memory, by the warp where they begin. Past its end a warp asks for its last tile again.
-template <int DEPTH, int WARPS, int SUMS, class Operands, class ColumnsOf, class Load, class Product, class Store>
-__device__ __forceinline__ void multiply_share(
-    const Share& share, const int* __restrict__ ends, ColumnsOf columns, Load load, Product product, Store store) {
-    __shared__ float4 pieces[WARPS][SUMS][32];
-    __shared__ int closed[WARPS];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    int4 own = __ldg(share.work + blockIdx.x);
-    const auto first_of = [&](int of) { return own.x + (own.y - own.x) * of / WARPS; };
-    const int begin = first_of(warp), last = first_of(warp + 1) - 1;
+// A warp's equal part of its CTA's share, tiles `begin` to `last` (none where that is before), and the sums of the window
+// that it is at. `store(window, sums)` writes eight rows. Windows that reach from one warp to the next are added up in
+// shared memory, by the warp where they begin.
+template <int WARPS, int SUMS>
+class Part {
+  public:
+    int begin, last;
+    float sums[SUMS][4];
 
-    float sums[SUMS][4] = {};
-    int part = begin == own.x ? own.z : -1;
-    bool open = false, kept = false;
-    if (begin <= last) {
-        // Whether the first window began with another warp or CTA: its sums wait in shared memory.
-        bool joins = part >= 0 || (begin > own.x && __ldg(ends + begin - 1) < 0);
-        Operands operands[DEPTH];
-        int4 rows = columns(begin);
-#pragma unroll
-        for (int i = 0; i < DEPTH - 1; ++i) {
-            load(operands[i], rows, min(begin + i, last));
-            rows = columns(min(begin + i + 1, last));
-        }
-        for (int first = begin; first <= last; first += DEPTH) {
-#pragma unroll
-            for (int i = 0; i < DEPTH; ++i) {
-                const int ahead = first + i + DEPTH - 1;
-                load(operands[(i + DEPTH - 1) % DEPTH], rows, min(ahead, last));
-                rows = columns(min(ahead + 1, last));
-                if (first + i <= last) {
-                    product(sums, operands[i]);
-                    const int window = operands[i].window;
-                    open = window < 0;
-                    if (!open) {
-                        if (joins) {
-                            kept = true, joins = false;
-                            if (lane == 0) closed[warp] = window;
-#pragma unroll
-                            for (int j = 0; j < SUMS; ++j) {
-                                pieces[warp][j][lane] = make_float4(sums[j][0], sums[j][1], sums[j][2], sums[j][3]);
-                            }
-                        } else {
-                            store(window, sums);
-                        }
-#pragma unroll
-                        for (int j = 0; j < SUMS; ++j) sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0.0f;
-                    }
-                }
-            }
-        }
-        if (open && joins && part < 0) {
-            open = false;
-            if (lane == 0) closed[warp] = -1;
-#pragma unroll
-            for (int j = 0; j < SUMS; ++j) {
-                pieces[warp][j][lane] = make_float4(sums[j][0], sums[j][1], sums[j][2], sums[j][3]);
-            }
-        }
-        kept = kept && part >= 0;
+    __device__ __forceinline__ Part(const Share& share, const int* __restrict__ ends) : share_(share) {
+        const int4 own = __ldg(share.work + blockIdx.x);
+        begin = first_of(own, warp()), last = first_of(own, warp() + 1) - 1;
+        begun_before_ = begin == own.x && own.z >= 0;
+        joins_ = begun_before_ || (begin > own.x && begin <= last && __ldg(ends + begin - 1) < 0);
+        kept_ = false;
+        clear();
     }
-    __syncthreads();
-    own = __ldcg(share.work + blockIdx.x);  // rather than registers that wait in the loop
-    const auto add = [&](int of) {
-#pragma unroll
-        for (int j = 0; j < SUMS; ++j) {
-            const float4 x = pieces[of][j][lane];
-            sums[j][0] += x.x, sums[j][1] += x.y, sums[j][2] += x.z, sums[j][3] += x.w;
-        }
-        return closed[of];
-    };
-    // First the window that goes on behind this warp, then the one that a CTA before has begun.
-#pragma unroll 1
-    for (int turn = open ? 0 : 1; turn < (kept ? 2 : 1); ++turn) {
-        int window = -1, of = own.z;
-        if (turn == 0) {
-            for (int next = warp + 1; next < WARPS && window < 0; ++next) {
-                if (first_of(next) < first_of(next + 1)) window = add(next);
-            }
-            of = window < 0 ? own.w : kept ? -1 : part;
+
+    // A window ends here.
+    template <class Store>
+    __device__ __forceinline__ void close(int window, Store store) {
+        if (joins_) {
+            joins_ = false, kept_ = true;
+            keep(window);
         } else {
-#pragma unroll
-            for (int j = 0; j < SUMS; ++j) sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0.0f;
-            window = add(warp);
+            store(window, sums);
         }
-        if (of >= 0) window = add_parts(sums, share, of);
-        if (window >= 0) store(window, sums);
+        clear();
     }
+
+    // All tiles are multiplied; `window` ended with the last one, or is -1. For all threads of the CTA.
+    template <class Store>
+    __device__ __forceinline__ void finish(int window, Store store) {
+        bool open = begin <= last && window < 0;
+        if (open && joins_ && !begun_before_) {
+            open = false;
+            keep(-1);
+        }
+        __syncthreads();
+        const int4 own = __ldcg(share_.work + blockIdx.x);  // rather than registers that wait in the loop
+        // First the window that goes on behind this warp, then the one that a CTA before has begun.
+        const bool both = kept_ && begun_before_;
+#pragma unroll 1
+        for (int turn = open ? 0 : 1; turn < (both ? 2 : 1); ++turn) {
+            int part = own.z;
+            window = -1;
+            if (turn == 0) {
+                for (int next = warp() + 1; next < WARPS && window < 0; ++next) {
+                    if (first_of(own, next) < first_of(own, next + 1)) window = add(next);
+                }
+                if (window < 0) {
+                    part = own.w;
+                } else if (both || !begun_before_) {
+                    part = -1;
+                }
+            } else {
+                clear();
+                window = add(warp());
+            }
+            if (part >= 0) window = add_parts(sums, share_, part);
+            if (window >= 0) store(window, sums);
+        }
+    }
+
+  private:
+    static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
+    static __device__ __forceinline__ int warp() { return threadIdx.x / 32; }
+    static __device__ __forceinline__ int first_of(const int4& own, int warp) {
+        return own.x + (own.y - own.x) * warp / WARPS;
+    }
+    // What warps have of their first windows, and which of those end with them.
+    struct Pieces {
+        float4 of[WARPS][SUMS][32];
+        int closed[WARPS];
+    };
+    static __device__ __forceinline__ Pieces& pieces() {
+        __shared__ Pieces all;
+        return all;
+    }
+
+    __device__ __forceinline__ void clear() {
+#pragma unroll
+        for (int i = 0; i < SUMS; ++i) sums[i][0] = sums[i][1] = sums[i][2] = sums[i][3] = 0.0f;
+    }
+    __device__ __forceinline__ void keep(int window) {
+        if (lane() == 0) pieces().closed[warp()] = window;
+#pragma unroll
+        for (int i = 0; i < SUMS; ++i) {
+            pieces().of[warp()][i][lane()] = make_float4(sums[i][0], sums[i][1], sums[i][2], sums[i][3]);
+        }
+    }
+    __device__ __forceinline__ int add(int warp) {
+#pragma unroll
+        for (int i = 0; i < SUMS; ++i) {
+            const float4 x = pieces().of[warp][i][lane()];
+            sums[i][0] += x.x, sums[i][1] += x.y, sums[i][2] += x.z, sums[i][3] += x.w;
+        }
+        return pieces().closed[warp];
+    }
+
+    Share share_;
+    // Whether the first window began with a CTA before, whether it began with another warp or CTA and is not at its end
+    // yet, and whether its sums wait in shared memory.
+    bool begun_before_, joins_, kept_;
+};
+
+// A warp's way through its tiles with operands in registers: those of DEPTH - 1 tiles are on their way while one is
+// multiplied, and the columns of one more. `columns(tile)` and `load(operands, columns, tile)` ask for what
+// `product(operands)` needs. Past its end a warp asks for its last tile again.
+template <int DEPTH, class Operands, class ColumnsOf, class Load, class Product, class Close>
+__device__ __forceinline__ int stream(
+    int begin, int last, ColumnsOf columns, Load load, Product product, Close close) {
+    Operands operands[DEPTH];
+    int4 rows = columns(begin);
+#pragma unroll
+    for (int i = 0; i < DEPTH - 1; ++i) {
+        load(operands[i], rows, min(begin + i, last));
+        rows = columns(min(begin + i + 1, last));
+    }
+    int window = -1;
+    for (int first = begin; first <= last; first += DEPTH) {
+#pragma unroll
+        for (int i = 0; i < DEPTH; ++i) {
+            const int ahead = first + i + DEPTH - 1;
+            load(operands[(i + DEPTH - 1) % DEPTH], rows, min(ahead, last));
+            rows = columns(min(ahead + 1, last));
+            if (first + i <= last) {
+                product(operands[i]);
+                window = operands[i].window;
+                if (window >= 0) close(window);
+            }
+        }
+    }
+    return window;
 }
 
 }  // namespace tile
