@@ -10,7 +10,7 @@ layout: {b: column_major, c: column_major}
 min_arch: sm_80
 requires: {}
 features: [cp_async, ld, ld_nc]
-tile: {threads: 256, group: 256, ctas: 4, batch: 4, stages: 0, evict: 0}
+tile: {threads: 256, group: 256, ctas: 4, batch: 4, stages: 0, evict: 0, longest: 32}
 # For each chunk the part of a row that began in an earlier one. All bits set: not there yet.
 scratch: 8 * a.chunks * n
 launch:
@@ -32,8 +32,6 @@ constexpr int GROUP = TILE_GROUP, GROUPS = TILE_THREADS / GROUP, ENTRIES = GROUP
 // registers, before the last tile is added up (0 stages) or after it (1), and its products go to one of two buffers.
 constexpr bool ASYNC = TILE_STAGES > 1, EARLY = TILE_STAGES == 0;
 constexpr int BUFFERS = ASYNC ? TILE_STAGES : 2, AHEAD = ASYNC ? TILE_STAGES - 1 : 1;
-// A row with more products a lane is added up by its whole warp.
-constexpr int LONGEST = 32;
 
 static_assert(GROUP == 32 || GROUP == TILE_THREADS, "a group is a warp or the CTA");
 static_assert((GROUP & (GROUP - 1)) == 0 && GROUP >= 32, "a power of two of threads shares a tile");
@@ -67,10 +65,10 @@ __device__ __forceinline__ int load_number(const int* global) {
     return static_cast<int>(ptx::load_here(reinterpret_cast<const unsigned*>(global)));
 }
 
-// A chunk of tiles in one column of C: sums of the rows that begin in it. The row that goes on in the next chunk
-// waits for what the chunks after it leave in `parts`; each of them leaves its part of its first row as soon as it has
-// it, and only the chunk that a row begins in waits. Of all chunks under way at most one can wait for one that has not
-// begun, so that there is always one that ends.
+// A chunk of tiles in one column of C: sums of the rows that begin in it. Each chunk leaves its part of the row that it
+// finds begun in `parts`, as soon as it has it and without waiting; only the chunk in which a row begins waits, at its
+// own end, when the others have long left theirs. CTAs begin in order, so that at most one row reaches from those that
+// have begun to those that have not, at most one chunk waits for it, and another one always ends.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spmv_csr_even(
     const int* __restrict__ tile_row, const int* __restrict__ indptr, const int* __restrict__ indices,
     const double* __restrict__ data, const double* __restrict__ b, double* __restrict__ c,
@@ -84,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spmv_csr_e
     int* columns = reinterpret_cast<int*>(shared + GROUPS * BUFFERS * ENTRIES) + group * BUFFERS * ENTRIES;
     double* carried = carried_of[group];
     const double* x = b + blockIdx.y * ldb;
-    // One address of B's column, and not two that are added up for each entry.
+    // One address, and not two that are added up for each entry.
     asm("" : "+l"(x));
     double* y = c + blockIdx.y * ldc;
     parts += static_cast<long long>(blockIdx.y) * chunks;
@@ -182,7 +180,8 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spmv_csr_e
         for (int first = 0; first <= rows; first += GROUP >> shift, i += GROUP >> shift) {
             if (first > 0) find();
             const int begin = max(start - entry0, 0), end = i <= rows ? min(stop - entry0, ENTRIES) : 0;
-            const bool waits = end - begin > LONGEST << shift;
+            // A row with more than TILE_LONGEST products a lane would hold up its warp, which takes it as a whole.
+            const bool waits = end - begin > TILE_LONGEST << shift;
             double sum = 0.0;
             if (!waits) {
 #pragma unroll 4
