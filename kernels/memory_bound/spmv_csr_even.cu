@@ -72,7 +72,8 @@ __device__ __forceinline__ int load_number(const int* global) {
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spmv_csr_even(
     const int* __restrict__ tile_row, const int* __restrict__ indptr, const int* __restrict__ indices,
     const double* __restrict__ data, const double* __restrict__ b, double* __restrict__ c,
-    unsigned long long* parts, int tiles, int chunks, int steps, int longer, int m, int nnz, long long ldb, long long ldc) {
+    unsigned long long* parts, int tiles, int chunks, int steps, int longer, int m, int nnz, long long ldb,
+    long long ldc) {
     extern __shared__ __align__(16) double shared[];
     __shared__ double carried_of[GROUPS][2];
     const int thread = threadIdx.x % GROUP, group = threadIdx.x / GROUP;
