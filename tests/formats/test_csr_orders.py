@@ -111,6 +111,61 @@ def test_a_tile_of_the_merge_path_has_at_least_one_item():
         FORMATS["csr_merge_path"].from_csr(lengths(1), items=0)
 
 
+def test_even_tiles_by_hand():
+    # Rows end with entries 3, 3, 12 and 16: the first tile ends within row 2, and so does the second; two chunks.
+    packed = FORMATS["csr_even"].from_csr(lengths(3, 0, 9, 4), items=5, groups=1, multiprocessors=2)
+    assert packed.tile_row.tolist() == [0, 2, 2, 3, 4]
+    assert (len(packed.data), len(packed.indices), packed.nnz) == (20, 20, 16)
+    counts = packed.counts()
+    assert [counts[name] for name in ("items", "tiles", "chunks", "steps", "longer")] == [5, 4, 2, 2, 0]
+
+
+@settings(max_examples=100, deadline=None)
+@given(matrices(), st.integers(1, 40), st.integers(1, 9))
+def test_even_tiles_add_up_to_the_product(a, items, groups):
+    """Each chunk's sums of the rows that begin in it, with the parts that the chunks behind it have of its last one."""
+    packed = FORMATS["csr_even"].from_csr(a, items=items, groups=groups, multiprocessors=1)
+    m, counts = a.shape[0], packed.counts()
+    chunks, steps, longer = counts["chunks"], counts["steps"], counts["longer"]
+    if a.nnz == 0:
+        assert (chunks, len(packed.data)) == (min(m, 1), 0)
+        return
+    x = np.random.default_rng(0).integers(1, 9, a.shape[1]).astype(float)
+    products, y, parts = packed.data * x[packed.indices], np.full(m, np.nan), np.full(chunks, np.nan)
+    assert len(products) == counts["tiles"] * items and (products[a.nnz :] == 0).all()
+    for chunk in reversed(range(chunks)):
+        first = chunk * steps + min(chunk, longer)
+        last = first + steps + (chunk < longer)
+        carried = 0.0
+        for tile in range(first, last):
+            row0, row1 = packed.tile_row[tile : tile + 2]
+            for row in range(row0, row1 + 1):
+                start, stop = packed.indptr[row], packed.indptr[min(row + 1, m)]
+                inside = products[max(start, tile * items) : min(stop, (tile + 1) * items)].sum()
+                carried, total = 0.0, carried + inside
+                if row == row1:
+                    carried = total
+                elif start < first * items:
+                    parts[chunk] = total
+                else:
+                    y[row] = total
+        if row1 < m and packed.indptr[row1] < last * items:
+            if packed.indptr[row1] < first * items:
+                parts[chunk] = carried
+                continue
+            end, edge = (packed.indptr[row1 + 1] - 1) // items, longer * (steps + 1)
+            others = end // (steps + 1) if end < edge else longer + (end - edge) // steps
+            y[row1] = carried + parts[chunk + 1 : others + 1].sum()
+            parts[chunk + 1 : others + 1] = np.nan
+    # Every part was waited for, and once.
+    assert np.isnan(parts).all() and np.array_equal(y, a @ x)
+
+
+def test_an_even_tile_has_at_least_one_entry():
+    with pytest.raises(FormatError, match="at least 1 entry a tile and 1 group on 1 multiprocessor, not 0, 4 and 132"):
+        FORMATS["csr_even"].from_csr(lengths(1), items=0)
+
+
 def test_a_segment_has_at_least_one_entry():
     with pytest.raises(FormatError, match="at least 1 entry, not 0"):
         FORMATS["csr_segmented"].from_csr(lengths(1), segment=0)
