@@ -89,7 +89,7 @@ __device__ int first_tile(const int* begins, int windows, int cost, int shares, 
 // The shares' tiles and parts, and what the parts are parts of. One CTA.
 extern "C" __global__ void __launch_bounds__(THREADS) share(
     const int* __restrict__ begins, int windows, int cost, int shares, int slack, int4* __restrict__ work, int4* cut,
-    int* __restrict__ bounds, int* __restrict__ parts) {
+    int* __restrict__ parts) {
     int so_far = 0;
     for (int first = 0; first < shares; first += THREADS) {
         const int own = first + threadIdx.x;
@@ -106,8 +106,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) share(
         const int number = so_far + scanned(before + behind, total) - before - behind;
         so_far += total;
         if (own < shares) {
-            bounds[own] = begin;
-            if (own + 1 == shares) bounds[shares] = end;
             work[own] = make_int4(begin, end, before ? number : -1, behind ? number + before : -1);
             if (before) cut[number] = make_int4(0, 0, window, 0);
             if (behind) cut[number + before] = make_int4(0, 0, next, 0);
@@ -134,42 +132,23 @@ extern "C" __global__ void __launch_bounds__(THREADS) share(
     if (threadIdx.x == 0) *parts = so_far;
 }
 
-// The place of each window, if those that lie in a share as a whole are dealt out to `hands`; dealt[place + 1] = its tiles.
-extern "C" __global__ void deal(
-    const int* __restrict__ begins, int windows, const int* __restrict__ bounds, int shares, int hands,
-    int* __restrict__ place, int* __restrict__ dealt) {
-    const int window = thread();
-    if (window >= windows) return;
-    const int share = range_of(bounds, shares, begins[window]);
-    const int first = lower_bound(begins, 0, windows + 1, bounds[share]);
-    const int count = range_of(begins, windows, bounds[share + 1]) - first, number = window - first;
-    int to = window;
-    if (number < count) {
-        const int hand = number % hands;
-        to = first + hand * (count / hands) + min(hand, count % hands) + number / hands;
-    }
-    place[window] = to;
-    dealt[to + 1] = begins[window + 1] - begins[window];
-}
-
 // The columns behind a window's last one, and where it ends.
 extern "C" __global__ void pad_windows(
     const int* __restrict__ indptr, const int* __restrict__ indices, const int* __restrict__ before,
-    const int* __restrict__ place, const int* __restrict__ begins, int m, int windows, int* __restrict__ columns,
-    int* __restrict__ ends) {
+    const int* __restrict__ begins, int m, int windows, int* __restrict__ columns, int* __restrict__ ends) {
     const int window = thread();
     if (window >= windows) return;
-    const int first = window * WINDOW, stop = min(first + WINDOW, m), at = place[window];
+    const int first = window * WINDOW, stop = min(first + WINDOW, m);
     int last = 0;
     for (int row = first; row < stop; ++row) {
         if (indptr[row] < indptr[row + 1]) last = max(last, indices[indptr[row + 1] - 1]);
     }
     const int vectors = before[indptr[stop]] - before[indptr[first]];
-    const long long end = static_cast<long long>(begins[at + 1]) * TILE_K;
-    for (long long slot = static_cast<long long>(begins[at]) * TILE_K + vectors; slot < end; ++slot) {
+    const long long end = static_cast<long long>(begins[window + 1]) * TILE_K;
+    for (long long slot = static_cast<long long>(begins[window]) * TILE_K + vectors; slot < end; ++slot) {
         columns[slot] = last;
     }
-    ends[begins[at + 1] - 1] = window;
+    ends[begins[window + 1] - 1] = window;
 }
 
 namespace {
@@ -177,8 +156,8 @@ namespace {
 // The columns of all tiles, and the bits of their values.
 template <class Bits>
 __device__ void place(
-    const int* indptr, const int* indices, const Bits* values, const int* before, const int* of,
-    const int* begins, int m, int nnz, int* columns, Bits* data) {
+    const int* indptr, const int* indices, const Bits* values, const int* before, const int* begins, int m, int nnz,
+    int* columns, Bits* data) {
     const int entry = thread();
     if (entry >= nnz) return;
     const int row = range_of(indptr, m, entry), window = row / WINDOW, column = indices[entry];
@@ -187,7 +166,7 @@ __device__ void place(
         const int begin = indptr[i];
         rank += before[lower_bound(indices, begin, indptr[i + 1], column)] - before[begin];
     }
-    const long long slot = static_cast<long long>(begins[of[window]]) * TILE_K + rank;
+    const long long slot = static_cast<long long>(begins[window]) * TILE_K + rank;
     if (before[entry + 1] != before[entry]) columns[slot] = column;
     data[(slot / TILE_K * WINDOW + row % WINDOW) * TILE_K + slot % TILE_K] = values[entry];
 }
@@ -196,24 +175,21 @@ __device__ void place(
 
 extern "C" __global__ void place_16(
     const int* __restrict__ indptr, const int* __restrict__ indices, const unsigned short* __restrict__ values,
-    const int* __restrict__ before, const int* __restrict__ of, const int* __restrict__ begins, int m, int nnz,
-    int* __restrict__ columns,
+    const int* __restrict__ before, const int* __restrict__ begins, int m, int nnz, int* __restrict__ columns,
     unsigned short* __restrict__ data) {
-    place(indptr, indices, values, before, of, begins, m, nnz, columns, data);
+    place(indptr, indices, values, before, begins, m, nnz, columns, data);
 }
 
 extern "C" __global__ void place_32(
     const int* __restrict__ indptr, const int* __restrict__ indices, const unsigned* __restrict__ values,
-    const int* __restrict__ before, const int* __restrict__ of, const int* __restrict__ begins, int m, int nnz,
-    int* __restrict__ columns,
+    const int* __restrict__ before, const int* __restrict__ begins, int m, int nnz, int* __restrict__ columns,
     unsigned* __restrict__ data) {
-    place(indptr, indices, values, before, of, begins, m, nnz, columns, data);
+    place(indptr, indices, values, before, begins, m, nnz, columns, data);
 }
 
 extern "C" __global__ void place_64(
     const int* __restrict__ indptr, const int* __restrict__ indices, const unsigned long long* __restrict__ values,
-    const int* __restrict__ before, const int* __restrict__ of, const int* __restrict__ begins, int m, int nnz,
-    int* __restrict__ columns,
+    const int* __restrict__ before, const int* __restrict__ begins, int m, int nnz, int* __restrict__ columns,
     unsigned long long* __restrict__ data) {
-    place(indptr, indices, values, before, of, begins, m, nnz, columns, data);
+    place(indptr, indices, values, before, begins, m, nnz, columns, data);
 }

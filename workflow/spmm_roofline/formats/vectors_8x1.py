@@ -43,8 +43,7 @@ class Vectors8x1(Format):
     - ``columns`` int32[tiles, 16]: the columns of a tile, ascending; where the window has no more, its last one again.
       A window without entries has one tile, of column 0;
     - ``data`` dtype[tiles, 8, 16]: their values, row by row;
-    - ``ends`` int32[tiles]: the window that ends with this tile, or -1. The windows of a share that are not cut are
-      dealt out to ``warps`` hands, so that warps with equal parts of a share are at neighbouring rows at the same time;
+    - ``ends`` int32[tiles]: the window that ends with this tile, or -1;
     - ``work`` int32[shares, 4]: the first tile of a share, the tile after its last one, and the numbers of the parts
       that it holds of windows that are cut: of the one that began before, and of the one that goes on after (where
       that is the same window, this one alone); -1 where there is none;
@@ -60,9 +59,7 @@ class Vectors8x1(Format):
     cut: Any
 
     @classmethod
-    def from_csr(
-        cls, a: Any, dtype: str = "float16", ctas: int = 2, multiprocessors: int = 1, warps: int = 8
-    ) -> Self:
+    def from_csr(cls, a: Any, dtype: str = "float16", ctas: int = 2, multiprocessors: int = 1) -> Self:
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
 
         There are up to ``ctas`` shares for each of so many ``multiprocessors``, fewer where they would be too small.
@@ -70,7 +67,7 @@ class Vectors8x1(Format):
         xp = array_module(a.data)
         m, k, nnz = int(a.shape[0]), int(a.shape[1]), int(a.nnz)
         make = _on_host if xp is np else _on_device
-        columns, data, ends, work, cut = make(a, m, k, nnz, rounded(a.data, dtype), ctas * multiprocessors, warps)
+        columns, data, ends, work, cut = make(a, m, k, nnz, rounded(a.data, dtype), ctas * multiprocessors)
         return cls(
             shape=(m, k), nnz=nnz, dtype=dtype, columns=columns, data=data, ends=ends, work=work, cut=cut
         )
@@ -78,12 +75,12 @@ class Vectors8x1(Format):
     def to_csr(self) -> Any:
         """The matrix as float64 CSR, from the non-zero slots."""
         xp = array_module(self.columns)
-        # The window of a tile is the next one that ends.
-        last = xp.flatnonzero(self.ends >= 0)
-        window = self.ends[last[xp.searchsorted(last, xp.arange(len(self.ends)))]].astype(xp.int64)
+        # The window of a tile: how many have ended before it.
+        ended = xp.zeros(len(self.ends) + 1, dtype=xp.int64)
+        ended[1:] = xp.cumsum(self.ends >= 0)
         slot = nonzero_slots(self.data)
         tile, within = slot // (WINDOW * TILE_K), slot % (WINDOW * TILE_K)
-        rows = window[tile] * WINDOW + within // TILE_K
+        rows = ended[tile] * WINDOW + within // TILE_K
         columns = self.columns[tile, within % TILE_K]
         return csr_of_entries(rows, columns, widened(self.data.reshape(-1)[slot], self.dtype), self.shape)
 
@@ -107,7 +104,7 @@ def _share_count(tiles: int, windows: int, most: int) -> tuple[int, int]:
     return cost, max(min(most, cost // LEAST_COST), 1)
 
 
-def _on_host(a: Any, m: int, k: int, nnz: int, values: Any, most: int, warps: int) -> tuple[Any, ...]:
+def _on_host(a: Any, m: int, k: int, nnz: int, values: Any, most: int) -> tuple[Any, ...]:
     windows = ceil_div(m, WINDOW)
     row = row_of_entry(a.indptr, nnz)
     keys, vector = distinct(row // WINDOW * max(k, 1) + a.indices)
@@ -117,41 +114,19 @@ def _on_host(a: Any, m: int, k: int, nnz: int, values: Any, most: int, warps: in
     begins = np.zeros(windows + 1, dtype=np.int64)
     begins[1:] = np.cumsum(tiles)
     count = int(begins[-1])
-    work, cut = _shares(begins, most)
-    place = _dealt(begins, np.append(work[:, 0], count), warps)
-    begins[place + 1] = tiles
-    begins = np.cumsum(begins)[place] if windows else begins[:0]
     # A vector's slot: its window's first one, and its place among the vectors of the window.
     window = keys // max(k, 1)
     slot = begins[window] * TILE_K + np.arange(len(keys)) - first[window]
-    columns = np.zeros(count * TILE_K, dtype=np.int32)
-    padding = (begins * TILE_K + vectors)[:, None] + np.arange(TILE_K)
     last = np.zeros(windows, dtype=np.int32)
     last[vectors > 0] = keys[first[1:][vectors > 0] - 1] % max(k, 1)
-    inside = padding < ((begins + tiles) * TILE_K)[:, None]
-    columns[padding[inside]] = np.broadcast_to(last[:, None], padding.shape)[inside]
+    columns = np.repeat(last, tiles * TILE_K)
     columns[slot] = (keys - window * k).astype(np.int32)
     data = np.zeros((count, WINDOW, TILE_K), dtype=values.dtype)
-    slot = slot[vector]
-    data[slot // TILE_K, row % WINDOW, slot % TILE_K] = values
+    place = slot[vector]
+    data[place // TILE_K, row % WINDOW, place % TILE_K] = values
     ends = np.full(count, -1, dtype=np.int32)
-    ends[begins + tiles - 1] = np.arange(windows)
-    return columns.reshape(count, TILE_K), data, ends, work, cut
-
-
-def _dealt(begins: Any, bounds: Any, warps: int) -> Any:
-    """The place of each window, int64[windows], if those that lie in a share as a whole are dealt out to hands.
-
-    ``begins`` and ``bounds``: first tiles of the windows and of the shares in their natural order.
-    """
-    window = np.arange(len(begins) - 1)
-    share = np.searchsorted(bounds, begins[:-1], side="right") - 1
-    first = np.searchsorted(begins, bounds[share])
-    count = np.searchsorted(begins, bounds[share + 1], side="right") - 1 - first
-    number = window - first
-    hand = number % warps
-    place = first + hand * (count // warps) + np.minimum(hand, count % warps) + number // warps
-    return np.where(number < count, place, window)
+    ends[begins[1:] - 1] = np.arange(windows)
+    return columns.reshape(count, TILE_K), data, ends, *_shares(begins, most)
 
 
 def _shares(begins: Any, most: int) -> tuple[Any, Any]:
@@ -184,7 +159,7 @@ def _shares(begins: Any, most: int) -> tuple[Any, Any]:
     return work.astype(np.int32), cut.astype(np.int32)
 
 
-def _on_device(a: Any, m: int, k: int, nnz: int, values: Any, most: int, warps: int) -> tuple[Any, ...]:
+def _on_device(a: Any, m: int, k: int, nnz: int, values: Any, most: int) -> tuple[Any, ...]:
     """What :func:`_on_host` makes, on the device and without a sort."""
     import cupy as xp
 
@@ -205,20 +180,16 @@ def _on_device(a: Any, m: int, k: int, nnz: int, values: Any, most: int, warps: 
     count = int(begins[-1].get())
     cost, shares = _share_count(count, windows, most)
     work, cut = xp.empty((shares, 4), dtype=xp.int32), xp.empty((2 * shares, 4), dtype=xp.int32)
-    bounds, parts = xp.empty(shares + 1, dtype=xp.int32), xp.empty(1, dtype=xp.int32)
-    build("share", (1,), (1024,), begins, windows, cost, shares, cost // shares // SLACK, work, cut, bounds, parts)
+    parts = xp.empty(1, dtype=xp.int32)
+    build("share", (1,), (1024,), begins, windows, cost, shares, cost // shares // SLACK, work, cut, parts)
     columns = xp.empty((count, TILE_K), dtype=xp.int32)
     data = xp.zeros((count, WINDOW, TILE_K), dtype=values.dtype)
     ends = xp.full(count, -1, dtype=xp.int32)
     if windows:
-        place, dealt = xp.empty(windows, dtype=xp.int32), xp.zeros(windows + 1, dtype=xp.int32)
-        build("deal", *by_window, begins, windows, bounds, shares, warps, place, dealt)
-        xp.cumsum(dealt, out=dealt)
-        build("pad_windows", *by_window, indptr, indices, before, place, dealt, m, windows, columns, ends)
-        if nnz:
-            to = (columns, data)
-            name = f"place_{8 * values.itemsize}"
-            build(name, *by_entry, indptr, indices, values, before, place, dealt, m, nnz, *to)
+        build("pad_windows", *by_window, indptr, indices, before, begins, m, windows, columns, ends)
+    if nnz:
+        suffix = 8 * values.itemsize
+        build(f"place_{suffix}", *by_entry, indptr, indices, values, before, begins, m, nnz, columns, data)
     return columns, data, ends, work, cut[: int(parts.get()[0])]
 
 
