@@ -79,13 +79,14 @@ class Part {
     // All tiles are multiplied; `window` ended with the last one, or is -1. For all threads of the CTA.
     template <class Store>
     __device__ __forceinline__ void finish(int window, Store store) {
+        const int4 own = __ldcg(share_.work + blockIdx.x);  // rather than registers that wait in the loop
+        begin = first_of(own, warp()), last = first_of(own, warp() + 1) - 1;
         bool open = begin <= last && window < 0;
         if (open && joins_ && !begun_before_) {
             open = false;
             keep(-1);
         }
         __syncthreads();
-        const int4 own = __ldcg(share_.work + blockIdx.x);  // rather than registers that wait in the loop
         // First the window that goes on behind this warp, then the one that a CTA before has begun.
         const bool both = kept_ && begun_before_;
 #pragma unroll 1
