@@ -68,3 +68,30 @@ def test_cp_async_16_line_or_zero_does_the_same(device_function):
     lines = '#include "ptx/cp_async_l2.cuh"' + ZERO_SOURCE.replace("cp_async_16_or_zero", "cp_async_16_line_or_zero")
     device_function(lines)((1,), (32,), (cupy.asarray(source), out))
     assert np.array_equal(out.get(), source * (np.arange(32) % 3 != 0)[:, None].astype(np.uint32))
+
+
+CACHED_SOURCE = """
+#include "ptx/cp_async.cuh"
+#include "ptx/cp_async_ca.cuh"
+// 16 bytes from each lane, then single words of the second half, from the end.
+extern "C" __global__ void probe(const unsigned* source, unsigned* out) {
+    __shared__ alignas(16) unsigned stage[5 * 32];
+    const int l = threadIdx.x;
+    ptx::cp_async_16_cached(stage + 4 * l, source + 4 * l);
+    ptx::cp_async_4_cached(stage + 128 + l, source + 128 + 31 - l);
+    ptx::cp_async_commit();
+    ptx::cp_async_wait<0>();
+    __syncwarp();
+    for (int i = 0; i < 5; ++i) out[5 * ((l + 1) % 32) + i] = stage[5 * ((l + 1) % 32) + i];
+}
+"""
+
+
+# ptx/cp_async_ca.cuh
+def test_cp_async_16_cached_and_cp_async_4_cached_bring_their_bytes(device_function):
+    import cupy
+
+    source = np.random.default_rng().integers(0, 1 << 32, 160, dtype=np.uint32)
+    out = cupy.zeros(160, dtype=cupy.uint32)
+    device_function(CACHED_SOURCE)((1,), (32,), (cupy.asarray(source), out))
+    assert np.array_equal(out.get(), np.concatenate([source[:128], source[128:][::-1]]))

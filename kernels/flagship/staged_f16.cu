@@ -1,0 +1,204 @@
+/*---
+name: staged_f16
+study: flagship
+source: "operands swapped after FlashSparse (Shi et al. 2024) and Acc-SpMM (Zhao et al. 2025); stages, schedule and sums are our own"
+idea: rows of B through a ring of stages of each warp's own in shared memory, so that they are read in lines and not in sectors
+after: window_f16
+family: window_f16
+format: vectors_8x1
+format_options: {ctas: 2, multiprocessors: device.multiprocessors}
+dtype: {a: float16, b: float16, accumulator: float32, c: float16}
+layout: {b: row_major, c: row_major}
+pads: {n: 8}
+min_arch: sm_80
+requires: {}
+tile: {slab: 128, stages: 3, warps: 4, ctas: 2, cache: 0}
+constants: {values: F16, scaled: 0}
+features: [cp_async, cp_async_ca, ldmatrix_trans, mma, mma_bf16]
+scratch: (32 * tile.slab + 4) * a.parts * ceil_div(n, tile.slab)
+launch:
+  grid: a.shares, ceil_div(n, tile.slab)
+  block: 32 * tile.warps
+  smem: 32 * tile.warps * tile.stages * (tile.slab + 12)
+  args: a.work, a.cut, a.ends, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, alpha, beta
+variants:
+  medium:
+    idea: strips of 64 columns, and twice the warps
+    after: staged_f16
+    tile: {slab: 64, stages: 3, warps: 8, ctas: 2, cache: 0}
+  narrow:
+    idea: strips of 32 columns for a narrow B
+    after: staged_f16
+    tile: {slab: 32, stages: 5, warps: 8, ctas: 2, cache: 0}
+deviations: []
+---*/
+#include "ptx/cp_async.cuh"
+#include "ptx/cp_async_ca.cuh"
+#include "ptx/ldmatrix_trans.cuh"
+#include "ptx/mma.cuh"
+#include "ptx/mma_bf16.cuh"
+#include "tile/values_16.cuh"
+#include "tile/windows.cuh"
+
+namespace {
+
+using Values = tile::VALUES;
+
+// Chunks of 16 bytes in a row of a strip, and the rows that a lane copies its chunk of.
+constexpr int CHUNKS = TILE_SLAB / 8, ROWS = CHUNKS / 2, SUMS = TILE_SLAB / 16;
+// A stage holds the 16 rows of B of a tile, and behind each row 16 bytes of A, which shift the next row by four banks:
+// neither the copies nor ldmatrix meet a bank twice. Then come the columns of the tile that is next to fill this stage,
+// and the window that ends with this one.
+constexpr int PITCH = 2 * TILE_SLAB + 16, NEXT = 16 * PITCH, WINDOW_ID = NEXT + 64, STAGE = NEXT + 128;
+// Sums of a window pass through a stage too; with this pitch in floats, rows 0, 2, 4 and 6 are eight banks apart.
+constexpr int SUMS_PITCH = TILE_SLAB + 4;
+static_assert(TILE_SLAB == 32 || TILE_SLAB == 64 || TILE_SLAB == 128, "a strip has 32, 64 or 128 columns");
+static_assert(TILE_STAGES >= 2, "one stage is multiplied while others are on their way");
+static_assert(4 * tile::WINDOW * SUMS_PITCH <= NEXT, "the sums of a window fit into a stage");
+
+__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], tile::F16) {
+    ptx::mma_m16n8k16_f32_f16(d, a, b);
+}
+__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], tile::Bf16) {
+    ptx::mma_m16n8k16_f32_bf16(d, a, b);
+}
+
+// The columns of a tile whose rows of B a lane copies.
+struct Columns {
+    int of[ROWS];
+};
+__device__ __forceinline__ Columns read(const int* from) {
+    Columns x;
+    if constexpr (ROWS == 2) {
+        const int2 two = *reinterpret_cast<const int2*>(from);
+        x.of[0] = two.x, x.of[1] = two.y;
+    } else {
+#pragma unroll
+        for (int i = 0; i < ROWS; i += 4) {
+            const int4 four = *reinterpret_cast<const int4*>(from + i);
+            x.of[i] = four.x, x.of[i + 1] = four.y, x.of[i + 2] = four.z, x.of[i + 3] = four.w;
+        }
+    }
+    return x;
+}
+
+// Stores the sums of four columns; in code compiled as SCALED, alpha times them plus beta times what is there, which is
+// not read for beta = 0.
+__device__ __forceinline__ void store(unsigned short* c, float4 sum, float alpha, float beta) {
+    uint2* to = reinterpret_cast<uint2*>(c);
+    if constexpr (SCALED) {
+        sum.x *= alpha, sum.y *= alpha, sum.z *= alpha, sum.w *= alpha;
+        if (beta != 0.0f) {
+            const uint2 old = *to;
+            const float2 low = Values::unpack(old.x), high = Values::unpack(old.y);
+            sum.x += beta * low.x, sum.y += beta * low.y, sum.z += beta * high.x, sum.w += beta * high.y;
+        }
+    }
+    __stcs(to, make_uint2(Values::pack(sum.x, sum.y), Values::pack(sum.z, sum.w)));
+}
+
+}  // namespace
+
+// As window_f16, but for B, which a warp copies with eight lanes to 128 neighbouring bytes. The order of the 16
+// columns of a tile is free: columns 4t to 4t + 3 go to rows 2t, 2t + 1, 2t + 8 and 2t + 9 of a stage, so that lane 4g
+// + t has the values that it multiplies in 8 neighbouring bytes of A. A stage is filled again as soon as it is
+// multiplied; where a window ends, its sums pass through it before, so that rows of C are written in lines. Columns of
+// C that there are not are computed from those that there are.
+extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) staged_f16(
+    const int4* __restrict__ work, const int4* __restrict__ cut, const int* __restrict__ ends,
+    const int* __restrict__ columns, const uint4* __restrict__ data, const unsigned short* __restrict__ b,
+    unsigned short* __restrict__ c, float4* parts, int part_count, int m, int ldb, int ldc, float alpha,
+    float beta) {
+    extern __shared__ __align__(16) char rings[];
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int ring = threadIdx.x / 32 * TILE_STAGES * STAGE;
+    // Lanes that copy one row; of a strip of 32 columns eight lanes copy rows s and s + 4, which share no bank.
+    const int group = lane / CHUNKS, chunk = lane % CHUNKS;
+    const int fours = ROWS == 2 ? 2 * (group % 2) + group / 2 % 2 : group * ROWS / 4;
+    const int half = ROWS == 2 ? group / 4 : 0;
+    const int first = 4 * fours + 2 * half;
+    const int copied = (2 * fours + 8 * half) * PITCH + 16 * chunk;
+    const int fragment = (lane % 8 + lane / 16 * 8) * PITCH + lane / 8 % 2 * 16;
+    const int values = lane / 2 * PITCH + 2 * TILE_SLAB + lane % 2 * 8;
+    const int strip = blockIdx.y * TILE_SLAB;
+    const char* from = reinterpret_cast<const char*>(b + min(strip + 8 * chunk, ldb - 8));
+    const int stride = 2 * ldb;
+
+    tile::Part<TILE_WARPS, SUMS> mine({work, cut, parts, part_count}, ends);
+    // Lanes 0 to 15 copy A, lanes 16 to 19 the columns of the tile that is next in a stage.
+    const bool of_a = lane < 16;
+    const void* of_tiles = of_a ? static_cast<const void*>(data + lane) : columns + 4 * (lane - 16);
+    const char* others = static_cast<const char*>(of_tiles);
+    const unsigned others_stride = of_a ? 256 : 64, others_ahead = of_a ? 0 : TILE_STAGES;
+    const int others_to = of_a ? lane * PITCH + 2 * TILE_SLAB : NEXT + 16 * (lane - 16);
+    const auto copy = [&](int stage, const Columns& rows, int tile) {
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+            char* to = rings + stage + copied + (i / 4 * 2 + i / 2 % 2 * 8 + i % 2) * PITCH;
+            const char* row = from + static_cast<long long>(rows.of[i]) * stride;
+            if constexpr (TILE_CACHE) {
+                ptx::cp_async_16_cached(to, row);
+            } else {
+                ptx::cp_async_16(to, row);
+            }
+        }
+        if (lane < 20) {
+            const unsigned long long which = min(tile + others_ahead, static_cast<unsigned>(mine.last));
+            ptx::cp_async_16(rings + stage + others_to, others + which * others_stride);
+        }
+        if (lane == 0) ptx::cp_async_4_cached(rings + stage + WINDOW_ID, ends + tile);
+    };
+
+    int stage = ring;
+    const auto store_window = [&](int window, float (&sums)[SUMS][4]) {
+        float* rows = reinterpret_cast<float*>(rings + stage);
+        __syncwarp();
+#pragma unroll
+        for (int j = 0; j < SUMS; ++j) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) rows[(2 * t + i % 2) * SUMS_PITCH + 16 * j + i / 2 * 8 + g] = sums[j][i];
+        }
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < SUMS; ++i) {
+            const int row = i * (128 / TILE_SLAB) + lane / (TILE_SLAB / 4), column = lane % (TILE_SLAB / 4) * 4;
+            const int at = window * tile::WINDOW + row, to = strip + column;
+            const float4 sum = *reinterpret_cast<const float4*>(rows + row * SUMS_PITCH + column);
+            if (at < m && to < ldc) store(c + static_cast<long long>(at) * ldc + to, sum, alpha, beta);
+        }
+    };
+
+    int window = -1;
+    if (mine.begin <= mine.last) {
+        Columns rows[TILE_STAGES];
+#pragma unroll
+        for (int i = 0; i < TILE_STAGES; ++i) rows[i] = read(columns + (16ll * min(mine.begin + i, mine.last) + first));
+#pragma unroll
+        for (int i = 0; i < TILE_STAGES; ++i) {
+            if (mine.begin + i <= mine.last) copy(ring + i * STAGE, rows[i], mine.begin + i);
+            ptx::cp_async_commit();
+        }
+#pragma unroll 1
+        for (int tile = mine.begin; tile <= mine.last; ++tile) {
+            ptx::cp_async_wait<TILE_STAGES - 1>();
+            __syncwarp();
+            window = *reinterpret_cast<const int*>(rings + stage + WINDOW_ID);
+            const Columns next = read(reinterpret_cast<const int*>(rings + stage + NEXT) + first);
+            const uint2 of_row = *reinterpret_cast<const uint2*>(rings + stage + values);
+            const unsigned a[2] = {of_row.x, of_row.y};
+#pragma unroll
+            for (int j = 0; j < SUMS; ++j) {
+                unsigned columns_of_b[4];
+                ptx::ldmatrix_x4_trans(columns_of_b, rings + stage + fragment + 32 * j);
+                multiply(mine.sums[j], columns_of_b, a, Values{});
+            }
+            if (window >= 0) mine.close(window, store_window);
+            __syncwarp();
+            if (tile + TILE_STAGES <= mine.last) copy(stage, next, tile + TILE_STAGES);
+            ptx::cp_async_commit();
+            stage += STAGE;
+            if (stage == ring + TILE_STAGES * STAGE) stage = ring;
+        }
+    }
+    mine.finish(window, store_window);
+}
