@@ -57,6 +57,7 @@ class Part {
 
     __device__ __forceinline__ Part(const Share& share, const int* __restrict__ ends) : share_(share) {
         const int4 own = __ldg(share.work + blockIdx.x);
+        if (lane() == 0) pieces().own[warp()] = own;
         begin = first_of(own, warp()), last = first_of(own, warp() + 1) - 1;
         begun_before_ = begin == own.x && own.z >= 0;
         joins_ = begun_before_ || (begin > own.x && begin <= last && __ldg(ends + begin - 1) < 0);
@@ -79,7 +80,8 @@ class Part {
     // All tiles are multiplied; `window` ended with the last one, or is -1. For all threads of the CTA.
     template <class Store>
     __device__ __forceinline__ void finish(int window, Store store) {
-        const int4 own = __ldcg(share_.work + blockIdx.x);  // rather than registers that wait in the loop
+        __syncwarp();
+        const int4 own = pieces().own[warp()];  // rather than registers that wait in the loop
         begin = first_of(own, warp()), last = first_of(own, warp() + 1) - 1;
         bool open = begin <= last && window < 0;
         if (open && joins_ && !begun_before_) {
@@ -117,8 +119,9 @@ class Part {
     static __device__ __forceinline__ int first_of(const int4& own, int warp) {
         return own.x + (own.y - own.x) * warp / WARPS;
     }
-    // What warps have of their first windows, and which of those end with them.
+    // Each warp's copy of the CTA's share, what warps have of their first windows, and which of those end with them.
     struct Pieces {
+        int4 own[WARPS];
         float4 of[WARPS][SUMS][32];
         int closed[WARPS];
     };

@@ -32,8 +32,8 @@ WINDOW, TILE_K = 8, 16
 WINDOW_COST = 1
 #: What a share costs at least.
 LEAST_COST = 8
-#: The part of a share by which it may be larger or smaller where a window would be cut otherwise.
-SLACK = 8
+#: A share may begin and end so many tiles, or that part of itself, sooner or later where a window would be cut otherwise.
+LEAST_SLACK, SLACK = 6, 8
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,10 @@ def _share_count(tiles: int, windows: int, most: int) -> tuple[int, int]:
     return cost, max(min(most, cost // LEAST_COST), 1)
 
 
+def _slack(cost: int, shares: int) -> int:
+    return max(cost // shares // SLACK, LEAST_SLACK)
+
+
 def _on_host(a: Any, m: int, k: int, nnz: int, values: Any, most: int, by_column: bool) -> tuple[Any, ...]:
     windows = ceil_div(m, WINDOW)
     row = row_of_entry(a.indptr, nnz)
@@ -140,7 +144,7 @@ def _shares(begins: Any, most: int) -> tuple[Any, Any]:
     window = np.searchsorted(paid, goals, side="right") - 1
     here, after = (begins[window], begins[window + 1]) if len(window) else (goals, goals)
     border = np.minimum(here + goals - paid[window], after)
-    slack = cost // shares // SLACK
+    slack = _slack(cost, shares)
     border = np.where(border - here <= slack, here, np.where(after - border <= slack, after, border))
     bounds = np.concatenate([[0], border, [count]])
     owner = np.searchsorted(begins, bounds, side="right") - 1
@@ -183,7 +187,7 @@ def _on_device(a: Any, m: int, k: int, nnz: int, values: Any, most: int, by_colu
     cost, shares = _share_count(count, windows, most)
     work, cut = xp.empty((shares, 4), dtype=xp.int32), xp.empty((2 * shares, 4), dtype=xp.int32)
     parts = xp.empty(1, dtype=xp.int32)
-    build("share", (1,), (1024,), begins, windows, cost, shares, cost // shares // SLACK, work, cut, parts)
+    build("share", (1,), (1024,), begins, windows, cost, shares, _slack(cost, shares), work, cut, parts)
     columns = xp.empty((count, TILE_K), dtype=xp.int32)
     data = xp.zeros((count, TILE_K, WINDOW) if by_column else (count, WINDOW, TILE_K), dtype=values.dtype)
     ends = xp.full(count, -1, dtype=xp.int32)

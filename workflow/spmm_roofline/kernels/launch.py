@@ -133,7 +133,7 @@ class _Launch:
             arguments.append(value)
         function = module.get_function(launch.entry)
         (smem,) = expressions.evaluate(launch.smem, names)
-        if smem > 48 * 1024:
+        if smem + function.shared_size_bytes > 48 * 1024:
             function.max_dynamic_shared_size_bytes = smem
         return cls(function, grid, _three(expressions.evaluate(launch.block, names)), int(smem), tuple(arguments))
 
