@@ -12,24 +12,24 @@ layout: {b: row_major, c: row_major}
 pads: {n: 8}
 min_arch: sm_80
 requires: {}
-tile: {slab: 128, stages: 3, warps: 4, ctas: 2, cache: 0}
+tile: {slab: 128, stages: 2, warps: 6, ctas: 2, cache: 1}
 constants: {values: F16, scaled: 0}
 features: [cp_async, cp_async_ca, ldmatrix_trans, mma, mma_bf16]
 scratch: (32 * tile.slab + 4) * a.parts * ceil_div(n, tile.slab)
 launch:
   grid: a.shares, ceil_div(n, tile.slab)
   block: 32 * tile.warps
-  smem: 32 * tile.warps * tile.stages * (tile.slab + 12)
+  smem: tile.warps * (32 * tile.slab + 32) + 32 * tile.warps * tile.stages * (tile.slab + 12)
   args: a.work, a.cut, a.ends, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, alpha, beta
 variants:
   medium:
     idea: strips of 64 columns, and twice the warps
     after: staged_f16
-    tile: {slab: 64, stages: 3, warps: 8, ctas: 2, cache: 0}
+    tile: {slab: 64, stages: 2, warps: 12, ctas: 2, cache: 1}
   narrow:
     idea: strips of 32 columns for a narrow B
     after: staged_f16
-    tile: {slab: 32, stages: 5, warps: 8, ctas: 2, cache: 0}
+    tile: {slab: 32, stages: 2, warps: 16, ctas: 2, cache: 1}
 deviations: []
 ---*/
 #include "ptx/cp_async.cuh"
@@ -109,7 +109,9 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) staged_
     const int* __restrict__ columns, const uint4* __restrict__ data, const unsigned short* __restrict__ b,
     unsigned short* __restrict__ c, float4* parts, int part_count, int m, int ldb, int ldc, float alpha,
     float beta) {
-    extern __shared__ __align__(16) char rings[];
+    extern __shared__ __align__(16) char shared[];
+    using Part = tile::Part<TILE_WARPS, SUMS>;
+    char* const rings = shared + TILE_WARPS * sizeof(Part::Shared);
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int ring = threadIdx.x / 32 * TILE_STAGES * STAGE;
     // Lanes that copy one row; of a strip of 32 columns eight lanes copy rows s and s + 4, which share no bank.
@@ -124,7 +126,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) staged_
     const char* from = reinterpret_cast<const char*>(b + min(strip + 8 * chunk, ldb - 8));
     const int stride = 2 * ldb;
 
-    tile::Part<TILE_WARPS, SUMS> mine({work, cut, parts, part_count}, ends);
+    Part mine({work, cut, parts, part_count}, ends, shared);
     // Lanes 0 to 15 copy A, lanes 16 to 19 the columns of the tile that is next in a stage.
     const bool of_a = lane < 16;
     const void* of_tiles = of_a ? static_cast<const void*>(data + lane) : columns + 4 * (lane - 16);

@@ -19,6 +19,7 @@ scratch: (4096 + 4) * a.parts * ceil_div(n, tile.slab)
 launch:
   grid: a.shares, ceil_div(n, tile.slab)
   block: 32 * tile.warps
+  smem: tile.warps * (4096 + 32)
   args: a.work, a.cut, a.ends, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, alpha, beta
 variants:
   medium:
@@ -100,6 +101,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
     const int4* __restrict__ work, const int4* __restrict__ cut, const int* __restrict__ ends,
     const int* __restrict__ columns, const float4* __restrict__ data, const float* __restrict__ b,
     float* __restrict__ c, float4* parts, int part_count, int m, int ldb, int ldc, float alpha, float beta) {
+    extern __shared__ __align__(16) char shared[];
     __shared__ Staged staged[TILE_WARPS][2];
     const int lane = threadIdx.x % 32, group = lane / LANES;
     const int column = blockIdx.y * TILE_SLAB + 4 * (lane % LANES);
@@ -120,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
             }
         }
     };
-    tile::Part<TILE_WARPS, tile::WINDOW> mine({work, cut, parts, part_count}, ends);
+    tile::Part<TILE_WARPS, tile::WINDOW> mine({work, cut, parts, part_count}, ends, shared);
 
     // The tile after next, in registers.
     float4 values;

@@ -19,6 +19,7 @@ scratch: (32 * tile.slab + 4) * a.parts * ceil_div(n, tile.slab)
 launch:
   grid: a.shares, ceil_div(n, tile.slab)
   block: 32 * tile.warps
+  smem: tile.warps * (32 * tile.slab + 32)
   args: a.work, a.cut, a.ends, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, alpha, beta
 variants:
   narrow:
@@ -96,6 +97,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
     const int4* __restrict__ work, const int4* __restrict__ cut, const int* __restrict__ ends,
     const int4* __restrict__ columns, const uint4* __restrict__ data, const float* __restrict__ b,
     float* __restrict__ c, float4* parts, int part_count, int m, int ldb, int ldc, float alpha, float beta) {
+    extern __shared__ __align__(16) char shared[];
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int column = blockIdx.y * TILE_SLAB + 4 * g;
     const char* strips[READS];
@@ -119,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
                 }
             }
     };
-    tile::Part<TILE_WARPS, 2 * READS> mine({work, cut, parts, part_count}, ends);
+    tile::Part<TILE_WARPS, 2 * READS> mine({work, cut, parts, part_count}, ends, shared);
     const int window = tile::stream<TILE_DEPTH, Operands>(
         mine.begin, mine.last,
         [&](unsigned tile) { return __ldcs(columns + (tile * 4 + t)); },

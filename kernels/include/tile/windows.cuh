@@ -52,12 +52,20 @@ __device__ __forceinline__ int add_parts(float (&sums)[SUMS][4], const Share& sh
 template <int WARPS, int SUMS>
 class Part {
   public:
+    // In shared memory, for each warp: a copy of what the CTA has to do, the sums of the warp's first window where that
+    // began with another warp, and the window if it ends with this one, or -1.
+    struct Shared {
+        int4 own;
+        float4 of[SUMS][32];
+        int4 closed;
+    };
     int begin, last;
     float sums[SUMS][4];
 
-    __device__ __forceinline__ Part(const Share& share, const int* __restrict__ ends) : share_(share) {
+    __device__ __forceinline__ Part(const Share& share, const int* __restrict__ ends, void* shared)
+        : share_(share), warps_(static_cast<Shared*>(shared)) {
         const int4 own = __ldg(share.work + blockIdx.x);
-        if (lane() == 0) pieces().own[warp()] = own;
+        if (lane() == 0) warps_[warp()].own = own;
         begin = first_of(own, warp()), last = first_of(own, warp() + 1) - 1;
         begun_before_ = begin == own.x && own.z >= 0;
         joins_ = begun_before_ || (begin > own.x && begin <= last && __ldg(ends + begin - 1) < 0);
@@ -81,7 +89,7 @@ class Part {
     template <class Store>
     __device__ __forceinline__ void finish(int window, Store store) {
         __syncwarp();
-        const int4 own = pieces().own[warp()];  // rather than registers that wait in the loop
+        const int4 own = warps_[warp()].own;  // rather than registers that wait in the loop
         begin = first_of(own, warp()), last = first_of(own, warp() + 1) - 1;
         bool open = begin <= last && window < 0;
         if (open && joins_ && !begun_before_) {
@@ -119,38 +127,28 @@ class Part {
     static __device__ __forceinline__ int first_of(const int4& own, int warp) {
         return own.x + (own.y - own.x) * warp / WARPS;
     }
-    // Each warp's copy of the CTA's share, what warps have of their first windows, and which of those end with them.
-    struct Pieces {
-        int4 own[WARPS];
-        float4 of[WARPS][SUMS][32];
-        int closed[WARPS];
-    };
-    static __device__ __forceinline__ Pieces& pieces() {
-        __shared__ Pieces all;
-        return all;
-    }
-
     __device__ __forceinline__ void clear() {
 #pragma unroll
         for (int i = 0; i < SUMS; ++i) sums[i][0] = sums[i][1] = sums[i][2] = sums[i][3] = 0.0f;
     }
     __device__ __forceinline__ void keep(int window) {
-        if (lane() == 0) pieces().closed[warp()] = window;
+        if (lane() == 0) warps_[warp()].closed.x = window;
 #pragma unroll
         for (int i = 0; i < SUMS; ++i) {
-            pieces().of[warp()][i][lane()] = make_float4(sums[i][0], sums[i][1], sums[i][2], sums[i][3]);
+            warps_[warp()].of[i][lane()] = make_float4(sums[i][0], sums[i][1], sums[i][2], sums[i][3]);
         }
     }
     __device__ __forceinline__ int add(int warp) {
 #pragma unroll
         for (int i = 0; i < SUMS; ++i) {
-            const float4 x = pieces().of[warp][i][lane()];
+            const float4 x = warps_[warp].of[i][lane()];
             sums[i][0] += x.x, sums[i][1] += x.y, sums[i][2] += x.z, sums[i][3] += x.w;
         }
-        return pieces().closed[warp];
+        return warps_[warp].closed.x;
     }
 
     Share share_;
+    Shared* warps_;
     // Whether the first window began with a CTA before, whether it began with another warp or CTA and is not at its end
     // yet, and whether its sums wait in shared memory.
     bool begun_before_, joins_, kept_;
