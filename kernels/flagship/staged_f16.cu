@@ -3,7 +3,7 @@ name: staged_f16
 study: flagship
 source: "operands swapped after FlashSparse (Shi et al. 2024) and Acc-SpMM (Zhao et al. 2025); stages, schedule and sums are our own"
 idea: rows of B through a ring of stages of each warp's own in shared memory, so that they are read in lines and not in sectors
-after: window_f16
+after: window_f16_wide
 family: window_f16
 format: vectors_8x1
 format_options: {ctas: 2, multiprocessors: device.multiprocessors}
@@ -12,7 +12,7 @@ layout: {b: row_major, c: row_major}
 pads: {n: 8}
 min_arch: sm_80
 requires: {}
-tile: {slab: 128, stages: 2, warps: 6, ctas: 2, cache: 1}
+tile: {slab: 128, stages: 2, warps: 6, ctas: 2}
 constants: {values: F16, scaled: 0}
 features: [cp_async, cp_async_ca, ldmatrix_trans, mma, mma_bf16]
 scratch: (32 * tile.slab + 4) * a.parts * ceil_div(n, tile.slab)
@@ -25,11 +25,20 @@ variants:
   medium:
     idea: strips of 64 columns, and twice the warps
     after: staged_f16
-    tile: {slab: 64, stages: 2, warps: 12, ctas: 2, cache: 1}
-  narrow:
-    idea: strips of 32 columns for a narrow B
+    tile: {slab: 64, stages: 2, warps: 12, ctas: 2}
+  bf16:
+    idea: staged_f16 in BF16
+    family: window_bf16
     after: staged_f16
-    tile: {slab: 32, stages: 2, warps: 16, ctas: 2, cache: 1}
+    dtype: {a: bfloat16, b: bfloat16, c: bfloat16}
+    constants: {values: Bf16}
+  bf16_medium:
+    idea: strips of 64 columns in BF16
+    family: window_bf16
+    after: staged_f16_bf16
+    dtype: {a: bfloat16, b: bfloat16, c: bfloat16}
+    tile: {slab: 64, stages: 2, warps: 12, ctas: 2}
+    constants: {values: Bf16}
 deviations: []
 ---*/
 #include "ptx/cp_async.cuh"
@@ -138,11 +147,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) staged_
         for (int i = 0; i < ROWS; ++i) {
             char* to = rings + stage + copied + (i / 4 * 2 + i / 2 % 2 * 8 + i % 2) * PITCH;
             const char* row = from + static_cast<long long>(rows.of[i]) * stride;
-            if constexpr (TILE_CACHE) {
-                ptx::cp_async_16_cached(to, row);
-            } else {
-                ptx::cp_async_16(to, row);
-            }
+            ptx::cp_async_16_cached(to, row);
         }
         if (lane < 20) {
             const unsigned long long which = min(tile + others_ahead, static_cast<unsigned>(mine.last));

@@ -2,7 +2,7 @@
 name: window_f16
 study: flagship
 source: "operands swapped after FlashSparse (Shi et al. 2024) and Acc-SpMM (Zhao et al. 2025); loads, schedule and sums are our own"
-idea: windows of eight rows as the narrow operand of a product, B in 16 bytes straight to the registers that multiply it, equal shares of the tiles for all warps
+idea: windows of eight rows as the narrow operand of a product, B straight to the registers that multiply it, equal shares of the tiles for all warps
 family: window_f16
 format: vectors_8x1
 format_options: {ctas: 2, multiprocessors: device.multiprocessors}
@@ -11,7 +11,7 @@ layout: {b: row_major, c: row_major}
 pads: {n: 8}
 min_arch: sm_80
 requires: {}
-tile: {slab: 128, depth: 2, warps: 8, ctas: 2}
+tile: {slab: 32, warps: 20, ctas: 2}
 constants: {values: F16, scaled: 0}
 features: [mma, mma_bf16]
 scratch: (32 * tile.slab + 4) * a.parts * ceil_div(n, tile.slab)
@@ -21,14 +21,16 @@ launch:
   smem: tile.warps * (32 * tile.slab + 32)
   args: a.work, a.cut, a.ends, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, alpha, beta
 variants:
-  medium:
-    idea: strips of 64 columns, and three tiles on their way
+  wide:
+    idea: strips of 128 columns
     after: window_f16
-    tile: {slab: 64, depth: 3, warps: 8, ctas: 2}
-  narrow:
-    idea: strips of 32 columns for a narrow B
+    tile: {slab: 128, warps: 8, ctas: 2}
+  bf16:
+    idea: window_f16 in BF16
+    family: window_bf16
     after: window_f16
-    tile: {slab: 32, depth: 4, warps: 8, ctas: 2}
+    dtype: {a: bfloat16, b: bfloat16, c: bfloat16}
+    constants: {values: Bf16}
 deviations: []
 ---*/
 #include "ptx/mma.cuh"
@@ -140,7 +142,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
             }
     };
     tile::Part<TILE_WARPS, WORDS> mine({work, cut, parts, part_count}, ends, shared);
-    const int window = tile::stream<TILE_DEPTH, Operands>(
+    const int window = tile::stream<Operands>(
         mine.begin, mine.last,
         [&](unsigned tile) { return __ldcs(columns + (tile * 4 + t)); },
         [&](Operands& f, const int4& rows, unsigned tile) {

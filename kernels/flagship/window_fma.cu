@@ -3,7 +3,7 @@ name: window_fma
 study: flagship
 source: "our own; vectors of eight rows after FlashSparse (Shi et al. 2024)"
 idea: windows of eight rows on CUDA cores in full FP32, a lane for four columns of C in all eight of them, rows of B in whole lines
-after: window_tf32
+after: window_tf32_f32
 family: window_f32
 format: vectors_8x1
 format_options: {ctas: 2, multiprocessors: device.multiprocessors}
@@ -26,10 +26,6 @@ variants:
     idea: strips of 64 columns, half a warp a row of B
     after: window_fma
     tile: {slab: 64, batch: 4, warps: 8, ctas: 2}
-  narrow:
-    idea: strips of 32 columns, a quarter of a warp a row of B
-    after: window_fma
-    tile: {slab: 32, batch: 4, warps: 8, ctas: 2}
   tf32:
     idea: the same on operands of TF32, to no less than its precision
     family: window_tf32
@@ -41,12 +37,6 @@ variants:
     after: window_fma_tf32
     dtype: {a: tf32, b: tf32}
     tile: {slab: 64, batch: 4, warps: 8, ctas: 2}
-  tf32_narrow:
-    idea: strips of 32 columns, a quarter of a warp a row of B
-    family: window_tf32
-    after: window_fma_tf32
-    dtype: {a: tf32, b: tf32}
-    tile: {slab: 32, batch: 4, warps: 8, ctas: 2}
 deviations: []
 ---*/
 #include "tile/windows.cuh"

@@ -12,7 +12,7 @@ layout: {b: row_major, c: row_major}
 pads: {n: 4}
 min_arch: sm_80
 requires: {}
-tile: {slab: 64, depth: 2, warps: 8, ctas: 2}
+tile: {slab: 32, warps: 16, ctas: 2}
 constants: {terms: 1, scaled: 0}
 features: [mma_tf32]
 scratch: (32 * tile.slab + 4) * a.parts * ceil_div(n, tile.slab)
@@ -22,23 +22,12 @@ launch:
   smem: tile.warps * (32 * tile.slab + 32)
   args: a.work, a.cut, a.ends, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, alpha, beta
 variants:
-  narrow:
-    idea: strips of 32 columns for a narrow B
-    after: window_tf32
-    tile: {slab: 32, depth: 3, warps: 8, ctas: 2}
   f32:
     idea: three products of halves of the operands, which lose no more than FP32 does
     family: window_f32
     after: window_tf32
     dtype: {a: float32, b: float32}
     constants: {terms: 3}
-  f32_narrow:
-    idea: the same in strips of 32 columns
-    family: window_f32
-    after: window_tf32_f32
-    dtype: {a: float32, b: float32}
-    constants: {terms: 3}
-    tile: {slab: 32, depth: 3, warps: 8, ctas: 2}
 deviations: [three products lose an infinity, which becomes NaN]
 ---*/
 #include "ptx/mma_tf32.cuh"
@@ -122,7 +111,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
             }
     };
     tile::Part<TILE_WARPS, 2 * READS> mine({work, cut, parts, part_count}, ends, shared);
-    const int window = tile::stream<TILE_DEPTH, Operands>(
+    const int window = tile::stream<Operands>(
         mine.begin, mine.last,
         [&](unsigned tile) { return __ldcs(columns + (tile * 4 + t)); },
         [&](Operands& f, const int4& rows, unsigned tile) {

@@ -154,32 +154,21 @@ class Part {
     bool begun_before_, joins_, kept_;
 };
 
-// A warp's way through its tiles with operands in registers: those of DEPTH - 1 tiles are on their way while one is
-// multiplied, and the columns of one more. `columns(tile)` and `load(operands, columns, tile)` ask for what
-// `product(operands)` needs. Past its end a warp asks for its last tile again.
-template <int DEPTH, class Operands, class ColumnsOf, class Load, class Product, class Close>
+// A warp's way through its tiles with operands in registers: while one tile is multiplied the columns of the next are on
+// their way, and other warps' operands. `columns(tile)` and `load(operands, columns, tile)` ask for what
+// `product(operands)` needs. Returns the window that ends with the last tile, or -1.
+template <class Operands, class ColumnsOf, class Load, class Product, class Close>
 __device__ __forceinline__ int stream(
     int begin, int last, ColumnsOf columns, Load load, Product product, Close close) {
-    Operands operands[DEPTH];
-    int4 rows = columns(begin);
-#pragma unroll
-    for (int i = 0; i < DEPTH - 1; ++i) {
-        load(operands[i], rows, min(begin + i, last));
-        rows = columns(min(begin + i + 1, last));
-    }
     int window = -1;
-    for (int first = begin; first <= last; first += DEPTH) {
-#pragma unroll
-        for (int i = 0; i < DEPTH; ++i) {
-            const int ahead = first + i + DEPTH - 1;
-            load(operands[(i + DEPTH - 1) % DEPTH], rows, min(ahead, last));
-            rows = columns(min(ahead + 1, last));
-            if (first + i <= last) {
-                product(operands[i]);
-                window = operands[i].window;
-                if (window >= 0) close(window);
-            }
-        }
+    int4 rows = columns(min(begin, last));
+    for (int tile = begin; tile <= last; ++tile) {
+        Operands operands;
+        load(operands, rows, tile);
+        rows = columns(min(tile + 1, last));
+        product(operands);
+        window = operands.window;
+        if (window >= 0) close(window);
     }
     return window;
 }
