@@ -6,7 +6,7 @@ idea: rows of B through a ring of stages of each warp's own in shared memory, so
 after: window_f16_wide
 family: window_f16
 format: vectors_8x1
-format_options: {ctas: 2, multiprocessors: device.multiprocessors}
+format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors}
 dtype: {a: float16, b: float16, accumulator: float32, c: float16}
 layout: {b: row_major, c: row_major}
 pads: {n: 8}

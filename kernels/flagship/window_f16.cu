@@ -5,7 +5,7 @@ source: "operands swapped after FlashSparse (Shi et al. 2024) and Acc-SpMM (Zhao
 idea: windows of eight rows as the narrow operand of a product, B straight to the registers that multiply it, equal shares of the tiles for all warps
 family: window_f16
 format: vectors_8x1
-format_options: {ctas: 2, multiprocessors: device.multiprocessors}
+format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors}
 dtype: {a: float16, b: float16, accumulator: float32, c: float16}
 layout: {b: row_major, c: row_major}
 pads: {n: 8}

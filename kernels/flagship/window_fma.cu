@@ -6,7 +6,7 @@ idea: windows of eight rows on CUDA cores in full FP32, a lane for four columns 
 after: window_tf32_f32
 family: window_f32
 format: vectors_8x1
-format_options: {ctas: 2, multiprocessors: device.multiprocessors}
+format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors}
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}
 layout: {b: row_major, c: row_major}
 pads: {n: 4}

@@ -6,7 +6,7 @@ idea: the same in TF32, whose fragments need no permutation
 after: window_f16
 family: window_tf32
 format: vectors_8x1
-format_options: {ctas: 2, multiprocessors: device.multiprocessors}
+format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors}
 dtype: {a: tf32, b: tf32, accumulator: float32, c: float32}
 layout: {b: row_major, c: row_major}
 pads: {n: 4}

@@ -2,142 +2,192 @@
 name: spmv_csr_cc
 study: memory_bound
 source: "Merrill & Garland 2016 for the cut of the work, Greathouse & Daga 2014 for the sums in shared memory; the CUDA-core side of Zhang et al. 2025, section 5.2"
-idea: tiles of equally many entries and rows; products go to shared memory, and as many lanes add up a row as its tile's rows are long
+idea: chunks of equally many entries and rows, one a CTA; products of a tile go to shared memory while the next tile is on its way, and as many lanes as there are add up each row
 format: csr_merge_path
-format_options: {items: 2048}
+format_options: {items: tile.threads * tile.batch, chunks: tile.ctas * device.multiprocessors}
 dtype: {a: float64, b: float64, accumulator: float64, c: float64}
 layout: {b: column_major, c: column_major}
 min_arch: sm_80
 requires: {}
-features: []
-tile: {threads: 256, ctas: 4, batch: 8, serial: 4}
-# Two parts a tile, of the row that goes on in the next and of the one that came from the one before, and for each row of
-# several tiles how many of them have arrived.
-scratch: (16 * a.tiles + 4 * a.split_rows) * n
+features: [ld, ld_nc]
+tile: {threads: 256, ctas: 4, batch: 6, longest: 32}
+# For each chunk the part of a row that began in an earlier one. All bits set: not there yet.
+scratch: 8 * a.chunks * n
 launch:
-  grid: a.tiles, n
+  grid: a.chunks, n
   block: tile.threads
-  smem: 8 * (a.items + 1) + 4 * ceil_div(a.items, 32)
-  args: a.tile_row, a.crossing, a.split_row, a.split_first, a.split_last, a.indptr, a.indices, a.data, b, c, scratch, a.items, a.split_rows, m, nnz, b.ld, c.ld
+  smem: 20 * a.items
+  args: a.tile_row, a.indptr, a.indices, a.data, b, c, scratch, a.steps, a.width, m, nnz, b.ld, c.ld
 deviations:
   - "tiles are cut once for each matrix and not at each call, and threads add up rows instead of following the path"
 ---*/
+#include "ptx/ld.cuh"
+#include "ptx/ld_nc.cuh"
+
 constexpr unsigned ALL = 0xffffffffu;
+constexpr unsigned long long ABSENT = ~0ull;
+// What a tile has room for. Entries before the first of a tile make up to 128 bytes of indices, and loads are aligned.
+constexpr int ITEMS = TILE_THREADS * TILE_BATCH, ALIGNMENT = 32;
 
-static_assert(TILE_THREADS % 32 == 0, "a CTA is whole warps");
+static_assert((TILE_THREADS & (TILE_THREADS - 1)) == 0 && TILE_THREADS >= 32, "a power of two of threads shares a tile");
+static_assert(ITEMS < 65536, "16 bits say where a row begins");
 
-// A tile's share of one column of C: sums of the rows that end in it, and one part of the row that does not, or zero.
-//
-// Products of `entries` entries and beginnings of rows + 2 rows lie one behind the other in shared memory: entries and
-// rows are `items` together, so that 8 (items + 1) bytes hold both. Behind them is a list of long rows.
+__device__ __forceinline__ double sum_of_warp(double sum) {
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(ALL, sum, distance);
+    return sum;
+}
+
+// A load that stays where it is written.
+__device__ __forceinline__ int load_number(const int* global) {
+    return static_cast<int>(ptx::load_here(reinterpret_cast<const unsigned*>(global)));
+}
+
+// A chunk of tiles in one column of C: sums of the rows that begin in it. Each chunk leaves its part of the row that it
+// finds begun in `parts`, as soon as it has it and without waiting; only the chunk in which a row begins waits, at its
+// own end, when the others have long left theirs. CTAs begin in order, so that at most one row reaches from those that
+// have begun to those that have not, at most one chunk waits for it, and another one always ends.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spmv_csr_cc(
-    const int* __restrict__ tile_row, const int* __restrict__ crossing, const int* __restrict__ split_row,
-    const int* __restrict__ split_first, const int* __restrict__ split_last, const int* __restrict__ indptr,
-    const int* __restrict__ indices, const double* __restrict__ data, const double* __restrict__ b,
-    double* __restrict__ c, double* parts, int items, int split_rows, int m, int nnz, long long ldb, long long ldc) {
-    extern __shared__ double products[];
-    int* long_rows = reinterpret_cast<int*>(products + items + 1);
-    __shared__ int long_count;
-    const int thread = threadIdx.x;
-    const long long step = static_cast<long long>(blockIdx.x) * items;
-    const int row0 = tile_row[blockIdx.x], row1 = tile_row[blockIdx.x + 1];
-    const int entry0 = static_cast<int>(step - row0);
-    const int entry1 = static_cast<int>(min(step + items, static_cast<long long>(m) + nnz) - row1);
-    const int rows = row1 - row0, entries = entry1 - entry0;
+    const int* __restrict__ tile_row, const int* __restrict__ indptr, const int* __restrict__ indices,
+    const double* __restrict__ data, const double* __restrict__ b, double* __restrict__ c,
+    unsigned long long* parts, int steps, int width, int m, int nnz, long long ldb, long long ldc) {
+    // Two tiles' products, and behind them where their rows begin.
+    extern __shared__ double shared[];
+    __shared__ double carried[2];
+    const int thread = threadIdx.x, chunk = blockIdx.x, chunks = gridDim.x;
     const double* x = b + blockIdx.y * ldb;
+    // One address, and not two that are added up for each entry.
+    asm("" : "+l"(x));
     double* y = c + blockIdx.y * ldc;
-    // Rows that come from the tile before and that go on in the next, of those that several tiles share.
-    const int from = rows > 0 ? crossing[blockIdx.x] : -1, on = crossing[blockIdx.x + 1];
-    double* tails = parts + static_cast<long long>(blockIdx.y) * gridDim.x;
-    double* heads = tails + static_cast<long long>(gridDim.y) * gridDim.x;
-
-    // Row i of the tile has the products begins[i] to begins[i + 1] - 1; row `rows` is the one that goes on. Loads come
-    // first and are never conditional, so that all of a batch are on their way at once: behind the last entry the last
-    // is loaded again.
-    int* begins = reinterpret_cast<int*>(products + entries);
-    const int pointer = indptr[row0 + min(thread, rows)];
-    for (int first = thread; first < entries; first += TILE_BATCH * TILE_THREADS) {
-        int column[TILE_BATCH];
-        double value[TILE_BATCH];
+    parts += static_cast<long long>(blockIdx.y) * chunks;
+    const auto leave = [&](double sum) {
+        // A sum that is no number may not have all bits set.
+        const double part = sum == sum ? sum : __longlong_as_double(0x7ff8000000000000ll);
+        *static_cast<volatile unsigned long long*>(parts + chunk) = __double_as_longlong(part);
+    };
+    const int tiles = chunks * steps, first_tile = chunk * steps, last_tile = first_tile + steps;
+    const auto entry_of = [&](int tile, int row) {
+        return static_cast<int>(min(static_cast<long long>(tile) * width, static_cast<long long>(m) + nnz) - row);
+    };
+    // Entries up to `entry1` of a tile that begins with `entry0`, from an aligned one on.
+    const auto load = [&](int entry0, int entry1, int (&column)[TILE_BATCH], double (&value)[TILE_BATCH]) {
+        const int first = (entry0 & -ALIGNMENT) + thread;
 #pragma unroll
         for (int i = 0; i < TILE_BATCH; ++i) {
-            const int entry = entry0 + min(first + i * TILE_THREADS, entries - 1);
-            column[i] = __ldcs(indices + entry);
-            value[i] = __ldcs(data + entry);
+            if (first + i * TILE_THREADS < entry1) column[i] = ptx::load_streamed(indices + first + i * TILE_THREADS);
         }
-#pragma unroll
-        for (int i = 0; i < TILE_BATCH; ++i) value[i] *= __ldg(x + column[i]);
 #pragma unroll
         for (int i = 0; i < TILE_BATCH; ++i) {
-            if (first + i * TILE_THREADS < entries) products[first + i * TILE_THREADS] = value[i];
-        }
-    }
-    if (thread <= rows) begins[thread] = max(pointer - entry0, 0);
-    for (int i = thread + TILE_THREADS; i <= rows; i += TILE_THREADS) begins[i] = indptr[row0 + i] - entry0;
-    if (thread == 0) {
-        begins[rows + 1] = entries;
-        long_count = 0;
-    }
-    __syncthreads();
-
-    const auto store = [&](int i, double sum) {
-        if (i == 0 && from >= 0) {
-            heads[blockIdx.x] = sum;
-            __threadfence();
-        } else if (i < rows) {
-            y[row0 + i] = sum;
-        } else if (on >= 0) {
-            tails[blockIdx.x] = sum;
-            __threadfence();
+            if (first + i * TILE_THREADS < entry1) value[i] = ptx::load_streamed(data + first + i * TILE_THREADS);
         }
     };
-    // A power of two of lanes a row, so that on average each adds up half of TILE_SERIAL products to all of them, more
-    // only where 32 lanes are too few. A row that is much longer than the others would hold them up: a warp takes it
-    // afterwards.
-    const int shift = min(5, 32 - __clz(entries / (TILE_SERIAL * (rows + 1)))), lanes = 1 << shift;
-    const int longest = lanes == 32 ? items : 32 * lanes;
-    const int lane = thread & (lanes - 1);
-    for (int first = 0; first <= rows; first += TILE_THREADS >> shift) {
-        const int i = first + (thread >> shift);
-        const int begin = i <= rows ? begins[i] : 0, end = i <= rows ? begins[i + 1] : 0;
-        const bool waits = end - begin > longest;
-        double sum = 0.0;
-        if (!waits) {
-            for (int entry = begin + lane; entry < end; entry += lanes) sum += products[entry];
+
+    int column[TILE_BATCH];
+    double value[TILE_BATCH];
+    int row0 = tile_row[first_tile], row1 = tile_row[first_tile + 1], row2 = tile_row[min(first_tile + 2, tiles)];
+    int entry0 = entry_of(first_tile, row0), entry1 = entry_of(first_tile + 1, row1);
+    load(entry0, entry1, column, value);
+    // The row that came from the chunk before, if one did.
+    const int begun = indptr[row0] < entry0 ? row0 : -1;
+    if (thread == 0) carried[first_tile % 2] = 0.0;
+    for (int tile = first_tile; tile < last_tile; ++tile) {
+        // Row i of the tile has the products begins[i] to begins[i + 1] - 1; row `rows` is the one that goes on.
+        const int base = entry0 & -ALIGNMENT, entries = entry1 - base, rows = row1 - row0;
+        double* products = shared + tile % 2 * ITEMS;
+        unsigned short* begins = reinterpret_cast<unsigned short*>(shared + 2 * ITEMS) + tile % 2 * ITEMS;
+        const auto begin_with = [&](int i, int pointer) { begins[i] = min(max(pointer, entry0), entry1) - base; };
+        const int pointer = load_number(indptr + min(row0 + thread, row1));
+        const int second = load_number(indptr + min(row0 + thread + TILE_THREADS, row1));
+        const int row3 = load_number(tile_row + min(tile + 3, tiles));
+        const int entry2 = entry_of(tile + 2, row2);
+        int next_column[TILE_BATCH];
+        double met[TILE_BATCH], next_value[TILE_BATCH];
+#pragma unroll
+        for (int i = 0; i < TILE_BATCH; ++i) {
+            if (thread + i * TILE_THREADS < entries) met[i] = ptx::load_cached(x + column[i]);
         }
-        for (int distance = lanes / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(ALL, sum, distance);
-        if (lane == 0 && i <= rows) {
-            if (waits) {
-                long_rows[atomicAdd(&long_count, 1)] = i;
-            } else {
-                store(i, sum);
+        if (tile + 1 < last_tile) load(entry1, entry2, next_column, next_value);
+#pragma unroll
+        for (int i = 0; i < TILE_BATCH; ++i) {
+            if (thread + i * TILE_THREADS < entries) products[thread + i * TILE_THREADS] = value[i] * met[i];
+        }
+        if (thread <= rows) begin_with(thread, pointer);
+        if (thread + TILE_THREADS <= rows) begin_with(thread + TILE_THREADS, second);
+        // Only where rows are very short: four at a time, so that their latencies are one.
+        for (int first = thread + 2 * TILE_THREADS; first <= rows; first += 4 * TILE_THREADS) {
+            int more[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) more[i] = load_number(indptr + min(row0 + first + i * TILE_THREADS, row1));
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                if (first + i * TILE_THREADS <= rows) begin_with(first + i * TILE_THREADS, more[i]);
             }
         }
+        if (thread == 0) begins[rows + 1] = entries;
+        __syncthreads();
+
+        // Every row gets as many lanes as there are for all at once, 32 at most; their number is a power of two.
+        const int shift = max(min(__clz(rows) - __clz(TILE_THREADS - 1), 5), 0), lanes = 1 << shift;
+        const int lane = thread & (lanes - 1);
+        for (int first = 0; first <= rows; first += TILE_THREADS >> shift) {
+            const int i = first + (thread >> shift);
+            const int begin = i <= rows ? begins[i] : 0, end = i <= rows ? begins[i + 1] : 0;
+            // A row with more than TILE_LONGEST products a lane would hold up its warp, which takes it as a whole.
+            const bool waits = end - begin > TILE_LONGEST << shift;
+            double sum = 0.0;
+            if (!waits) {
+#pragma unroll 4
+                for (int entry = begin + lane; entry < end; entry += lanes) sum += products[entry];
+            }
+            for (int distance = lanes / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(ALL, sum, distance);
+            for (unsigned waiting = __ballot_sync(ALL, waits && lane == 0); waiting; waiting &= waiting - 1) {
+                const int source = __ffs(waiting) - 1;
+                const int long_begin = __shfl_sync(ALL, begin, source), long_end = __shfl_sync(ALL, end, source);
+                double part = 0.0;
+                for (int entry = long_begin + thread % 32; entry < long_end; entry += 32) part += products[entry];
+                part = sum_of_warp(part);
+                if (thread % 32 == source) sum = part;
+            }
+            if (lane == 0 && i <= rows) {
+                if (i == 0) sum += carried[tile % 2];
+                if (i == rows) {
+                    carried[(tile + 1) % 2] = sum;
+                } else if (row0 + i == begun) {
+                    leave(sum);
+                } else {
+                    y[row0 + i] = sum;
+                }
+            }
+        }
+        row0 = row1;
+        row1 = row2;
+        row2 = row3;
+        entry0 = entry1;
+        entry1 = entry2;
+#pragma unroll
+        for (int i = 0; i < TILE_BATCH; ++i) {
+            column[i] = next_column[i];
+            value[i] = next_value[i];
+        }
     }
+
+    // The row that goes on behind the chunk, if one does.
+    if (row0 == m) return;
     __syncthreads();
-    for (int place = thread / 32; place < long_count; place += TILE_THREADS / 32) {
-        const int i = long_rows[place];
-        double sum = 0.0;
-        for (int entry = begins[i] + thread % 32; entry < begins[i + 1]; entry += 32) sum += products[entry];
-        for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(ALL, sum, distance);
-        if (thread % 32 == 0) store(i, sum);
+    if (thread >= 32) return;
+    double sum = thread == 0 ? carried[last_tile % 2] : 0.0;
+    if (row0 == begun) {
+        if (thread == 0) leave(sum);
+        return;
     }
-    if (from < 0 && on < 0) return;
-    __syncthreads();
-    // Of the tiles that share a row the last one to arrive adds up their parts, in the order of the tiles. The number of
-    // those that have arrived ends where it begins, so that nobody has to clear it between calls.
-    const int warp = thread / 32, shared = warp == 0 ? from : on;
-    if (warp > 1 || shared < 0) return;
-    const int first = split_first[shared], last = split_last[shared];
-    unsigned before = 0;
-    if (thread % 32 == 0) {
-        unsigned* arrived = reinterpret_cast<unsigned*>(parts + 2ll * gridDim.y * gridDim.x);
-        before = atomicInc(arrived + static_cast<long long>(blockIdx.y) * split_rows + shared, last - first);
+    if (indptr[row0] >= entry0) return;
+    for (int other = chunk + 1 + thread; other < chunks && tile_row[other * steps] == row0; other += 32) {
+        volatile unsigned long long* part = parts + other;
+        unsigned long long bits;
+        while ((bits = *part) == ABSENT) __nanosleep(32);
+        *part = ABSENT;
+        sum += __longlong_as_double(bits);
     }
-    if (__shfl_sync(ALL, before, 0) != last - first - 1) return;
-    __threadfence();
-    double sum = thread % 32 == 0 ? __ldcg(heads + last) : 0.0;
-    for (int tile = first + thread % 32; tile < last; tile += 32) sum += __ldcg(tails + tile);
-    for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(ALL, sum, distance);
-    if (thread % 32 == 0) y[split_row[shared]] = sum;
+    sum = sum_of_warp(sum);
+    if (thread == 0) y[row0] = sum;
 }

@@ -65,105 +65,79 @@ def test_pieces_cover_every_entry_once(a, segment):
 
 
 def test_tiles_of_the_merge_path_by_hand():
-    # The path: three entries, end of row 0, end of row 1, nine entries, end of row 2, four entries, end of row 3.
-    packed = FORMATS["csr_merge_path"].from_csr(lengths(3, 0, 9, 4), items=5)
-    assert packed.tile_row.tolist() == [0, 2, 2, 3, 4]
-    assert (packed.split_row.tolist(), packed.split_first.tolist(), packed.split_last.tolist()) == ([2], [1], [2])
-    assert packed.crossing.tolist() == [-1, -1, 0, -1, -1]
+    # A tile has room for 50 entries, so that 300 steps make 2 chunks of 3; rows end with steps 40, 41, 242 and 299.
+    packed = FORMATS["csr_merge_path"].from_csr(lengths(40, 0, 200, 56), items=81, chunks=2)
+    assert packed.tile_row.tolist() == [0, 2, 2, 2, 2, 3, 4]
     counts = packed.counts()
-    assert (counts["tiles"], counts["split_rows"], counts["items"]) == (4, 1, 5)
+    assert [counts[name] for name in ("items", "tiles", "chunks", "steps", "width")] == [81, 6, 2, 3, 50]
+
+
+def test_few_wide_tiles_do_where_rows_are_of_equal_length():
+    rows = csr_array((np.ones(600), np.arange(600), np.arange(601)))
+    counts = FORMATS["csr_merge_path"].from_csr(rows, items=131, chunks=1).counts()
+    # 100 entries a tile, and as many rows.
+    assert (counts["steps"], counts["width"]) == (6, 200)
+
+
+@st.composite
+def uneven(draw):
+    """Rows of which most are empty or short, and some longer than several tiles."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    counts = rng.integers(0, draw(st.integers(1, 8)), draw(st.integers(0, 900)))
+    counts[rng.random(len(counts)) < draw(st.sampled_from([0, 0.01, 0.2]))] = draw(st.integers(0, 400))
+    start = rng.integers(0, len(counts) + 1)
+    counts[start : start + draw(st.integers(0, 700))] = 0
+    indptr = np.append(0, np.cumsum(counts))
+    return csr_array((np.ones(indptr[-1]), rng.integers(0, 50, indptr[-1]), indptr), shape=(len(counts), 50))
 
 
 @settings(max_examples=100, deadline=None)
-@given(matrices(), st.integers(1, 40))
-def test_tiles_of_the_merge_path_add_up_to_the_product(a, items):
-    """The sums of a tile's rows and the parts of those that it shares, as a kernel takes them from the cuts."""
-    packed = FORMATS["csr_merge_path"].from_csr(a, items=items)
-    m, path, tiles = a.shape[0], a.shape[0] + a.nnz, packed.counts()["tiles"]
-    x = np.random.default_rng(0).integers(1, 9, a.shape[1]).astype(float)
-    products, y = a.data * x[a.indices], np.full(m, np.nan)
-    heads, tails, arrived = np.full(tiles, np.nan), np.full(tiles, np.nan), np.zeros(len(packed.split_row), dtype=int)
-    for tile, (row0, row1) in enumerate(zip(packed.tile_row[:-1], packed.tile_row[1:], strict=True)):
-        entry0, entry1 = tile * items - row0, min((tile + 1) * items, path) - row1
-        assert 0 <= entry0 <= entry1 <= a.nnz and (entry1 - entry0) + (row1 - row0) <= items
-        begins = np.append(np.maximum(packed.indptr[row0 : row1 + 1] - entry0, 0), entry1 - entry0)
-        assert (np.diff(begins) >= 0).all()
-        sums = [products[entry0:entry1][start:end].sum() for start, end in pairwise(begins)]
-        came, goes_on = packed.crossing[tile] if row1 > row0 else -1, packed.crossing[tile + 1]
-        y[row0:row1] = sums[:-1]
-        if came >= 0:
-            heads[tile], y[row0] = sums[0], np.nan
-            arrived[came] += 1
-        if goes_on >= 0:
-            tails[tile] = sums[-1]
-            arrived[goes_on] += 1
-        else:
-            assert sums[-1] == 0
-    assert np.array_equal(arrived, packed.split_last - packed.split_first + 1)
-    for row, first, last in zip(packed.split_row, packed.split_first, packed.split_last, strict=True):
-        assert np.isnan(y[row])
-        y[row] = tails[first:last].sum() + heads[last]
-    assert np.array_equal(y, a @ x)
-
-
-def test_a_tile_of_the_merge_path_has_at_least_one_item():
-    with pytest.raises(FormatError, match="at least 1 item, not 0"):
-        FORMATS["csr_merge_path"].from_csr(lengths(1), items=0)
-
-
-def test_even_tiles_by_hand():
-    # Rows end with entries 3, 3, 12 and 16: the first tile ends within row 2, and so does the second; two chunks.
-    packed = FORMATS["csr_even"].from_csr(lengths(3, 0, 9, 4), items=5, groups=1, multiprocessors=2)
-    assert packed.tile_row.tolist() == [0, 2, 2, 3, 4]
-    assert (len(packed.data), len(packed.indices), packed.nnz) == (20, 20, 16)
-    counts = packed.counts()
-    assert [counts[name] for name in ("items", "tiles", "chunks", "steps", "longer")] == [5, 4, 2, 2, 0]
-
-
-@settings(max_examples=100, deadline=None)
-@given(matrices(), st.integers(1, 40), st.integers(1, 9))
-def test_even_tiles_add_up_to_the_product(a, items, groups):
+@given(st.one_of(matrices(), uneven()), st.integers(64, 200), st.integers(1, 40))
+def test_chunks_of_the_merge_path_cost_the_same_and_add_up_to_the_product(a, items, chunks):
     """Each chunk's sums of the rows that begin in it, with the parts that the chunks behind it have of its last one."""
-    packed = FORMATS["csr_even"].from_csr(a, items=items, groups=groups, multiprocessors=1)
-    m, counts = a.shape[0], packed.counts()
-    chunks, steps, longer = counts["chunks"], counts["steps"], counts["longer"]
-    if a.nnz == 0:
-        assert (chunks, len(packed.data)) == (min(m, 1), 0)
-        return
+    packed = FORMATS["csr_merge_path"].from_csr(a, items=items, chunks=chunks)
+    m, path, counts = a.shape[0], a.shape[0] + a.nnz, packed.counts()
+    steps, width, tile_row = counts["steps"], counts["width"], packed.tile_row
+    assert counts["chunks"] == min(chunks, -(-path // items)) and counts["tiles"] == counts["chunks"] * steps
+    assert (width - 1) * counts["tiles"] < path or path == 0
+    tile_entry = np.minimum(np.arange(counts["tiles"] + 1) * width, path) - tile_row
+    assert (tile_row[0], tile_entry[0], tile_row[-1], tile_entry[-1]) == (0, 0, m, a.nnz)
+    # With what alignment puts before them, entries have room, and so have the beginnings of the rows and two more.
+    assert (np.diff(tile_entry) >= 0).all() and (np.diff(tile_entry) + 31 <= items).all()
+    assert (np.diff(tile_row) >= 0).all() and (np.diff(tile_row) + 2 <= items).all()
     x = np.random.default_rng(0).integers(1, 9, a.shape[1]).astype(float)
-    products, y, parts = packed.data * x[packed.indices], np.full(m, np.nan), np.full(chunks, np.nan)
-    assert len(products) == counts["tiles"] * items and (products[a.nnz :] == 0).all()
-    for chunk in reversed(range(chunks)):
-        first = chunk * steps + min(chunk, longer)
-        last = first + steps + (chunk < longer)
+    products, y, parts = a.data * x[a.indices], np.full(m, np.nan), np.full(counts["chunks"], np.nan)
+    for chunk in reversed(range(counts["chunks"])):
+        first, last = chunk * steps, (chunk + 1) * steps
+        begun = tile_row[first] if a.indptr[tile_row[first]] < tile_entry[first] else -1
         carried = 0.0
         for tile in range(first, last):
-            row0, row1 = packed.tile_row[tile : tile + 2]
-            for row in range(row0, row1 + 1):
-                start, stop = packed.indptr[row], packed.indptr[min(row + 1, m)]
-                inside = products[max(start, tile * items) : min(stop, (tile + 1) * items)].sum()
-                carried, total = 0.0, carried + inside
-                if row == row1:
-                    carried = total
-                elif start < first * items:
+            row0, row1 = tile_row[tile : tile + 2]
+            begins = np.append(np.clip(a.indptr[row0 : row1 + 1], *tile_entry[tile : tile + 2]), tile_entry[tile + 1])
+            sums = [products[start:end].sum() for start, end in pairwise(begins)]
+            sums[0] += carried
+            carried = sums.pop()
+            for row, total in enumerate(sums, row0):
+                if row == begun:
                     parts[chunk] = total
                 else:
                     y[row] = total
-        if row1 < m and packed.indptr[row1] < last * items:
-            if packed.indptr[row1] < first * items:
-                parts[chunk] = carried
-                continue
-            end, edge = (packed.indptr[row1 + 1] - 1) // items, longer * (steps + 1)
-            others = end // (steps + 1) if end < edge else longer + (end - edge) // steps
-            y[row1] = carried + parts[chunk + 1 : others + 1].sum()
-            parts[chunk + 1 : others + 1] = np.nan
+        row = tile_row[last]
+        if row == m:
+            continue
+        if row == begun:
+            parts[chunk] = carried
+        elif a.indptr[row] < tile_entry[last]:
+            others = np.flatnonzero(tile_row[:-1:steps][chunk + 1 :] == row) + chunk + 1
+            y[row] = carried + parts[others].sum()
+            parts[others] = np.nan
     # Every part was waited for, and once.
     assert np.isnan(parts).all() and np.array_equal(y, a @ x)
 
 
-def test_an_even_tile_has_at_least_one_entry():
-    with pytest.raises(FormatError, match="at least 1 entry a tile and 1 group on 1 multiprocessor, not 0, 4 and 132"):
-        FORMATS["csr_even"].from_csr(lengths(1), items=0)
+def test_a_tile_of_the_merge_path_has_room_for_aligned_entries():
+    with pytest.raises(FormatError, match="at least 64 items a tile and at least 1 chunk, not 63 and 528"):
+        FORMATS["csr_merge_path"].from_csr(lengths(1), items=63)
 
 
 def test_a_segment_has_at_least_one_entry():

@@ -1,13 +1,14 @@
 """Heads: every kernel has a true one, and each way to lie about the code is found without a GPU."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from spmm_roofline.contracts import ContractError
 from spmm_roofline.kernels import HeadError, heads
-from spmm_roofline.kernels.expressions import ExpressionError
+from spmm_roofline.kernels.expressions import ExpressionError, format_options
 from spmm_roofline.kernels.head import read, supports
 from spmm_roofline.kernels.includes import IncludeError, closure
 from spmm_roofline.kernels.launch import Unsupported, check_case
@@ -118,6 +119,7 @@ def test_a_lie_is_found(tree, old, new, sentence):
         ("args: a.indptr,", "args: a.indptr +,", "is not an expression"),
         ("format: bcsr_16x16", "format: bsr", "no format is called 'bsr'"),
         ("format: bcsr_16x16", "format: bcsr_16x16\nformat_options: {colour: red}", "'colour'"),
+        ("format: bcsr_16x16", "format: bcsr_16x16\nformat_options: {block_map: tile.o}", "'tile.o' does not evaluate"),
         ("grid: ceil_div(n, tile.n), a.block_rows", "grid: b", "'b' is an array, and 'b' must be made of numbers"),
         ("a.block_rows", "a.indptr", "'a.indptr' is an array"),
         ("b.ld, c.ld", "b + 1, c.ld", "'b' is an array"),
@@ -153,6 +155,14 @@ def test_several_multiplications_of_a_call_are_told_to_code_and_fingerprint(tree
     check_case(thrice, 16, 8, 16)
     with pytest.raises(Unsupported, match="A must be square, not 16 x 32"):
         check_case(thrice, 16, 8, 32)
+
+
+def test_options_of_the_format_follow_tile_and_device():
+    head = heads()["spmv_csr_cc"]
+    wider = replace(head, tile={**head.tile, "batch": 2 * head.tile["batch"]})
+    options, twice = format_options(head, 10), format_options(wider, 20)
+    assert options == {"items": head.tile["threads"] * head.tile["batch"], "chunks": 10 * head.tile["ctas"]}
+    assert twice == {name: 2 * value for name, value in options.items()}
 
 
 def test_an_array_that_the_format_makes_on_request_must_be_requested(tree):

@@ -25,18 +25,4 @@ __device__ __forceinline__ int load_streamed(const int* global) {
     return x;
 }
 
-// ld.global.nc.cs.f64: the first to go from both caches
-__device__ __forceinline__ double load_once(const double* global) {
-    double x;
-    asm volatile("ld.global.nc.cs.f64 %0, [%1];" : "=d"(x) : "l"(global));
-    return x;
-}
-
-// ld.global.nc.cs.s32: the same for four bytes
-__device__ __forceinline__ int load_once(const int* global) {
-    int x;
-    asm volatile("ld.global.nc.cs.s32 %0, [%1];" : "=r"(x) : "l"(global));
-    return x;
-}
-
 }  // namespace ptx

@@ -1,4 +1,4 @@
-"""CSR cut into tiles of equal work along its merge path (Merrill & Garland 2016)."""
+"""CSR cut into tiles and chunks of equal work along its merge path (Merrill & Garland 2016)."""
 
 from __future__ import annotations
 
@@ -8,48 +8,57 @@ from typing import Any, ClassVar, Self
 from .base import FormatError, array_module, ceil_div
 from .csr import Csr
 
+#: Entries that a kernel may begin before a tile, so that its loads are aligned to 128 bytes of indices.
+ALIGNMENT = 32
+
 
 @dataclass(frozen=True)
 class CsrMergePath(Csr):
     """As :class:`Csr`, with cuts of the path that passes every entry in order, and after its last one the end of a row.
 
-    A path of m + nnz steps is cut into tiles of ``items`` steps. ``tile_row`` int32[tiles+1] says how many rows have
-    ended before each tile; tile t begins at entry ``t items - tile_row[t]``. ``split_row`` int32[…] are the rows with
-    entries before the tile in which they end: tiles ``split_first`` to ``split_last`` - 1, int32[…] each, hold parts of
-    them. ``crossing`` int32[tiles+1]: which of those rows goes on from the tile before into each tile, or -1. Neither
-    long rows nor runs of empty ones make a tile larger.
+    The m + nnz steps of the path are cut into tiles of ``width`` steps each. ``tile_row`` int32[tiles+1] says how many
+    rows have ended before each tile; tile t begins with entry ``min(t width, m + nnz) - tile_row[t]``. ``steps`` tiles
+    that follow each other are a chunk. In double precision a step is 12 bytes, be it an entry (value and index) or a
+    row (pointer and result), so that chunks cost the same whatever the lengths of rows. Tiles are about as wide as they
+    may be with at most ``items`` - 31 entries and ``items`` - 2 rows each.
     """
 
     name: ClassVar[str] = "csr_merge_path"
 
     items: int
+    chunks: int
+    width: int
     tile_row: Any
-    split_row: Any
-    split_first: Any
-    split_last: Any
-    crossing: Any
 
     @classmethod
-    def from_csr(cls, a: Any, dtype: str = "float32", items: int = 2048) -> Self:
-        """Pack a canonical CSR (m×k) with tiles of ``items`` entries and rows; see :meth:`Csr.from_csr`."""
-        if items < 1:
-            raise FormatError(f"{cls.name} has tiles of at least 1 item, not {items}")
+    def from_csr(cls, a: Any, dtype: str = "float32", items: int = 1536, chunks: int = 528) -> Self:
+        """Pack a canonical CSR (m×k) in ``chunks``, or fewer of at least ``items`` steps; see :meth:`Csr.from_csr`."""
+        if items < 2 * ALIGNMENT or chunks < 1:
+            raise FormatError(
+                f"{cls.name} has room for at least {2 * ALIGNMENT} items a tile and at least 1 chunk, "
+                f"not {items} and {chunks}"
+            )
         xp = array_module(a.data)
         packed = Csr.from_csr(a, dtype)
-        m, steps = packed.shape[0], packed.shape[0] + packed.nnz
-        tiles = ceil_div(steps, items)
-        rows = xp.arange(m, dtype=xp.int64)
-        # A row's first entry and its end on the path, where the ends of the rows before it have passed.
-        first = packed.indptr[:-1] + rows
-        end = packed.indptr[1:] + rows
-        cuts = xp.minimum(xp.arange(tiles + 1, dtype=xp.int64) * items, steps)
-        split = xp.flatnonzero(first // items != end // items)
-        tile_row = xp.searchsorted(end, cuts)
-        which = xp.minimum(xp.searchsorted(split, tile_row), max(len(split) - 1, 0))
-        crossing = xp.full(tiles + 1, -1, dtype=xp.int32)
-        if len(split):
-            begun = (split[which] == tile_row) & (first[split[which]] // items < xp.arange(tiles + 1))
-            crossing = xp.where(begun, which, crossing).astype(xp.int32)
+        m = packed.shape[0]
+        path = m + packed.nnz
+        chunks = min(chunks, ceil_div(path, items))
+        # Where on the path each row ends.
+        end = packed.indptr[1:].astype(xp.int64) + xp.arange(m, dtype=xp.int64)
+        entries, rows = items - ALIGNMENT + 1, items - 2
+        # So few tiles a chunk do if rows are of equal length, and so many always; the bisection ends with some that do.
+        whole = max(chunks, 1)
+        low = max(ceil_div(packed.nnz, whole * entries), ceil_div(m, whole * rows), 1)
+        high = max(ceil_div(path, whole * entries), low)
+        while True:
+            steps = (low + high) // 2
+            width = ceil_div(path, whole * steps)
+            cuts = xp.minimum(xp.arange(chunks * steps + 1, dtype=xp.int64) * width, path)
+            tile_row = xp.searchsorted(end, cuts)
+            if low == high:
+                break
+            fits = (xp.diff(tile_row) <= rows) & (xp.diff(cuts - tile_row) <= entries)
+            low, high = (low, steps) if bool(fits.all()) else (steps + 1, high)
         return cls(
             packed.shape,
             packed.nnz,
@@ -58,17 +67,16 @@ class CsrMergePath(Csr):
             packed.indices,
             packed.data,
             items=items,
+            chunks=chunks,
+            width=width,
             tile_row=tile_row.astype(xp.int32),
-            split_row=split.astype(xp.int32),
-            split_first=(first[split] // items).astype(xp.int32),
-            split_last=(end[split] // items).astype(xp.int32),
-            crossing=crossing,
         )
 
     def counts(self) -> dict[str, int]:
-        """``items``, ``tiles`` and ``split_rows``, beside the counts of every format."""
-        own = {"items": self.items, "tiles": len(self.tile_row) - 1, "split_rows": len(self.split_row)}
-        return {**super().counts(), **own}
+        """``items``, ``tiles`` of ``width``, ``chunks`` of ``steps`` tiles, beside the counts of every format."""
+        tiles = len(self.tile_row) - 1
+        own = {"items": self.items, "tiles": tiles, "width": self.width, "chunks": self.chunks}
+        return {**super().counts(), **own, "steps": tiles // max(self.chunks, 1)}
 
 
 FORMAT = CsrMergePath

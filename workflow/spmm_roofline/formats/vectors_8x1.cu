@@ -157,7 +157,7 @@ namespace {
 template <class Bits>
 __device__ void place(
     const int* indptr, const int* indices, const Bits* values, const int* before, const int* begins, int m, int nnz,
-    int row_stride, int column_stride, int* columns, Bits* data) {
+    int* columns, Bits* data) {
     const int entry = thread();
     if (entry >= nnz) return;
     const int row = range_of(indptr, m, entry), window = row / WINDOW, column = indices[entry];
@@ -168,31 +168,28 @@ __device__ void place(
     }
     const long long slot = static_cast<long long>(begins[window]) * TILE_K + rank;
     if (before[entry + 1] != before[entry]) columns[slot] = column;
-    data[slot / TILE_K * WINDOW * TILE_K + row % WINDOW * row_stride + slot % TILE_K * column_stride] = values[entry];
+    data[(slot / TILE_K * WINDOW + row % WINDOW) * TILE_K + slot % TILE_K] = values[entry];
 }
 
 }  // namespace
 
 extern "C" __global__ void place_16(
     const int* __restrict__ indptr, const int* __restrict__ indices, const unsigned short* __restrict__ values,
-    const int* __restrict__ before, const int* __restrict__ begins, int m, int nnz, int row_stride,
-    int column_stride, int* __restrict__ columns,
+    const int* __restrict__ before, const int* __restrict__ begins, int m, int nnz, int* __restrict__ columns,
     unsigned short* __restrict__ data) {
-    place(indptr, indices, values, before, begins, m, nnz, row_stride, column_stride, columns, data);
+    place(indptr, indices, values, before, begins, m, nnz, columns, data);
 }
 
 extern "C" __global__ void place_32(
     const int* __restrict__ indptr, const int* __restrict__ indices, const unsigned* __restrict__ values,
-    const int* __restrict__ before, const int* __restrict__ begins, int m, int nnz, int row_stride,
-    int column_stride, int* __restrict__ columns,
+    const int* __restrict__ before, const int* __restrict__ begins, int m, int nnz, int* __restrict__ columns,
     unsigned* __restrict__ data) {
-    place(indptr, indices, values, before, begins, m, nnz, row_stride, column_stride, columns, data);
+    place(indptr, indices, values, before, begins, m, nnz, columns, data);
 }
 
 extern "C" __global__ void place_64(
     const int* __restrict__ indptr, const int* __restrict__ indices, const unsigned long long* __restrict__ values,
-    const int* __restrict__ before, const int* __restrict__ begins, int m, int nnz, int row_stride,
-    int column_stride, int* __restrict__ columns,
+    const int* __restrict__ before, const int* __restrict__ begins, int m, int nnz, int* __restrict__ columns,
     unsigned long long* __restrict__ data) {
-    place(indptr, indices, values, before, begins, m, nnz, row_stride, column_stride, columns, data);
+    place(indptr, indices, values, before, begins, m, nnz, columns, data);
 }

@@ -42,7 +42,7 @@ class Vectors8x1(Format):
 
     - ``columns`` int32[tiles, 16]: the columns of a tile, ascending; where the window has no more, its last one again.
       A window without entries has one tile, of column 0;
-    - ``data`` dtype[tiles, 8, 16]: their values, row by row; dtype[tiles, 16, 8] if they are stored ``by_column``;
+    - ``data`` dtype[tiles, 8, 16]: their values, row by row;
     - ``ends`` int32[tiles]: the window that ends with this tile, or -1;
     - ``work`` int32[shares, 4]: the first tile of a share, the tile after its last one, and the numbers of the parts
       that it holds of windows that are cut: of the one that began before, and of the one that goes on after (where
@@ -57,12 +57,9 @@ class Vectors8x1(Format):
     ends: Any
     work: Any
     cut: Any
-    by_column: bool
 
     @classmethod
-    def from_csr(
-        cls, a: Any, dtype: str = "float16", ctas: int = 2, multiprocessors: int = 1, by_column: bool = False
-    ) -> Self:
+    def from_csr(cls, a: Any, dtype: str = "float16", ctas: int = 2, multiprocessors: int = 1) -> Self:
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
 
         There are up to ``ctas`` shares for each of so many ``multiprocessors``, fewer where they would be too small.
@@ -70,8 +67,8 @@ class Vectors8x1(Format):
         xp = array_module(a.data)
         m, k, nnz = int(a.shape[0]), int(a.shape[1]), int(a.nnz)
         make = _on_host if xp is np else _on_device
-        columns, data, ends, work, cut = make(a, m, k, nnz, rounded(a.data, dtype), ctas * multiprocessors, by_column)
-        return cls((m, k), nnz, dtype, columns, data, ends, work, cut, by_column)
+        columns, data, ends, work, cut = make(a, m, k, nnz, rounded(a.data, dtype), ctas * multiprocessors)
+        return cls((m, k), nnz, dtype, columns, data, ends, work, cut)
 
     def to_csr(self) -> Any:
         """The matrix as float64 CSR, from the non-zero slots."""
@@ -81,8 +78,8 @@ class Vectors8x1(Format):
         ended[1:] = xp.cumsum(self.ends >= 0)
         slot = nonzero_slots(self.data)
         tile, within = slot // (WINDOW * TILE_K), slot % (WINDOW * TILE_K)
-        row, column = (within % WINDOW, within // WINDOW) if self.by_column else (within // TILE_K, within % TILE_K)
-        rows, columns = ended[tile] * WINDOW + row, self.columns[tile, column]
+        rows = ended[tile] * WINDOW + within // TILE_K
+        columns = self.columns[tile, within % TILE_K]
         return csr_of_entries(rows, columns, widened(self.data.reshape(-1)[slot], self.dtype), self.shape)
 
     @property
@@ -109,7 +106,7 @@ def _slack(cost: int, shares: int) -> int:
     return max(cost // shares // SLACK, LEAST_SLACK)
 
 
-def _on_host(a: Any, m: int, k: int, nnz: int, values: Any, most: int, by_column: bool) -> tuple[Any, ...]:
+def _on_host(a: Any, m: int, k: int, nnz: int, values: Any, most: int) -> tuple[Any, ...]:
     windows = ceil_div(m, WINDOW)
     row = row_of_entry(a.indptr, nnz)
     keys, vector = distinct(row // WINDOW * max(k, 1) + a.indices)
@@ -126,10 +123,9 @@ def _on_host(a: Any, m: int, k: int, nnz: int, values: Any, most: int, by_column
     last[vectors > 0] = keys[first[1:][vectors > 0] - 1] % max(k, 1)
     columns = np.repeat(last, tiles * TILE_K)
     columns[slot] = (keys - window * k).astype(np.int32)
-    data = np.zeros((count, TILE_K, WINDOW) if by_column else (count, WINDOW, TILE_K), dtype=values.dtype)
+    data = np.zeros((count, WINDOW, TILE_K), dtype=values.dtype)
     place = slot[vector]
-    by_row = data.swapaxes(1, 2) if by_column else data
-    by_row[place // TILE_K, row % WINDOW, place % TILE_K] = values
+    data[place // TILE_K, row % WINDOW, place % TILE_K] = values
     ends = np.full(count, -1, dtype=np.int32)
     ends[begins[1:] - 1] = np.arange(windows)
     return columns.reshape(count, TILE_K), data, ends, *_shares(begins, most)
@@ -165,7 +161,7 @@ def _shares(begins: Any, most: int) -> tuple[Any, Any]:
     return work.astype(np.int32), cut.astype(np.int32)
 
 
-def _on_device(a: Any, m: int, k: int, nnz: int, values: Any, most: int, by_column: bool) -> tuple[Any, ...]:
+def _on_device(a: Any, m: int, k: int, nnz: int, values: Any, most: int) -> tuple[Any, ...]:
     """What :func:`_on_host` makes, on the device and without a sort."""
     import cupy as xp
 
@@ -189,13 +185,13 @@ def _on_device(a: Any, m: int, k: int, nnz: int, values: Any, most: int, by_colu
     parts = xp.empty(1, dtype=xp.int32)
     build("share", (1,), (1024,), begins, windows, cost, shares, _slack(cost, shares), work, cut, parts)
     columns = xp.empty((count, TILE_K), dtype=xp.int32)
-    data = xp.zeros((count, TILE_K, WINDOW) if by_column else (count, WINDOW, TILE_K), dtype=values.dtype)
+    data = xp.zeros((count, WINDOW, TILE_K), dtype=values.dtype)
     ends = xp.full(count, -1, dtype=xp.int32)
     if windows:
         build("pad_windows", *by_window, indptr, indices, before, begins, m, windows, columns, ends)
     if nnz:
-        name, strides = f"place_{8 * values.itemsize}", (1, WINDOW) if by_column else (TILE_K, 1)
-        build(name, *by_entry, indptr, indices, values, before, begins, m, nnz, *strides, columns, data)
+        suffix = 8 * values.itemsize
+        build(f"place_{suffix}", *by_entry, indptr, indices, values, before, begins, m, nnz, columns, data)
     return columns, data, ends, work, cut[: int(parts.get()[0])]
 
 

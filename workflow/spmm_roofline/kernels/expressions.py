@@ -1,4 +1,4 @@
-"""The small language of ``grid``, ``block``, ``smem`` and ``args`` in a kernel's head.
+"""The small language of ``grid``, ``block``, ``smem``, ``args`` and ``format_options`` in a kernel's head.
 
 Names: ``m n k nnz``, ``a.<array or count of the format>``, ``b``, ``c`` with their leading dimensions ``b.ld`` and
 ``c.ld``, ``b.nbytes``, ``tile.<name>``, ``steps``, ``alpha``, ``beta``, ``device.multiprocessors``, and ``scratch``
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ FUNCTIONS = {
 SIZES = ("m", "n", "k", "nnz")
 #: Factors of C = alpha·A·B + beta·C.
 FACTORS = ("alpha", "beta")
+_OF_LAUNCH = re.compile(r"\b(tile|device)\.")
 
 
 class ExpressionError(ValueError):
@@ -112,9 +114,13 @@ def _parse(text: str, whole: str) -> ast.Expression:
 
 
 def format_options(head: Head, multiprocessors: int) -> dict[str, Any]:
-    """The head's options of the format, with ``device.multiprocessors`` replaced by the number."""
+    """The head's options of the format; text that names ``tile.<name>`` or ``device.multiprocessors`` is evaluated.
+
+    Raises :class:`ExpressionError` if it does not evaluate.
+    """
+    names = {"tile": namespace(**head.tile), "device": namespace(multiprocessors=multiprocessors)}
     return {
-        name: multiprocessors if value == "device.multiprocessors" else value
+        name: evaluate(value, names)[0] if isinstance(value, str) and _OF_LAUNCH.search(value) else value
         for name, value in head.format_options.items()
     }
 

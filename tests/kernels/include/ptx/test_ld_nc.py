@@ -1,4 +1,4 @@
-"""ptx/ld_nc.cuh: what is loaded arrives, with every hint: load_cached, load_streamed and load_once."""
+"""ptx/ld_nc.cuh: what is loaded arrives, with every hint: load_cached and load_streamed."""
 
 import numpy as np
 import pytest
@@ -11,9 +11,7 @@ extern "C" __global__ void probe(const double* values, const int* numbers, doubl
     const int i = threadIdx.x;
     of_values[i] = ptx::load_cached(values + i);
     of_values[32 + i] = ptx::load_streamed(values + 32 + i);
-    of_values[64 + i] = ptx::load_once(values + 64 + i);
     of_numbers[i] = ptx::load_streamed(numbers + i);
-    of_numbers[32 + i] = ptx::load_once(numbers + 32 + i);
 }
 """
 
@@ -22,7 +20,7 @@ def test_loads_of_both_widths_and_all_hints(device_function):
     import cupy
 
     rng = np.random.default_rng()
-    values, numbers = rng.random(96), rng.integers(-(1 << 31), 1 << 31, 64).astype(np.int32)
-    of_values, of_numbers = cupy.zeros(96), cupy.zeros(64, dtype=cupy.int32)
+    values, numbers = rng.random(64), rng.integers(-(1 << 31), 1 << 31, 32).astype(np.int32)
+    of_values, of_numbers = cupy.zeros(64), cupy.zeros(32, dtype=cupy.int32)
     device_function(SOURCE)((1,), (32,), (cupy.asarray(values), cupy.asarray(numbers), of_values, of_numbers))
     assert np.array_equal(of_values.get(), values) and np.array_equal(of_numbers.get(), numbers)
