@@ -40,6 +40,8 @@ EDGES = {
     ("advise", "formats"): "a format for special matrices says itself whether it holds this one",
     ("advise", "analysis"): "the model of the selector predicts",
     ("advise", "figures"): "advice says its numbers as the report does",
+    ("spmm", "formats"): "a program's matrix is packed on the device",
+    ("spmm", "kernels"): "a program's product is a prepared launch",
     ("__main__", "advise"): "the command of the package that is not installed",
     ("plan", "matrices"): "a suite's matrices become file names",
     ("plan", "formats"): "the code of a format is part of its fingerprint",

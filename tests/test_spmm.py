@@ -107,6 +107,27 @@ def test_a_may_be_in_any_form():
         check(SpMM(a, "float32")(b), twice.tocsr(), exact, "float32")
 
 
+@pytest.mark.parametrize("n", [8, 128])
+def test_tuned(n):
+    from spmm_roofline import SpMM
+
+    a = sparse(900, 700, 0.02)
+    b, exact = dense(700, n, "float16")
+    multiply = SpMM(a, tune=True)
+    for _ in range(2):
+        check(multiply(b), a, exact, "float16")
+
+
+def test_every_call_without_a_place_gives_an_array_of_its_own():
+    from spmm_roofline import SpMM
+
+    a = sparse(50, 60, 0.2)
+    multiply = SpMM(a, "float32")
+    pairs = [dense(60, 16, "float32", seed) for seed in range(3)]
+    for c, (_, exact) in zip([multiply(b) for b, _ in pairs], pairs, strict=True):
+        check(c, a, exact, "float32")
+
+
 def test_an_empty_product():
     import cupy
 
@@ -115,6 +136,7 @@ def test_an_empty_product():
     assert SpMM(csr_array((0, 5)))(cupy.zeros((5, 8), "float16")).shape == (0, 8)
     assert not SpMM(csr_array((7, 5)))(cupy.ones((5, 8), "float16")).any()
     assert SpMM(csr_array((7, 5)))(cupy.ones((5, 0), "float16")).shape == (7, 0)
+    assert not SpMM(csr_array((7, 0)))(cupy.ones((0, 8), "float16")).any()
 
 
 def test_what_does_not_fit_is_refused():

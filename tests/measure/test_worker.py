@@ -51,7 +51,7 @@ def measured(tmp_path_factory):
         described = run.Job(
             suite="s", kernel=kernel, device="h200", arch=arch, n=n, l2=l2,
             matrices=[(f"{folder}/{name}.npz", f"{folder}/{name}.json") for name in names], formats=formats,
-            kernel_row=None if head.vendor else f"{folder}/{kernel}.kernel.json",
+            kernel_row=None if head.vendor or cubin else f"{folder}/{kernel}.kernel.json",
             cubin=None if head.vendor else str(cubin or folder / f"{kernel}.cubin"),
             read_cubin=str(clock[0]), copy_cubin=str(clock[1]), device_record=f"{folder}/device.json",
             options={"repeat_cap": 60, "time_cap_ms": 200, "case_timeout_s": 60, **options}, external=external,

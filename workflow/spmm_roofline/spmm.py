@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ class SpMM:
     ``a``: sparse matrix m×k of SciPy or CuPy, any format; it is packed once, on the device. ``dtype``: ``float16``,
     ``bfloat16``, ``tf32`` or ``float32``, the dtype of A, B and C; sums are of single precision (TF32 takes and gives
     float32 arrays). ``kernel``: name of a kernel instead of the general one for the width of B, for example the advice
-    of :func:`spmm_roofline.select`.
+    of :func:`spmm_roofline.select`. ``tune``: the first product with a new width of B times every general kernel of
+    the dtype and keeps the fastest for that width, which costs some ten products.
 
     >>> multiply = SpMM(a, dtype="float16")
     >>> c = multiply(b)                                 # b: cupy.ndarray float16[k, n]
@@ -46,7 +48,7 @@ class SpMM:
     :class:`.kernels.launch.Unsupported` where the kernel does not take the sizes, and CuPy's own errors.
     """
 
-    def __init__(self, a: Any, dtype: str = "float16", kernel: str | None = None) -> None:
+    def __init__(self, a: Any, dtype: str = "float16", kernel: str | None = None, tune: bool = False) -> None:
         import cupy
 
         known = heads(str(SOURCES))
@@ -62,6 +64,7 @@ class SpMM:
         self.shape: tuple[int, int] = self._csr.shape
         self._packed: dict[str, Format] = {}
         self._calls: dict[tuple[Any, ...], Call] = {}
+        self._tune, self._tuned = tune, dict[int, Head]()
         self.plan_ms = 0.0
         cupy.cuda.get_current_stream().synchronize()
         start = time.perf_counter()
@@ -96,36 +99,66 @@ class SpMM:
         n = b.shape[1]
         if m == 0 or n == 0:
             return cupy.empty((m, n), dtype=stored) if out is None else out
-        head = _for_width(self._heads, n)
-        check_case(head, m, n, k)
-        multiple = head.pads.get("n", 1)
+        if k == 0:
+            b, k = cupy.zeros((1, n), dtype=stored), 1
+        # Kernels of one dtype want rows of the same multiple.
+        multiple = self._heads[0].pads.get("n", 1)
         padded = ceil_div(n, multiple) * multiple
         given = _fitting(b, padded)
+        head = self._head(given, n, padded)
         c = out if out is not None and _fits(out, padded) else cupy.empty((m, padded), dtype=stored)
         if out is not None and c is not out and beta != 0:
             c[:, :n] = out
-        self._call(head, given, c, n, alpha, beta)(cupy.cuda.get_current_stream())
+        self._call(head, given, c, n, alpha, beta, keep=c is out)(cupy.cuda.get_current_stream())
         if out is None:
             return c[:, :n]
         if c is not out:
             out[...] = c[:, :n]
         return out
 
-    def _call(self, head: Head, b: Any, c: Any, n: int, alpha: float, beta: float) -> Call:
-        """The launch for these operands; the last few are kept, since a loop multiplies the same arrays."""
+    def _head(self, b: Any, n: int, padded: int) -> Head:
+        """The kernel for this width of B: the one that its strips speak for, or the fastest here."""
+        import cupy
+
+        m, k = self.shape
+        if n in self._tuned:
+            return self._tuned[n]
+        if not self._tune or len(self._heads) == 1:
+            head = _for_width(self._heads, n)
+            check_case(head, m, n, k)
+            return head
+        stream = cupy.cuda.get_current_stream()
+        c = cupy.empty((m, padded), dtype=b.dtype)
+        times = {}
+        for number, head in enumerate(self._heads):
+            call = self._call(head, b, c, n, 1.0, 0.0, keep=False)
+            # The first launch loads the code; of three more the fastest counts.
+            events = [cupy.cuda.Event() for _ in range(5)]
+            for event in events:
+                event.record(stream)
+                call(stream)
+            stream.synchronize()
+            times[number] = min(cupy.cuda.get_elapsed_time(*pair) for pair in pairwise(events[1:]))
+        self._tuned[n] = self._heads[min(times, key=times.__getitem__)]
+        return self._tuned[n]
+
+    def _call(self, head: Head, b: Any, c: Any, n: int, alpha: float, beta: float, keep: bool) -> Call:
+        """The launch for these operands; the last few to ``keep`` are kept, since a loop multiplies the same arrays."""
         scaled = (alpha, beta) != (1.0, 0.0)
         if scaled and "scaled" not in head.constants:
             raise ValueError(f"{head.name} computes A·B alone; alpha must be 1 and beta 0")
         key = (head.name, b.data.ptr, c.data.ptr, b.shape, c.shape, n, alpha, beta)
-        if key not in self._calls:
-            if scaled:
-                head = dataclasses.replace(head, constants={**head.constants, "scaled": 1})
-            m, k = self.shape
-            operands = (Dense(array, rows, n, False, self.dtype) for array, rows in ((b, k), (c, m)))
+        if key in self._calls:
+            return self._calls[key]
+        if scaled:
+            head = dataclasses.replace(head, constants={**head.constants, "scaled": 1})
+        operands = (Dense(array, len(array), n, False, self.dtype) for array in (b, c))
+        call = prepare(head, _compiled(head), self._pack(head), *operands, alpha, beta)
+        if keep:
             while len(self._calls) >= 8:
                 del self._calls[next(iter(self._calls))]
-            self._calls[key] = prepare(head, _compiled(head), self._pack(head), *operands, alpha, beta)
-        return self._calls[key]
+            self._calls[key] = call
+        return call
 
     def _pack(self, head: Head) -> Format:
         import cupy
@@ -152,8 +185,17 @@ def _on_device(a: Any) -> Any:
 
 
 def _for_width(able: list[Head], n: int) -> Head:
-    """Of kernels that differ in the width of their strips, the one that covers n columns with the fewest, widest."""
-    return min(able, key=lambda head: (ceil_div(n, strip := head.tile.get("slab", 1)) * strip, -strip))
+    """Of kernels that differ in the width of their strips, the one that should cover n columns soonest.
+
+    A strip costs about as much as 32 columns beside its own; of kernels of one width the last on the ladder is taken.
+    """
+    overtaken = {head.after for head in able}
+
+    def cost(head: Head) -> tuple[int, bool]:
+        strip = head.tile.get("slab", n)
+        return ceil_div(n, strip) * (strip + 32), head.name in overtaken
+
+    return min(able, key=cost)
 
 
 def _fits(array: Any, padded: int) -> bool:

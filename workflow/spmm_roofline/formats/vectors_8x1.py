@@ -32,7 +32,7 @@ WINDOW, TILE_K = 8, 16
 WINDOW_COST = 1
 #: What a share costs at least.
 LEAST_COST = 8
-#: A share may begin and end so many tiles, or that part of itself, sooner or later where a window would be cut otherwise.
+#: A share may begin and end so many tiles, or that part of itself, sooner or later, so that no window is cut.
 LEAST_SLACK, SLACK = 6, 8
 
 
