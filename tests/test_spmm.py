@@ -9,6 +9,9 @@ pytestmark = pytest.mark.gpu
 #: Largest error of an element over Σ|a||b|, by dtype.
 TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "tf32": 2e-3, "float32": 2e-6}
 
+#: Half of what lies between neighbouring numbers next to zero, in float16.
+SMALLEST = 2.0**-25
+
 
 def sparse(m, k, density, seed=0):
     return random_array((m, k), density=density, format="csr", rng=np.random.default_rng(seed)).astype(np.float64)
@@ -30,7 +33,7 @@ def check(c, a, b, dtype, scale=1.0, more=0.0):
 
     a = csr_array((rounded(a.data, dtype).astype(np.float64), a.indices, a.indptr), shape=a.shape)
     expected = scale * (a @ b) + more
-    room = abs(scale) * (abs(a) @ abs(b)) + np.abs(more) + 1e-9
+    room = abs(scale) * (abs(a) @ abs(b)) + np.abs(more) + SMALLEST / TOLERANCE[dtype]
     worst = np.max(np.abs(widened(c, dtype).get() - expected) / room, initial=0.0)
     assert worst < TOLERANCE[dtype], f"{dtype}, {a.shape}, N = {b.shape[1]}: {worst:.2g}"
 

@@ -10,7 +10,7 @@ layout: {b: column_major, c: column_major}
 min_arch: sm_80
 requires: {}
 features: [ld, ld_nc]
-tile: {threads: 256, ctas: 4, batch: 6, longest: 32}
+tile: {threads: 256, ctas: 4, batch: 6, longest: 64}
 # For each chunk the part of a row that began in an earlier one. All bits set: not there yet.
 scratch: 8 * a.chunks * n
 launch:

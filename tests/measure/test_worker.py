@@ -103,7 +103,7 @@ def faulty(tmp_path):
     """mma_bt that does not end at N = 16 and writes where there is nothing at N = 24."""
     head = heads()["mma_bt"]
     faults = """
-    if (gridDim.x == 2) for (volatile int more = 1; more;) {}
+    if (gridDim.x == 2) while (true) __nanosleep(100);
     if (gridDim.x == 3) *reinterpret_cast<volatile int*>(1ull << 46) = 1;
     """
     source = head.path.read_text()
