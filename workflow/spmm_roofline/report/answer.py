@@ -133,17 +133,25 @@ def facts(device: pd.Series) -> list[tuple[str, str]]:
     ]
 
 
+#: Widths side by side in a table, which a page of 1280 pixels shows in full.
+WIDTHS_MOST = 4
+
+
 def choice(kinds: pd.DataFrame, precision: str) -> dict[str, Any]:
-    """The opening tables of a precision, one for the kinds of matrix that share their widths: a line a kind."""
+    """The opening tables of a precision, for kinds of matrix that share their widths, a few widths a table: a line a
+    kind."""
     widths = kinds.groupby("kind")["n"].agg(lambda part: tuple(sorted(map(int, part))))
     by_place = {(row.kind, int(row.n)): row for row in kinds.itertuples()}
     tables = []
     for shared, names in widths.groupby(widths, sort=True):
-        lines = []
-        for kind in sorted(names.index):
-            cells = [_cell(by_place[kind, n]) for n in shared]
-            lines.append({"kind": kind, "matrices": max(cell["matrices"] for cell in cells), "cells": cells})
-        tables.append({"widths": shared, "lines": lines})
+        columns = -(-len(shared) // -(-len(shared) // WIDTHS_MOST))
+        for first in range(0, len(shared), columns):
+            some = shared[first : first + columns]
+            lines = []
+            for kind in sorted(names.index):
+                cells = [_cell(by_place[kind, n]) for n in some]
+                lines.append({"kind": kind, "matrices": max(cell["matrices"] for cell in cells), "cells": cells})
+            tables.append({"widths": some, "lines": lines})
     tables.sort(key=lambda table: (-len(table["lines"]), table["widths"]))
     return {"precision": PRECISIONS[precision], "cells": len(kinds), "tables": tables}
 
