@@ -108,7 +108,7 @@ def phases(folder: Path) -> Counter:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--matrices", type=int, default=1100)
-    parser.add_argument("--kernels", default="sputnik,cutespmm,cusparse_csr_alg2_f32", help="names or study/patterns")
+    parser.add_argument("--kernels", default="sputnik,window_fma,cusparse_csr_alg2", help="names or study/patterns")
     parser.add_argument("--n", default="32,128,512", help="widths of B")
     parser.add_argument("--cores", type=int, default=4)
     parser.add_argument("--gpus", type=int, default=1)
