@@ -59,13 +59,14 @@ def test_any_shape(shape, density):
         check(multiply(b), a, exact, "float16")
 
 
+@pytest.mark.parametrize("n", [24, 64, 136])  # strips of each width
 @pytest.mark.parametrize("dtype", TOLERANCE)
-def test_alpha_and_beta(dtype):
+def test_alpha_and_beta(dtype, n):
     from spmm_roofline import SpMM
 
     a = sparse(100, 90, 0.1)
-    b, exact = dense(90, 24, dtype)
-    out, before = dense(100, 24, dtype, seed=2)
+    b, exact = dense(90, n, dtype)
+    out, before = dense(100, n, dtype, seed=2)
     result = SpMM(a, dtype)(b, out=out, alpha=0.5, beta=-2.0)
     assert result is out
     check(out, a, exact, dtype, 0.5, -2.0 * before)
@@ -106,7 +107,7 @@ def test_a_may_be_in_any_form():
 
     twice = coo_array(([1.0, 2.0, 3.0], ([0, 0, 2], [1, 1, 0])), shape=(4, 3))
     b, exact = dense(3, 8, "float32")
-    for a in (twice, twice.tocsc(), csr_matrix(twice.tocsr())):
+    for a in (twice, twice.tocsc(), csr_matrix(twice.tocsr()), twice.astype(int)):
         check(SpMM(a, "float32")(b), twice.tocsr(), exact, "float32")
 
 
@@ -162,5 +163,7 @@ def test_what_does_not_fit_is_refused():
         SpMM(a, "float64")
     with pytest.raises(ValueError, match="no kernel of this project"):
         SpMM(a, kernel="nobody")
+    with pytest.raises(ValueError, match="real numbers"):
+        SpMM(a.astype(complex))
     with pytest.raises(ValueError, match="give a sparse matrix"):
         SpMM(np.eye(3))

@@ -44,9 +44,7 @@ deviations: []
 #include "ptx/cp_async.cuh"
 #include "ptx/cp_async_ca.cuh"
 #include "ptx/ldmatrix_trans.cuh"
-#include "ptx/mma.cuh"
-#include "ptx/mma_bf16.cuh"
-#include "tile/values_16.cuh"
+#include "tile/multiply_16.cuh"
 #include "tile/windows.cuh"
 
 namespace {
@@ -64,13 +62,6 @@ constexpr int SUMS_PITCH = TILE_SLAB + 4;
 static_assert(TILE_SLAB == 32 || TILE_SLAB == 64 || TILE_SLAB == 128, "a strip has 32, 64 or 128 columns");
 static_assert(TILE_STAGES >= 2, "one stage is multiplied while others are on their way");
 static_assert(4 * tile::WINDOW * SUMS_PITCH <= NEXT, "the sums of a window fit into a stage");
-
-__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], tile::F16) {
-    ptx::mma_m16n8k16_f32_f16(d, a, b);
-}
-__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], tile::Bf16) {
-    ptx::mma_m16n8k16_f32_bf16(d, a, b);
-}
 
 // The columns of a tile whose rows of B a lane copies.
 struct Columns {
@@ -197,7 +188,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) staged_
             for (int j = 0; j < SUMS; ++j) {
                 unsigned columns_of_b[4];
                 ptx::ldmatrix_x4_trans(columns_of_b, rings + stage + fragment + 32 * j);
-                multiply(mine.sums[j], columns_of_b, a, Values{});
+                tile::multiply(mine.sums[j], columns_of_b, a, Values{});
             }
             if (window >= 0) mine.close(window, store_window);
             __syncwarp();

@@ -33,9 +33,7 @@ variants:
     constants: {values: Bf16}
 deviations: []
 ---*/
-#include "ptx/mma.cuh"
-#include "ptx/mma_bf16.cuh"
-#include "tile/values_16.cuh"
+#include "tile/multiply_16.cuh"
 #include "tile/windows.cuh"
 
 namespace {
@@ -45,13 +43,6 @@ using Values = tile::VALUES;
 // A lane holds WORDS pairs of neighbouring columns of a row of B, READ of them in one load.
 constexpr int WORDS = TILE_SLAB / 16, READ = WORDS < 4 ? WORDS : 4, READS = WORDS / READ;
 static_assert(TILE_SLAB == 32 || TILE_SLAB == 64 || TILE_SLAB == 128, "a strip has 32, 64 or 128 columns");
-
-__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], tile::F16) {
-    ptx::mma_m16n8k16_f32_f16(d, a, b);
-}
-__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], tile::Bf16) {
-    ptx::mma_m16n8k16_f32_bf16(d, a, b);
-}
 
 // What a lane needs of a tile: its columns of four rows of B, the values of one row of A that they meet, and the window
 // that ends here.
@@ -83,26 +74,23 @@ struct Vector<4> {
 // Stores the sums of neighbouring columns; in code compiled as SCALED, alpha times them plus beta times what is there,
 // which is not read for beta = 0.
 template <int COLUMNS>
-__device__ __forceinline__ void store(unsigned short* c, float (&sums)[COLUMNS], float alpha, float beta) {
+__device__ __forceinline__ void store(unsigned short* c, const float (&sums)[COLUMNS], float alpha, float beta) {
     using Words = typename Vector<COLUMNS>::Words;
     Words* to = reinterpret_cast<Words*>(c);
-    if constexpr (SCALED) {
-#pragma unroll
-        for (int i = 0; i < COLUMNS; ++i) sums[i] *= alpha;
-        if (beta != 0.0f) {
-            const Words old = *to;
-            const unsigned* pairs = reinterpret_cast<const unsigned*>(&old);
-#pragma unroll
-            for (int i = 0; i < COLUMNS / 2; ++i) {
-                const float2 before = Values::unpack(pairs[i]);
-                sums[2 * i] += beta * before.x, sums[2 * i + 1] += beta * before.y;
-            }
-        }
-    }
-    Words out;
+    Words out = {};
     unsigned* pairs = reinterpret_cast<unsigned*>(&out);
+    if constexpr (SCALED) {
+        if (beta != 0.0f) out = *to;
+    }
 #pragma unroll
-    for (int i = 0; i < COLUMNS / 2; ++i) pairs[i] = Values::pack(sums[2 * i], sums[2 * i + 1]);
+    for (int i = 0; i < COLUMNS / 2; ++i) {
+        float low = sums[2 * i], high = sums[2 * i + 1];
+        if constexpr (SCALED) {
+            const float2 before = Values::unpack(pairs[i]);
+            low = alpha * low + beta * before.x, high = alpha * high + beta * before.y;
+        }
+        pairs[i] = Values::pack(low, high);
+    }
     __stcs(to, out);
 }
 
@@ -127,19 +115,19 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
 
     const auto store_window = [&](int window, float (&sums)[WORDS][4]) {
 #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                const int at = window * tile::WINDOW + 2 * t + i;
+        for (int i = 0; i < 2; ++i) {
+            const int at = window * tile::WINDOW + 2 * t + i;
 #pragma unroll
-                for (int j = 0; j < WORDS; j += READ) {
-                    float row[2 * READ];
+            for (int j = 0; j < WORDS; j += READ) {
+                float row[2 * READ];
 #pragma unroll
-                    for (int word = 0; word < READ; ++word) {
-                        row[2 * word] = sums[j + word][i], row[2 * word + 1] = sums[j + word][2 + i];
-                    }
-                    const int to = column + 16 * j;
-                    if (at < m && to < ldc) store(c + static_cast<long long>(at) * ldc + to, row, alpha, beta);
+                for (int word = 0; word < READ; ++word) {
+                    row[2 * word] = sums[j + word][i], row[2 * word + 1] = sums[j + word][2 + i];
                 }
+                const int to = column + 16 * j;
+                if (at < m && to < ldc) store(c + static_cast<long long>(at) * ldc + to, row, alpha, beta);
             }
+        }
     };
     tile::Part<TILE_WARPS, WORDS> mine({work, cut, parts, part_count}, ends, shared);
     const int window = tile::stream<Operands>(
@@ -162,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
                 const unsigned fragment[4] = {
                     __byte_perm(f.b[0][j], f.b[1][j], 0x5410), __byte_perm(f.b[0][j], f.b[1][j], 0x7632),
                     __byte_perm(f.b[2][j], f.b[3][j], 0x5410), __byte_perm(f.b[2][j], f.b[3][j], 0x7632)};
-                multiply(mine.sums[j], fragment, values, Values{});
+                tile::multiply(mine.sums[j], fragment, values, Values{});
             }
         },
         [&](int window) { mine.close(window, store_window); });

@@ -47,7 +47,7 @@ constexpr int TILE_K = 16, LANES = TILE_SLAB / 4, GROUPS = 32 / LANES;
 static_assert(TILE_SLAB == 32 || TILE_SLAB == 64 || TILE_SLAB == 128, "a strip has 32, 64 or 128 columns");
 // GROUPS rows of B are read at a time, TILE_BATCH times before the products of the batch before them.
 constexpr int STEPS = TILE_K / GROUPS, BATCHES = STEPS / TILE_BATCH;
-static_assert(STEPS % TILE_BATCH == 0, "a tile is a whole number of batches");
+static_assert(STEPS % (2 * TILE_BATCH) == 0, "a tile is a whole number of pairs of batches");
 
 // A tile of A on its way through shared memory, a column after the other; room between fours of columns keeps the lanes
 // that write it in different banks.
@@ -56,6 +56,7 @@ struct Staged {
     float values[TILE_K / 4][4 * tile::WINDOW + 8];
 };
 
+// In code compiled as SCALED, alpha times the sums plus beta times what is there, which is not read for beta = 0.
 __device__ __forceinline__ float4 scaled(float4 sum, const float* c, float alpha, float beta) {
     if constexpr (SCALED) {
         sum.x *= alpha, sum.y *= alpha, sum.z *= alpha, sum.w *= alpha;
@@ -146,7 +147,6 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
         __syncwarp();
         read(rows[0], ring[0], 0);
 #pragma unroll 1
-#pragma unroll 1
         for (int tile = mine.begin; tile <= mine.last; ++tile) {
             const Staged& here = ring[(tile - mine.begin) % 2];
             Staged& next = ring[(tile - mine.begin + 1) % 2];
@@ -174,14 +174,6 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
                         mine.sums[j][2] += a[j] * x.z, mine.sums[j][3] += a[j] * x.w;
                     }
                 }
-            }
-            if constexpr (BATCHES % 2 != 0) {
-#pragma unroll
-                for (int i = 0; i < TILE_BATCH; ++i) rows[0][i] = rows[1][i];
-            }
-            if constexpr (BATCHES % 2 != 0) {
-#pragma unroll
-                for (int i = 0; i < TILE_BATCH; ++i) rows[0][i] = rows[1][i];
             }
             __syncwarp();
             if (window >= 0) mine.close(window, store_window);

@@ -96,19 +96,19 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
 
     const auto store_window = [&](int window, float (&sums)[2 * READS][4]) {
 #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                const int at = window * tile::WINDOW + 2 * t + i;
+        for (int i = 0; i < 2; ++i) {
+            const int at = window * tile::WINDOW + 2 * t + i;
 #pragma unroll
-                for (int j = 0; j < READS; ++j) {
-                    const float(&low)[4] = sums[2 * j], (&high)[4] = sums[2 * j + 1];
-                    const int to = column + 32 * j;
-                    if (at < m && to < ldc) {
-                        store(
-                            c + static_cast<long long>(at) * ldc + to,
-                            make_float4(low[i], low[2 + i], high[i], high[2 + i]), alpha, beta);
-                    }
+            for (int j = 0; j < READS; ++j) {
+                const float(&low)[4] = sums[2 * j], (&high)[4] = sums[2 * j + 1];
+                const int to = column + 32 * j;
+                if (at < m && to < ldc) {
+                    store(
+                        c + static_cast<long long>(at) * ldc + to,
+                        make_float4(low[i], low[2 + i], high[i], high[2 + i]), alpha, beta);
                 }
             }
+        }
     };
     tile::Part<TILE_WARPS, 2 * READS> mine({work, cut, parts, part_count}, ends, shared);
     const int window = tile::stream<Operands>(

@@ -157,6 +157,13 @@ def test_several_multiplications_of_a_call_are_told_to_code_and_fingerprint(tree
         check_case(thrice, 16, 8, 32)
 
 
+def test_general_kernels_of_one_dtype_want_the_same_rows_of_b():
+    # A program's product pads B once, whichever of them multiplies.
+    general = [head for head in heads().values() if head.study == "flagship"]
+    wanted = {(head.dtype["a"], head.pads.get("n", 1)) for head in general}
+    assert len(wanted) == len({dtype for dtype, _ in wanted}) == 4
+
+
 def test_options_of_the_format_follow_tile_and_device():
     head = heads()["spmv_csr_cc"]
     wider = replace(head, tile={**head.tile, "batch": 2 * head.tile["batch"]})

@@ -6,12 +6,14 @@ import json
 import re
 from html.parser import HTMLParser
 
+import pandas as pd
 import pytest
 
 from spmm_roofline import contracts, report
 from spmm_roofline.figures import rivals
 from spmm_roofline.figures.numbers import rate, significant, times
 from spmm_roofline.report import tables
+from spmm_roofline.report.answer import choice
 from tests.analysis import synthetic
 
 CONFIG = {"report": {"title": "Which SpMM kernel is fastest, and what limits it?"}}
@@ -153,6 +155,16 @@ def test_the_first_screen_answers(outline):
         "N = 512",
     ):
         assert words in start, f"the first screen does not say {words!r}"
+
+
+def test_many_widths_stand_in_several_tables():
+    about = {"kernel": "k", "study": "s", "speedup": 2.0, "speedup_low": 1.5, "speedup_high": 2.5, "matrices": 2}
+    about |= {"bound_fraction": 0.5, "bound": "memory", "wins": 2, "stale": False}
+    kinds = pd.DataFrame([about | {"kind": kind, "n": n} for kind in ("a", "b") for n in (8, 16, 32, 64, 128, 512)])
+    tables = choice(kinds, "float16")["tables"]
+    assert [table["widths"] for table in tables] == [(8, 16, 32), (64, 128, 512)]
+    assert all(len(line["cells"]) == 3 for table in tables for line in table["lines"])
+    assert [table["widths"] for table in choice(kinds[kinds["n"] > 16], "float16")["tables"]] == [(32, 64, 128, 512)]
 
 
 def test_a_class_without_cusparse_wins_only_where_it_is_faster(tmp_path):

@@ -171,17 +171,21 @@ class SpMM:
 
 
 def _on_device(a: Any) -> Any:
-    """Canonical CSR of CuPy: sorted rows, no entry twice, int32 indices."""
+    """Canonical CSR of CuPy: sorted rows, no entry twice, int32 indices, real values."""
     import cupyx.scipy.sparse as sparse
 
     if not (sparse.issparse(a) or hasattr(a, "tocsr")) or len(a.shape) != 2:
         raise ValueError(f"A is {type(a).__name__}; give a sparse matrix of SciPy or CuPy")
+    if a.dtype.kind == "c":
+        raise ValueError(f"A is {a.dtype}; kernels multiply real numbers")
     a = a.tocsr()
-    csr = a if sparse.issparse(a) else sparse.csr_matrix(a)
-    if not csr.has_canonical_format:
-        csr = csr.copy()
-        csr.sum_duplicates()
-    return csr
+    if not sparse.issparse(a):
+        # CuPy's matrices hold no integers.
+        a = sparse.csr_matrix(a if a.dtype.kind == "f" else a.astype("float64"))
+    if not a.has_canonical_format:
+        a = a.copy()
+        a.sum_duplicates()
+    return a
 
 
 def _for_width(able: list[Head], n: int) -> Head:

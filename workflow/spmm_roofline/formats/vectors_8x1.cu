@@ -1,10 +1,10 @@
 // Packs a CSR in device memory as windows of eight rows, without a sort. The rows of a CSR are sorted: where a column
 // stands among the distinct columns of its window follows from where it would stand in each of the window's eight rows,
 // and from how many entries before that are the first of their column.
+//
+// WINDOW, TILE_K, WINDOW_COST and THREADS are defined by vectors_8x1.py.
 
 namespace {
-
-constexpr int WINDOW = 8, TILE_K = 16, WINDOW_COST = 1, THREADS = 1024;
 
 // The first place from `begin` to `end` that does not hold less than `value`.
 __device__ int lower_bound(const int* sorted, int begin, int end, int value) {
@@ -68,6 +68,8 @@ extern "C" __global__ void count_tiles(
     tiles[window] = max((vectors + TILE_K - 1) / TILE_K, 1);
 }
 
+namespace {
+
 // The tile with which a share begins: where its part of the cost does, or the border of a window at most `slack` away.
 __device__ int first_tile(const int* begins, int windows, int cost, int shares, int slack, int number) {
     if (number == 0 || number == shares) return number == 0 ? 0 : begins[windows];
@@ -85,6 +87,8 @@ __device__ int first_tile(const int* begins, int windows, int cost, int shares, 
     const int border = min(here + goal - (here + WINDOW_COST * window), after);
     return border - here <= slack ? here : after - border <= slack ? after : border;
 }
+
+}  // namespace
 
 // The shares' tiles and parts, and what the parts are parts of. One CTA.
 extern "C" __global__ void __launch_bounds__(THREADS) share(

@@ -16,6 +16,7 @@ import numpy as np
 
 from .base import (
     Format,
+    FormatError,
     array_module,
     ceil_div,
     csr_of_entries,
@@ -34,6 +35,14 @@ WINDOW_COST = 1
 LEAST_COST = 8
 #: A share may begin and end so many tiles, or that part of itself, sooner or later, so that no window is cut.
 LEAST_SLACK, SLACK = 6, 8
+#: Tiles whose lanes a kernel still counts in 32 bits.
+TILES_MOST = 2**27 - 1
+#: Threads of the one CTA that cuts shares on a device.
+SHARE_THREADS = 1024
+
+#: The code that packs on a device, and what it shares with this module.
+BUILDER = Path(__file__).with_suffix(".cu")
+BUILDER_DEFINES = {"WINDOW": WINDOW, "TILE_K": TILE_K, "WINDOW_COST": WINDOW_COST, "THREADS": SHARE_THREADS}
 
 
 @dataclass(frozen=True)
@@ -63,7 +72,10 @@ class Vectors8x1(Format):
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
 
         There are up to ``ctas`` shares for each of so many ``multiprocessors``, fewer where they would be too small.
+        Raises :class:`FormatError` from 2³¹ non-zeros or 2²⁷ tiles on, which 32-bit positions do not count.
         """
+        if a.nnz >= 2**31:
+            raise FormatError(f"{cls.name} has 32-bit positions, too short for {a.nnz:,} non-zeros")
         xp = array_module(a.data)
         m, k, nnz = int(a.shape[0]), int(a.shape[1]), int(a.nnz)
         make = _on_host if xp is np else _on_device
@@ -98,15 +110,19 @@ class Vectors8x1(Format):
 
 def _share_count(tiles: int, windows: int, most: int) -> tuple[int, int]:
     """The cost of all tiles and windows, and how many shares to make of it."""
+    if tiles > TILES_MOST:
+        raise FormatError(f"{Vectors8x1.name} has 32-bit positions, too short for {tiles:,} tiles of {WINDOW * TILE_K}")
     cost = tiles + WINDOW_COST * windows
     return cost, max(min(most, cost // LEAST_COST), 1)
 
 
 def _slack(cost: int, shares: int) -> int:
+    """Tiles by which the border of a share may move to that of a window."""
     return max(cost // shares // SLACK, LEAST_SLACK)
 
 
 def _on_host(a: Any, m: int, k: int, nnz: int, values: Any, most: int) -> tuple[Any, ...]:
+    """The arrays of the format, in the order of its fields, in up to ``most`` shares."""
     windows = ceil_div(m, WINDOW)
     row = row_of_entry(a.indptr, nnz)
     keys, vector = distinct(row // WINDOW * max(k, 1) + a.indices)
@@ -116,6 +132,7 @@ def _on_host(a: Any, m: int, k: int, nnz: int, values: Any, most: int) -> tuple[
     begins = np.zeros(windows + 1, dtype=np.int64)
     begins[1:] = np.cumsum(tiles)
     count = int(begins[-1])
+    work, cut = _shares(begins, most)
     # A vector's slot: its window's first one, and its place among the vectors of the window.
     window = keys // max(k, 1)
     slot = begins[window] * TILE_K + np.arange(len(keys)) - first[window]
@@ -128,7 +145,7 @@ def _on_host(a: Any, m: int, k: int, nnz: int, values: Any, most: int) -> tuple[
     data[place // TILE_K, row % WINDOW, place % TILE_K] = values
     ends = np.full(count, -1, dtype=np.int32)
     ends[begins[1:] - 1] = np.arange(windows)
-    return columns.reshape(count, TILE_K), data, ends, *_shares(begins, most)
+    return columns.reshape(count, TILE_K), data, ends, work, cut
 
 
 def _shares(begins: Any, most: int) -> tuple[Any, Any]:
@@ -183,7 +200,7 @@ def _on_device(a: Any, m: int, k: int, nnz: int, values: Any, most: int) -> tupl
     cost, shares = _share_count(count, windows, most)
     work, cut = xp.empty((shares, 4), dtype=xp.int32), xp.empty((2 * shares, 4), dtype=xp.int32)
     parts = xp.empty(1, dtype=xp.int32)
-    build("share", (1,), (1024,), begins, windows, cost, shares, _slack(cost, shares), work, cut, parts)
+    build("share", (1,), (SHARE_THREADS,), begins, windows, cost, shares, _slack(cost, shares), work, cut, parts)
     columns = xp.empty((count, TILE_K), dtype=xp.int32)
     data = xp.zeros((count, WINDOW, TILE_K), dtype=values.dtype)
     ends = xp.full(count, -1, dtype=xp.int32)
@@ -200,7 +217,8 @@ def _builder() -> Callable[..., None]:
     """Launches a function of the CUDA code beside this module: name, grid, block, arguments."""
     import cupy
 
-    module = cupy.RawModule(code=Path(__file__).with_suffix(".cu").read_text(), options=("--std=c++17",))
+    defines = (f"-D{name}={value}" for name, value in BUILDER_DEFINES.items())
+    module = cupy.RawModule(code=BUILDER.read_text(), options=("--std=c++17", *defines))
 
     def launch(name: str, grid: tuple[int, ...], block: tuple[int, ...], *arguments: Any) -> None:
         numbers = (np.int32(value) if isinstance(value, int) else value for value in arguments)

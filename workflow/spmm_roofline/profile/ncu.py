@@ -205,7 +205,7 @@ def _count(
         entry = matrices.setdefault(known["matrix"], {"matrix": known["matrix"], "npz": npz, "cases": []})
         entry["cases"].append({"index": index, "n": n})
     ranges = [f"case{index}" for index in range(len(cases))]
-    hindrance, known = None, list(metrics)
+    hindrance, wanted = None, list(metrics)
     with tempfile.TemporaryDirectory() as folder:
         asked, answers = Path(folder) / "job.json", Path(folder) / "answers"
         answers.touch()
@@ -214,15 +214,15 @@ def _count(
             share_package()
             target = [sys.executable, "-m", "spmm_roofline.profile.target", str(asked), str(answers)]
             while True:
-                line = command(ncu, known, ranges, job.l2, report, target)
+                line = command(ncu, wanted, ranges, job.l2, report, target)
                 try:
                     _run(line, job.options["case_timeout_s"] * len(cases), log)
                 except ProfileError as error:
                     if error.status == "no_permission":
                         raise
-                    rest = [name for name in known if name not in error.refused]
-                    if rest and len(rest) < len(known):
-                        known = rest
+                    rest = [name for name in wanted if name not in error.refused]
+                    if rest and len(rest) < len(wanted):
+                        wanted = rest
                         answers.write_text("")
                         continue
                     hindrance = error  # the cases before it may have been counted
@@ -231,8 +231,8 @@ def _count(
     counters: dict[str, list[Counter]] = {}
     if report.stat().st_size:
         try:
-            counters = read(_run([ncu, "--import", str(report), *PAGE], 120, log), known)
-            refused = [Counter(name, "", None) for name in metrics if name not in known]
+            counters = read(_run([ncu, "--import", str(report), *PAGE], 120, log), wanted)
+            refused = [Counter(name, "", None) for name in metrics if name not in wanted]
             counters = {name: [*found, *refused] for name, found in counters.items()}
         except ProfileError as error:
             hindrance = hindrance or error
