@@ -3,9 +3,11 @@ the GPUs are.
 
     python benchmarks/scale.py --matrices 1100 --cores 12 --gpus 1
     python benchmarks/scale.py --matrices 200 --gpus 4 --kernels "scalar/*"
+    python benchmarks/scale.py --matrices 100 --cores 60 --gpus 1,2,4
 
 A copy of the project measures a suite of generated matrices, no two alike, in a folder of its own, which is removed at
-the end unless `--folder` names it; the same command goes on there where it was stopped.
+the end unless `--folder` names it; the same command goes on there where it was stopped. For several numbers of GPUs
+the same packed matrices are measured with each of them, to see how the wall time falls and whether times differ.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from collections import Counter
 from datetime import datetime
 from pathlib import Path
 
+import pandas as pd
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -111,28 +114,64 @@ def main() -> int:
     parser.add_argument("--kernels", default="sputnik,window_fma,cusparse_csr_alg2", help="names or study/patterns")
     parser.add_argument("--n", default="32,128,512", help="widths of B")
     parser.add_argument("--cores", type=int, default=4)
-    parser.add_argument("--gpus", type=int, default=1)
+    parser.add_argument("--gpus", default="1", help="how many measure side by side, or several such numbers in turn")
+    parser.add_argument("--shard", type=int, default=16, help="matrices of one measure job")
     parser.add_argument("--repeat-cap", type=int, default=200, help="most timed calls of a case")
     parser.add_argument("--folder", type=Path, help="where to run and what to keep; a temporary folder otherwise")
     options = parser.parse_args()
     widths = [int(n) for n in options.n.split(",")]
+    numbers = [int(number) for number in options.gpus.split(",")]
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary) / "project"
         copy_project(folder)
         described = suite(options.matrices, options.kernels.split(","), widths)
         (folder / "config/suites/many.yaml").write_text(yaml.safe_dump(described, sort_keys=False))
-        command = [sys.executable, "-m", "snakemake", "--cores", str(options.cores), "--resources"]
-        command += [f"gpu={options.gpus}", "--scheduler", "greedy", "--keep-going", "formats", "measure", "--config"]
-        command += ["suite=many", f"measure={{repeat_cap: {options.repeat_cap}}}"]
-        busy = Busy()
-        busy.start()
-        start = time.monotonic()
-        with (folder / "log").open("w") as log:
-            code = subprocess.run(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT).returncode
-        wall = time.monotonic() - start
-        busy.over.set()
-        told(folder, options.matrices, options.gpus, wall, busy.samples)
-    return code
+        runs = {}
+        if len(numbers) > 1:
+            snakemake(folder, options, numbers[0], ["formats"])
+        for gpus in numbers:
+            if runs:
+                for rows in folder.glob("results/measure/*/many"):
+                    shutil.rmtree(rows)
+            busy = Busy()
+            busy.start()
+            start = time.monotonic()
+            code = snakemake(folder, options, gpus, ["formats", "measure"])
+            wall = time.monotonic() - start
+            busy.over.set()
+            told(folder, options.matrices, gpus, wall, busy.samples)
+            if code:
+                return code
+            runs[gpus] = wall, times(folder)
+        if len(runs) > 1:
+            compared(runs)
+    return 0
+
+
+def snakemake(folder: Path, options: argparse.Namespace, gpus: int, targets: list[str]) -> int:
+    """Exit code of a run of the copy; what it says is added to its log."""
+    command = [sys.executable, "-m", "snakemake", "--cores", str(options.cores), "--resources", f"gpu={gpus}"]
+    command += ["--scheduler", "greedy", "--keep-going", *targets, "--config"]
+    command += ["suite=many", f"measure={{repeat_cap: {options.repeat_cap}, shard: {options.shard}}}"]
+    with (folder / "log").open("w") as log:
+        return subprocess.run(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT).returncode
+
+
+def times(folder: Path) -> pd.DataFrame:
+    """Median time of each case, ms, and whether it was noisy."""
+    rows = pd.concat([pd.read_csv(path) for path in folder.glob("results/measure/*/many/*.csv")])
+    return rows.set_index(["matrix", "kernel", "n"]).sort_index()[["time_ms", "status", "noisy"]]
+
+
+def compared(runs: dict[int, tuple[float, pd.DataFrame]]) -> None:
+    """Print how runs with different numbers of GPUs differ from the first one."""
+    (first, (wall, expected)), *others = runs.items()
+    print("\nGPUs   wall  speed-up  time of a case over that of the first run: median, 5 % to 95 %   noisy")
+    print(f"{first:4d} {wall:5.0f} s {1:9.2f} {'':62s} {expected.noisy.mean():7.1%}")
+    for gpus, (own, rows) in others:
+        low, middle, high = (rows.time_ms / expected.time_ms).dropna().quantile([0.05, 0.5, 0.95])
+        ratio = f"{middle:.3f}, {low:.3f} to {high:.3f}"
+        print(f"{gpus:4d} {own:5.0f} s {wall / own:9.2f} {ratio:>62s} {rows.noisy.mean():7.1%}")
 
 
 def told(folder: Path, matrices: int, gpus: int, wall: float, samples: list[float]) -> None:

@@ -59,6 +59,28 @@ def test_any_shape(shape, density):
         check(multiply(b), a, exact, "float16")
 
 
+@pytest.mark.parametrize("n", [4, 40, 300])
+def test_every_general_kernel_on_rows_of_all_lengths(n):
+    from spmm_roofline import SpMM
+    from spmm_roofline.kernels import heads
+    from spmm_roofline.spmm import GENERAL, SOURCES
+
+    rng = np.random.default_rng(n)
+    pattern = rng.random((700, 6000)) < rng.choice([0, 0.001, 0.01], (700, 1))
+    pattern[[0, 300, 301, 699]] = rng.random((4, 6000)) < 0.9
+    a = csr_array(pattern * (rng.random(pattern.shape) - 0.5))
+    for head in heads(str(SOURCES)).values():
+        if head.study != GENERAL:
+            continue
+        dtype = head.dtype["a"]
+        b, exact = dense(6000, n, dtype)
+        multiply = SpMM(a, dtype, kernel=head.name)
+        for _ in range(3):  # rows and windows that are cut count their parts anew in every call
+            check(multiply(b), a, exact, dtype)
+        out, before = dense(700, n, dtype, seed=2)
+        check(multiply(b, out=out, alpha=0.5, beta=-2.0), a, exact, dtype, 0.5, -2.0 * before)
+
+
 @pytest.mark.parametrize("n", [24, 64, 136])  # strips of each width
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_alpha_and_beta(dtype, n):

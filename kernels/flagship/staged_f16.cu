@@ -3,16 +3,16 @@ name: staged_f16
 study: flagship
 source: "operands swapped after FlashSparse (Shi et al. 2024) and Acc-SpMM (Zhao et al. 2025); stages, schedule and sums are our own"
 idea: rows of B through a ring of stages of each warp's own in shared memory, so that they are read in lines and not in sectors
-after: window_f16_wide
+after: window_f16
 family: window_f16
 format: vectors_8x1
-format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors}
+format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: 12}
 dtype: {a: float16, b: float16, accumulator: float32, c: float16}
 layout: {b: row_major, c: row_major}
 pads: {n: 8}
 min_arch: sm_80
 requires: {}
-tile: {slab: 128, stages: 2, warps: 6, ctas: 2}
+tile: {slab: 128, stages: 2, warps: 12, ctas: 1}
 constants: {values: F16, scaled: 0}
 features: [cp_async, cp_async_ca, ldmatrix_trans, mma, mma_bf16]
 scratch: (32 * tile.slab + 4) * a.parts * ceil_div(n, tile.slab)
@@ -25,7 +25,7 @@ variants:
   medium:
     idea: strips of 64 columns, and twice the warps
     after: staged_f16
-    tile: {slab: 64, stages: 2, warps: 12, ctas: 2}
+    tile: {slab: 64, stages: 2, warps: 24, ctas: 1}
   bf16:
     idea: staged_f16 in BF16
     family: window_bf16
@@ -37,7 +37,7 @@ variants:
     family: window_bf16
     after: staged_f16_bf16
     dtype: {a: bfloat16, b: bfloat16, c: bfloat16}
-    tile: {slab: 64, stages: 2, warps: 12, ctas: 2}
+    tile: {slab: 64, stages: 2, warps: 24, ctas: 1}
     constants: {values: Bf16}
 deviations: []
 ---*/

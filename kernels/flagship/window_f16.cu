@@ -5,26 +5,22 @@ source: "operands swapped after FlashSparse (Shi et al. 2024) and Acc-SpMM (Zhao
 idea: windows of eight rows as the narrow operand of a product, B straight to the registers that multiply it, equal shares of the tiles for all warps
 family: window_f16
 format: vectors_8x1
-format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors}
+format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: 12}
 dtype: {a: float16, b: float16, accumulator: float32, c: float16}
 layout: {b: row_major, c: row_major}
 pads: {n: 8}
 min_arch: sm_80
 requires: {}
-tile: {slab: 32, warps: 20, ctas: 2}
+tile: {slab: 32, warps: 32, ctas: 1}
 constants: {values: F16, scaled: 0}
-features: [mma, mma_bf16]
+features: [mma, mma_bf16, movmatrix]
 scratch: (32 * tile.slab + 4) * a.parts * ceil_div(n, tile.slab)
 launch:
   grid: a.shares, ceil_div(n, tile.slab)
   block: 32 * tile.warps
   smem: tile.warps * (32 * tile.slab + 32)
-  args: a.work, a.cut, a.ends, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, alpha, beta
+  args: a.work, a.cut, a.ends, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, (324 * a.blocks + b.nbytes + 2 * m * c.ld) * 6 // (5 * device.l2_bytes), alpha, beta
 variants:
-  wide:
-    idea: strips of 128 columns
-    after: window_f16
-    tile: {slab: 128, warps: 8, ctas: 2}
   bf16:
     idea: window_f16 in BF16
     family: window_bf16
@@ -33,6 +29,7 @@ variants:
     constants: {values: Bf16}
 deviations: []
 ---*/
+#include "ptx/movmatrix.cuh"
 #include "tile/multiply_16.cuh"
 #include "tile/windows.cuh"
 
@@ -40,50 +37,49 @@ namespace {
 
 using Values = tile::VALUES;
 
-// A lane holds WORDS pairs of neighbouring columns of a row of B, READ of them in one load.
-constexpr int WORDS = TILE_SLAB / 16, READ = WORDS < 4 ? WORDS : 4, READS = WORDS / READ;
-static_assert(TILE_SLAB == 32 || TILE_SLAB == 64 || TILE_SLAB == 128, "a strip has 32, 64 or 128 columns");
+constexpr int SUMS = 2;
+static_assert(TILE_SLAB == 32, "four lanes read the strip of a row of B");
 
-// What a lane needs of a tile: its columns of four rows of B, the values of one row of A that they meet, and the window
+// What a lane needs of a tile: eight columns of two rows of B, the values of one row of A at four columns, and the window
 // that ends here.
 struct Operands {
-    unsigned b[4][WORDS];
+    uint4 b[2];
     uint2 a;
     int window;
 };
 
-__device__ __forceinline__ void read(unsigned* words, const char* from) {
-    if constexpr (READ == 4) {
-        const uint4 x = __ldg(reinterpret_cast<const uint4*>(from));
-        words[0] = x.x, words[1] = x.y, words[2] = x.z, words[3] = x.w;
-    } else {
-        const uint2 x = __ldg(reinterpret_cast<const uint2*>(from));
-        words[0] = x.x, words[1] = x.y;
+// Where a lane reads that; PASSES as of tile::load_once.
+struct Source {
+    const int2* of_columns;
+    const uint2* data;
+    const int* ends;
+    const char* strip;
+    int stride;
+
+    template <bool PASSES>
+    __device__ __forceinline__ int2 columns(unsigned tile) const {
+        return tile::load_once<PASSES>(of_columns + (tile * 8 + threadIdx.x % 32 / 4));
     }
-}
-
-template <int COLUMNS>
-struct Vector {
-    using Words = uint4;
-};
-template <>
-struct Vector<4> {
-    using Words = uint2;
+    template <bool PASSES>
+    __device__ __forceinline__ void load(Operands& f, const int2& rows, unsigned tile) const {
+        f.b[0] = __ldg(reinterpret_cast<const uint4*>(strip + static_cast<long long>(rows.x) * stride));
+        f.b[1] = __ldg(reinterpret_cast<const uint4*>(strip + static_cast<long long>(rows.y) * stride));
+        f.a = tile::load_once<PASSES>(data + (tile * 32 + threadIdx.x % 32));
+        f.window = tile::load_once<PASSES>(ends + tile);
+    }
 };
 
-// Stores the sums of neighbouring columns; in code compiled as SCALED, alpha times them plus beta times what is there,
-// which is not read for beta = 0.
-template <int COLUMNS>
-__device__ __forceinline__ void store(unsigned short* c, const float (&sums)[COLUMNS], float alpha, float beta) {
-    using Words = typename Vector<COLUMNS>::Words;
-    Words* to = reinterpret_cast<Words*>(c);
-    Words out = {};
+// Stores the sums of eight columns; in code compiled as SCALED, alpha times them plus beta times what is there, which is
+// not read for beta = 0.
+__device__ __forceinline__ void store(unsigned short* c, const float (&sums)[8], float alpha, float beta) {
+    uint4* to = reinterpret_cast<uint4*>(c);
+    uint4 out = {};
     unsigned* pairs = reinterpret_cast<unsigned*>(&out);
     if constexpr (SCALED) {
         if (beta != 0.0f) out = *to;
     }
 #pragma unroll
-    for (int i = 0; i < COLUMNS / 2; ++i) {
+    for (int i = 0; i < 4; ++i) {
         float low = sums[2 * i], high = sums[2 * i + 1];
         if constexpr (SCALED) {
             const float2 before = Values::unpack(pairs[i]);
@@ -97,62 +93,49 @@ __device__ __forceinline__ void store(unsigned short* c, const float (&sums)[COL
 }  // namespace
 
 // A warp multiplies its share of the tiles by a strip of B; CTAs of one strip come one after the other, so that the strip
-// stays in L2. The order of the 16 columns of a tile is free, and so is that of the columns of C: lane 4g + t takes columns
-// 4t to 4t + 3 of A and 2·READ neighbouring columns of C, so that it reads and writes up to 16 bytes at a time, and a byte
-// permutation makes fragments of them. Columns of C that there are not are computed from those that there are.
+// stays in L2. Lane 4r + c reads 16 bytes of rows 2r and 2r + 1 of a tile, since the first-level cache serves one line at
+// a time: lanes that read what they multiply would ask for twice as many. Transposed between the lanes, each then has
+// every other of eight columns of C, which two lanes exchange before they store. Columns of C that there are not are
+// computed from those that there are.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_f16(
     const int4* __restrict__ work, const int4* __restrict__ cut, const int* __restrict__ ends,
-    const int4* __restrict__ columns, const uint2* __restrict__ data, const unsigned short* __restrict__ b,
-    unsigned short* __restrict__ c, float4* parts, int part_count, int m, int ldb, int ldc, float alpha,
+    const int2* __restrict__ columns, const uint2* __restrict__ data, const unsigned short* __restrict__ b,
+    unsigned short* __restrict__ c, float4* parts, int part_count, int m, int ldb, int ldc, int beyond_l2, float alpha,
     float beta) {
     extern __shared__ __align__(16) char shared[];
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const int column = blockIdx.y * TILE_SLAB + 2 * READ * g;
-    const char* strips[READS];
-#pragma unroll
-    for (int i = 0; i < READS; ++i) strips[i] = reinterpret_cast<const char*>(b + min(column + 64 * i, ldb - 2 * READ));
-    const int stride = 2 * ldb;
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, odd = g % 2;
+    const int read = blockIdx.y * TILE_SLAB + 8 * t, written = blockIdx.y * TILE_SLAB + 8 * (g / 2);
+    const Source source = {columns, data, ends, reinterpret_cast<const char*>(b + min(read, ldb - 8)), 2 * ldb};
+    tile::Part<TILE_WARPS, SUMS> mine({work, cut, parts, part_count}, ends, shared);
 
-    const auto store_window = [&](int window, float (&sums)[WORDS][4]) {
+    const auto store_window = [&](int window, float (&sums)[SUMS][4]) {
+        float row[8];
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            const int at = window * tile::WINDOW + 2 * t + i;
+        for (int i = 0; i < 4; ++i) {
+            const float first = sums[i / 2][i % 2 * 2], second = sums[i / 2][i % 2 * 2 + 1];
+            const float own = odd ? second : first;
+            const float other = __shfl_xor_sync(~0u, odd ? first : second, 4);
+            row[2 * i] = odd ? other : own, row[2 * i + 1] = odd ? own : other;
+        }
+        const int at = window * tile::WINDOW + 2 * t + odd;
+        if (at < m && written < ldc) store(c + static_cast<long long>(at) * ldc + written, row, alpha, beta);
+    };
+    const auto close = [&](int window) { mine.close(window, store_window); };
+    const auto multiply = [&](const Operands& f) {
+        // Rows of B come as the even columns of the tile, then as the odd ones.
+        const unsigned values[2] = {__byte_perm(f.a.x, f.a.y, 0x5410), __byte_perm(f.a.x, f.a.y, 0x7632)};
+        const unsigned of_even[4] = {f.b[0].x, f.b[0].y, f.b[0].z, f.b[0].w};
+        const unsigned of_odd[4] = {f.b[1].x, f.b[1].y, f.b[1].z, f.b[1].w};
 #pragma unroll
-            for (int j = 0; j < WORDS; j += READ) {
-                float row[2 * READ];
-#pragma unroll
-                for (int word = 0; word < READ; ++word) {
-                    row[2 * word] = sums[j + word][i], row[2 * word + 1] = sums[j + word][2 + i];
-                }
-                const int to = column + 16 * j;
-                if (at < m && to < ldc) store(c + static_cast<long long>(at) * ldc + to, row, alpha, beta);
-            }
+        for (int i = 0; i < SUMS; ++i) {
+            const unsigned fragment[4] = {
+                ptx::movmatrix_trans(of_even[2 * i]), ptx::movmatrix_trans(of_even[2 * i + 1]),
+                ptx::movmatrix_trans(of_odd[2 * i]), ptx::movmatrix_trans(of_odd[2 * i + 1])};
+            tile::multiply(mine.sums[i], fragment, values, Values{});
         }
     };
-    tile::Part<TILE_WARPS, WORDS> mine({work, cut, parts, part_count}, ends, shared);
-    const int window = tile::stream<Operands>(
-        mine.begin, mine.last,
-        [&](unsigned tile) { return __ldcs(columns + (tile * 4 + t)); },
-        [&](Operands& f, const int4& rows, unsigned tile) {
-            const int of[4] = {rows.x, rows.y, rows.z, rows.w};
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-#pragma unroll
-                for (int j = 0; j < READS; ++j) read(f.b[i] + READ * j, strips[j] + static_cast<long long>(of[i]) * stride);
-            }
-            f.a = __ldcs(data + (tile * 32 + lane));
-            f.window = __ldcs(ends + tile);
-        },
-        [&](const Operands& f) {
-            const unsigned values[2] = {f.a.x, f.a.y};
-#pragma unroll
-            for (int j = 0; j < WORDS; ++j) {
-                const unsigned fragment[4] = {
-                    __byte_perm(f.b[0][j], f.b[1][j], 0x5410), __byte_perm(f.b[0][j], f.b[1][j], 0x7632),
-                    __byte_perm(f.b[2][j], f.b[3][j], 0x5410), __byte_perm(f.b[2][j], f.b[3][j], 0x7632)};
-                tile::multiply(mine.sums[j], fragment, values, Values{});
-            }
-        },
-        [&](int window) { mine.close(window, store_window); });
+    const int window = beyond_l2
+        ? tile::stream<true, Operands>(mine.begin, mine.last, source, multiply, close)
+        : tile::stream<false, Operands>(mine.begin, mine.last, source, multiply, close);
     mine.finish(window, store_window);
 }

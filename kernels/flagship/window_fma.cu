@@ -6,13 +6,13 @@ idea: windows of eight rows on CUDA cores in full FP32, a lane for four columns 
 after: window_tf32_f32
 family: window_f32
 format: vectors_8x1
-format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors}
+format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: 12}
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}
 layout: {b: row_major, c: row_major}
 pads: {n: 4}
 min_arch: sm_80
 requires: {}
-tile: {slab: 128, batch: 8, warps: 8, ctas: 2}
+tile: {slab: 128, batch: 8, warps: 12, ctas: 1}
 constants: {scaled: 0}
 features: []
 scratch: (4096 + 4) * a.parts * ceil_div(n, tile.slab)
@@ -25,7 +25,7 @@ variants:
   medium:
     idea: strips of 64 columns, half a warp a row of B
     after: window_fma
-    tile: {slab: 64, batch: 4, warps: 8, ctas: 2}
+    tile: {slab: 64, batch: 4, warps: 16, ctas: 1}
   tf32:
     idea: the same on operands of TF32, to no less than its precision
     family: window_tf32
@@ -36,7 +36,7 @@ variants:
     family: window_tf32
     after: window_fma_tf32
     dtype: {a: tf32, b: tf32}
-    tile: {slab: 64, batch: 4, warps: 8, ctas: 2}
+    tile: {slab: 64, batch: 4, warps: 16, ctas: 1}
 deviations: []
 ---*/
 #include "tile/windows.cuh"

@@ -350,7 +350,8 @@ def test_a_matrix_of_nothing(name, shape):
         pytest.skip("zero times the identity is square")
     packed = FORMATS[name].from_csr(csr_array(shape))
     assert same(packed.to_csr(), csr_array(shape))
-    if name not in (*WHOLE, "vectors_8x1"):  # whose windows have a tile each, so that their rows of C are written
+    # Formats that store zeros for rows of C that are to be written.
+    if name not in (*WHOLE, "csr_shares", "csr_split", "vectors_8x1"):
         assert packed.stored_slots == 0 and packed.stats()["fill_fraction"] == 1.0
 
 

@@ -45,14 +45,14 @@ def product(packed, b):
 @settings(max_examples=60)
 @given(
     m=st.integers(1, 300), k=st.integers(1, 900), density=st.floats(0, 1), ctas=st.integers(1, 40),
-    seed=st.integers(0, 2**32 - 1),
+    warps=st.integers(1, 32), seed=st.integers(0, 2**32 - 1),
 )  # fmt: skip
-def test_shares_make_the_product(m, k, density, ctas, seed):
+def test_shares_make_the_product(m, k, density, ctas, warps, seed):
     rng = np.random.default_rng(seed)
     a = random_array((m, k), density=density, format="csr", rng=rng)
     a.sort_indices()
     b = rng.random((k, 3))
-    packed = FORMATS["vectors_8x1"].from_csr(a, dtype="float64", ctas=ctas)
+    packed = FORMATS["vectors_8x1"].from_csr(a, dtype="float64", ctas=ctas, warps=warps)
     assert np.allclose(product(packed, b), a @ b)
     lengths = packed.work[:, 1] - packed.work[:, 0]
     assert lengths.sum() == packed.blocks and len(packed.work) <= ctas
@@ -71,6 +71,31 @@ def test_short_windows_are_not_cut():
     assert len(packed.work) == 30 and not len(packed.cut)
 
 
+def test_windows_are_dealt_to_the_warps():
+    rng = np.random.default_rng(0)
+    a = random_array((2400, 4000), density=0.004, format="csr", rng=rng)
+    dealt, plain = (FORMATS["vectors_8x1"].from_csr(a, ctas=1, warps=warps) for warps in (6, 1))
+    order = dealt.ends[dealt.ends >= 0]
+    assert np.array_equal(np.sort(order), np.arange(300)) and np.array_equal(
+        plain.ends[plain.ends >= 0], np.arange(300)
+    )
+    # The first windows are those with which the equal parts of six warps begin, within a tile or two.
+    starts = np.array([np.flatnonzero(dealt.ends == window)[0] for window in range(6)])
+    parts = np.arange(6) * dealt.blocks / 6
+    assert np.abs(np.sort(starts) - parts).max() < 2 * np.diff(np.flatnonzero(plain.ends >= 0)).max()
+    # Windows at the same time are neighbours.
+    at = np.searchsorted(parts, np.flatnonzero(dealt.ends >= 0), side="right") - 1
+    time = np.flatnonzero(dealt.ends >= 0) - parts[at]
+    assert np.abs(np.argsort(np.argsort(time)) - order).max() < 18
+
+
+def test_a_cta_has_32_warps_at_most():
+    a = random_array((8, 8), density=0.5, format="csr", rng=np.random.default_rng(0))
+    for warps in (0, 33):
+        with pytest.raises(FormatError, match=f"1 to 32 warps, not {warps}"):
+            FORMATS["vectors_8x1"].from_csr(a, warps=warps)
+
+
 def test_positions_that_32_bits_do_not_count_are_refused():
     with pytest.raises(FormatError, match="too short for 2,147,483,648 non-zeros"):
         FORMATS["vectors_8x1"].from_csr(SimpleNamespace(shape=(1, 1), nnz=2**31))
@@ -83,3 +108,19 @@ def test_the_code_that_packs_on_a_device_compiles(arch, tmp_path):
     defines = {name: str(value) for name, value in vectors_8x1.BUILDER_DEFINES.items()}
     code, resources = cubin_of(vectors_8x1.BUILDER.read_text(), "vectors_8x1", arch, defines, tmp_path)
     assert code and not resources["spill_store_bytes"]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("warps", [2, 3, 12, 32])
+@pytest.mark.parametrize("density", [0.0, 0.002, 0.3])
+def test_a_device_deals_as_a_host_does(warps, density):
+    import cupy
+    import cupyx.scipy.sparse as sparse
+
+    a = random_array((3001, 1500), density=density, format="csr", rng=np.random.default_rng())
+    for ctas in (1, 7, 60):
+        on_host, on_device = (
+            FORMATS["vectors_8x1"].from_csr(matrix, ctas=ctas, warps=warps) for matrix in (a, sparse.csr_matrix(a))
+        )
+        for name in ("columns", "data", "ends", "work", "cut"):
+            assert np.array_equal(getattr(on_host, name), cupy.asnumpy(getattr(on_device, name))), name

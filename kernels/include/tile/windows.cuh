@@ -154,20 +154,31 @@ class Part {
     bool begun_before_, joins_, kept_;
 };
 
+// Loads what is read once in a call: where it does not fit L2 together with B and C (PASSES), it is not to displace them;
+// where it does, it is to stay for the next call.
+template <bool PASSES, class T>
+__device__ __forceinline__ T load_once(const T* from) {
+    return PASSES ? __ldcs(from) : __ldg(from);
+}
+
 // A warp's way through its tiles with operands in registers: while one tile is multiplied the columns of the next are on
-// their way, and other warps' operands. `columns(tile)` and `load(operands, columns, tile)` ask for what
-// `product(operands)` needs. Returns the window that ends with the last tile, or -1.
-template <class Operands, class ColumnsOf, class Load, class Product, class Close>
-__device__ __forceinline__ int stream(
-    int begin, int last, ColumnsOf columns, Load load, Product product, Close close) {
+// their way, and other warps' operands. `source.columns(tile)` and `source.load(operands, columns, tile)` ask for what
+// `product(operands)` needs. Returns the window that ends with the last tile, or -1. Tiles of a window are a loop of
+// their own: sums that a branch of the loop clears would lie in two sets of registers, and be moved with every tile.
+template <bool PASSES, class Operands, class Source, class Product, class Close>
+__device__ __forceinline__ int stream(int begin, int last, const Source& source, Product product, Close close) {
     int window = -1;
-    int4 rows = columns(min(begin, last));
-    for (int tile = begin; tile <= last; ++tile) {
-        Operands operands;
-        load(operands, rows, tile);
-        rows = columns(min(tile + 1, last));
-        product(operands);
-        window = operands.window;
+    if (begin > last) return window;
+    auto columns = source.template columns<PASSES>(begin);
+    for (int tile = begin; tile <= last;) {
+        do {
+            Operands operands;
+            source.template load<PASSES>(operands, columns, tile);
+            ++tile;
+            columns = source.template columns<PASSES>(min(tile, last));
+            product(operands);
+            window = operands.window;
+        } while (window < 0 && tile <= last);
         if (window >= 0) close(window);
     }
     return window;

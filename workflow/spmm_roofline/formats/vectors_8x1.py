@@ -6,6 +6,7 @@ After FlashSparse (Shi et al. 2024) and Acc-SpMM (Zhao et al. 2025): with operan
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -37,6 +38,8 @@ LEAST_COST = 8
 LEAST_SLACK, SLACK = 6, 8
 #: Tiles whose lanes a kernel still counts in 32 bits.
 TILES_MOST = 2**27 - 1
+#: Warps to which the windows of a share are dealt at most: as many as a CTA has.
+WARPS_MOST = 32
 #: Threads of the one CTA that cuts shares on a device.
 SHARE_THREADS = 1024
 
@@ -48,6 +51,10 @@ BUILDER_DEFINES = {"WINDOW": WINDOW, "TILE_K": TILE_K, "WINDOW_COST": WINDOW_COS
 @dataclass(frozen=True)
 class Vectors8x1(Format):
     """Windows of 8 rows, tiles of 16 of their columns, and equal shares of them.
+
+    A share's windows are dealt to ``warps`` warps in turn, to each one as soon as it is done with those it has, if all
+    need as long for a tile; those of a warp follow each other. What of a window began in the share before is first, and
+    what goes on in the next share is last.
 
     - ``columns`` int32[tiles, 16]: the columns of a tile, ascending; where the window has no more, its last one again.
       A window without entries has one tile, of column 0;
@@ -68,29 +75,32 @@ class Vectors8x1(Format):
     cut: Any
 
     @classmethod
-    def from_csr(cls, a: Any, dtype: str = "float16", ctas: int = 2, multiprocessors: int = 1) -> Self:
+    def from_csr(cls, a: Any, dtype: str = "float16", ctas: int = 2, multiprocessors: int = 1, warps: int = 1) -> Self:
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
 
         There are up to ``ctas`` shares for each of so many ``multiprocessors``, fewer where they would be too small.
-        Raises :class:`FormatError` from 2³¹ non-zeros or 2²⁷ tiles on, which 32-bit positions do not count.
+        Raises :class:`FormatError` unless there are 1 to 32 ``warps``, and from 2³¹ non-zeros or 2²⁷ tiles on, which
+        32-bit positions do not count.
         """
+        if not 1 <= warps <= WARPS_MOST:
+            raise FormatError(f"{cls.name} is for 1 to {WARPS_MOST} warps, not {warps}")
         if a.nnz >= 2**31:
             raise FormatError(f"{cls.name} has 32-bit positions, too short for {a.nnz:,} non-zeros")
         xp = array_module(a.data)
         m, k, nnz = int(a.shape[0]), int(a.shape[1]), int(a.nnz)
         make = _on_host if xp is np else _on_device
-        columns, data, ends, work, cut = make(a, m, k, nnz, rounded(a.data, dtype), ctas * multiprocessors)
+        columns, data, ends, work, cut = make(a, m, k, nnz, rounded(a.data, dtype), ctas * multiprocessors, warps)
         return cls((m, k), nnz, dtype, columns, data, ends, work, cut)
 
     def to_csr(self) -> Any:
         """The matrix as float64 CSR, from the non-zero slots."""
         xp = array_module(self.columns)
-        # The window of a tile: how many have ended before it.
-        ended = xp.zeros(len(self.ends) + 1, dtype=xp.int64)
-        ended[1:] = xp.cumsum(self.ends >= 0)
+        # The window of a tile: the first one that ends with it or after it.
+        last = xp.flatnonzero(self.ends >= 0)
         slot = nonzero_slots(self.data)
         tile, within = slot // (WINDOW * TILE_K), slot % (WINDOW * TILE_K)
-        rows = ended[tile] * WINDOW + within // TILE_K
+        window = self.ends[last].astype(xp.int64)[xp.searchsorted(last, tile)]
+        rows = window * WINDOW + within // TILE_K
         columns = self.columns[tile, within % TILE_K]
         return csr_of_entries(rows, columns, widened(self.data.reshape(-1)[slot], self.dtype), self.shape)
 
@@ -121,7 +131,7 @@ def _slack(cost: int, shares: int) -> int:
     return max(cost // shares // SLACK, LEAST_SLACK)
 
 
-def _on_host(a: Any, m: int, k: int, nnz: int, values: Any, most: int) -> tuple[Any, ...]:
+def _on_host(a: Any, m: int, k: int, nnz: int, values: Any, most: int, warps: int) -> tuple[Any, ...]:
     """The arrays of the format, in the order of its fields, in up to ``most`` shares."""
     windows = ceil_div(m, WINDOW)
     row = row_of_entry(a.indptr, nnz)
@@ -133,18 +143,20 @@ def _on_host(a: Any, m: int, k: int, nnz: int, values: Any, most: int) -> tuple[
     begins[1:] = np.cumsum(tiles)
     count = int(begins[-1])
     work, cut = _shares(begins, most)
+    places = _dealt(begins, work, warps)
     # A vector's slot: its window's first one, and its place among the vectors of the window.
     window = keys // max(k, 1)
-    slot = begins[window] * TILE_K + np.arange(len(keys)) - first[window]
+    slot = places[window] * TILE_K + np.arange(len(keys)) - first[window]
     last = np.zeros(windows, dtype=np.int32)
     last[vectors > 0] = keys[first[1:][vectors > 0] - 1] % max(k, 1)
-    columns = np.repeat(last, tiles * TILE_K)
+    order = np.argsort(places)
+    columns = np.repeat(last[order], tiles[order] * TILE_K)
     columns[slot] = (keys - window * k).astype(np.int32)
     data = np.zeros((count, WINDOW, TILE_K), dtype=values.dtype)
     place = slot[vector]
     data[place // TILE_K, row % WINDOW, place % TILE_K] = values
     ends = np.full(count, -1, dtype=np.int32)
-    ends[begins[1:] - 1] = np.arange(windows)
+    ends[places + tiles - 1] = np.arange(windows)
     return columns.reshape(count, TILE_K), data, ends, work, cut
 
 
@@ -178,7 +190,42 @@ def _shares(begins: Any, most: int) -> tuple[Any, Any]:
     return work.astype(np.int32), cut.astype(np.int32)
 
 
-def _on_device(a: Any, m: int, k: int, nnz: int, values: Any, most: int) -> tuple[Any, ...]:
+def _dealt(begins: Any, work: Any, warps: int) -> Any:
+    """The first tile of each window, int64[windows], where those that lie in one share are dealt to its warps.
+
+    Borders of the warps' equal parts should be those of the lists: these follow each other so that their sums stray
+    little from those of equal ones.
+    """
+    places = begins[:-1].astype(np.int64)
+    tiles = np.diff(begins).tolist()
+    for begin, end in work[:, :2].tolist() if warps > 1 else ():
+        first, stop = np.searchsorted(begins, begin), np.searchsorted(begins, end, side="right") - 1
+        if first >= stop:
+            continue
+        load = [0] * warps
+        load[0], load[-1] = int(begins[first]) - begin, end - int(begins[stop])
+        free = [(of, warp) for warp, of in enumerate(load)]
+        heapq.heapify(free)
+        dealt: list[list[int]] = [[] for _ in load]
+        for window in range(first, stop):
+            of, warp = free[0]
+            dealt[warp].append(window)
+            load[warp] = of + tiles[window]
+            heapq.heapreplace(free, (load[warp], warp))
+        mean = (end - begin) // warps
+        astray, waiting, lists = load[0] - mean, list(range(1, warps - 1)), list(dealt[0])
+        while waiting:
+            warp = min(waiting, key=lambda warp: abs(astray + load[warp] - mean))
+            waiting.remove(warp)
+            astray += load[warp] - mean
+            lists += dealt[warp]
+        lists += dealt[-1]
+        lengths = np.diff(begins)[lists]
+        places[lists] = begins[first] + np.cumsum(lengths) - lengths
+    return places
+
+
+def _on_device(a: Any, m: int, k: int, nnz: int, values: Any, most: int, warps: int) -> tuple[Any, ...]:
     """What :func:`_on_host` makes, on the device and without a sort."""
     import cupy as xp
 
@@ -201,14 +248,17 @@ def _on_device(a: Any, m: int, k: int, nnz: int, values: Any, most: int) -> tupl
     work, cut = xp.empty((shares, 4), dtype=xp.int32), xp.empty((2 * shares, 4), dtype=xp.int32)
     parts = xp.empty(1, dtype=xp.int32)
     build("share", (1,), (SHARE_THREADS,), begins, windows, cost, shares, _slack(cost, shares), work, cut, parts)
+    places = begins[:-1].copy()
+    if warps > 1:
+        build("deal", (shares,), (32,), begins, windows, work, warps, places)
     columns = xp.empty((count, TILE_K), dtype=xp.int32)
     data = xp.zeros((count, WINDOW, TILE_K), dtype=values.dtype)
     ends = xp.full(count, -1, dtype=xp.int32)
     if windows:
-        build("pad_windows", *by_window, indptr, indices, before, begins, m, windows, columns, ends)
+        build("pad_windows", *by_window, indptr, indices, before, begins, places, m, windows, columns, ends)
     if nnz:
         suffix = 8 * values.itemsize
-        build(f"place_{suffix}", *by_entry, indptr, indices, values, before, begins, m, nnz, columns, data)
+        build(f"place_{suffix}", *by_entry, indptr, indices, values, before, places, m, nnz, columns, data)
     return columns, data, ends, work, cut[: int(parts.get()[0])]
 
 

@@ -1,9 +1,9 @@
 """The small language of ``grid``, ``block``, ``smem``, ``args`` and ``format_options`` in a kernel's head.
 
 Names: ``m n k nnz``, ``a.<array or count of the format>``, ``b``, ``c`` with their leading dimensions ``b.ld`` and
-``c.ld``, ``b.nbytes``, ``tile.<name>``, ``steps``, ``alpha``, ``beta``, ``device.multiprocessors``, and ``scratch``
-where the head asks for it; functions ``ceil_div``, ``min``, ``max``, ``power_of_two`` (the least that is not below its
-argument).
+``c.ld``, ``b.nbytes``, ``tile.<name>``, ``steps``, ``alpha``, ``beta``, ``device.multiprocessors``,
+``device.l2_bytes``, and ``scratch`` where the head asks for it; functions ``ceil_div``, ``min``, ``max``,
+``power_of_two`` (the least that is not below its argument).
 Evaluated by simpleeval, never by Python.
 """
 
@@ -60,7 +60,7 @@ def check_numbers(text: str, head: Head, whole: bool = True) -> None:
     """
     arrays, counts = format_names(head)
     known = {f"a.{name}" for name in counts} | {f"tile.{name}" for name in head.tile}
-    known |= {*SIZES, *FACTORS, "steps", "b.ld", "c.ld", "b.nbytes", "device.multiprocessors"}
+    known |= {*SIZES, *FACTORS, "steps", "b.ld", "c.ld", "b.nbytes", "device.multiprocessors", "device.l2_bytes"}
     pointers = {f"a.{name}" for name in arrays} | _operands(head)
     for part in split(text):
         nodes = list(ast.walk(_parse(part, text)))

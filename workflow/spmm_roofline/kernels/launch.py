@@ -62,6 +62,7 @@ def prepare(
     import cupy
 
     module = load(cubin)
+    device = cupy.cuda.Device().attributes
     names = {
         "m": m,
         "k": k,
@@ -74,9 +75,7 @@ def prepare(
         "steps": head.steps,
         "alpha": alpha,
         "beta": beta,
-        "device": expressions.namespace(
-            multiprocessors=cupy.cuda.Device().attributes["MultiProcessorCount"],
-        ),
+        "device": expressions.namespace(multiprocessors=device["MultiProcessorCount"], l2_bytes=device["L2CacheSize"]),
     }
     if head.scratch:
         (size,) = expressions.evaluate(head.scratch, names)

@@ -1,0 +1,158 @@
+"""The fastest general kernel of this project beside what other codes reach: products A·B with a warm L2.
+
+    python benchmarks/peers.py --matrices folder
+    python benchmarks/peers.py --matrices folder --times peers.csv --n 32,128,512 --write result.csv
+
+Every matrix of the folder (.mtx, .npz, .smtx, also packed) is multiplied in FP16 and in FP32 (TF32 included) by each
+general kernel through `spmm_roofline.SpMM`; the product counts if it agrees with one in float64. `--times` is a table
+of other codes' times on the same GPU: columns peer, dtype (fp16, bf16, tf32, fp32), matrix, n, time_ms, rel_err. Peers
+called cusparse* and torch* are vendors', compared with apart from the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_array
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow"))
+
+from spmm_roofline.kernels import heads
+from spmm_roofline.kernels.launch import Call
+from spmm_roofline.matrices.file import read
+from spmm_roofline.measure.timing import Clock
+from spmm_roofline.spmm import GENERAL, SpMM, compiled
+
+#: Precision of the table's dtypes and of kernels.
+PRECISION = {"fp16": "FP16", "bf16": "FP16", "tf32": "FP32", "fp32": "FP32", "float16": "FP16", "float32": "FP32"}
+#: Largest error of a product, relative to the largest element of A·|B|, that counts.
+TOLERANCE = {"float16": 1e-3, "tf32": 1e-3, "float32": 1e-5}
+KEY = ["precision", "matrix", "n"]
+
+
+def structure(path: Path, rng: np.random.Generator) -> csr_array:
+    """The matrix of a file with values of our own."""
+    entries = read(path)
+    a = csr_array((np.ones(len(entries.rows)), (entries.rows, entries.columns)), shape=entries.shape)
+    a.sum_duplicates()
+    a.data = rng.random(a.nnz) + 0.5
+    return a
+
+
+def peers(path: Path) -> pd.DataFrame:
+    """Fastest correct peer and fastest vendor's code of each case: peer, peer_ms, vendor_ms by precision, matrix, n."""
+    table = pd.read_csv(path)
+    table = table[~table.peer.str.startswith("best_peer") & (table.rel_err < 0.01)]
+    table["precision"] = table.dtype.map(PRECISION)
+    vendor = table.peer.str.match("cusparse|torch")
+    best = table[~vendor].sort_values("time_ms").drop_duplicates(KEY).set_index(KEY)
+    vendors = table[vendor].groupby(KEY).time_ms.min()
+    return pd.DataFrame({"peer": best.peer, "peer_ms": best.time_ms, "vendor_ms": vendors})
+
+
+def measured(name: str, a: csr_array, widths: list[int], clock: Clock, dram_gb_per_s: float) -> list[dict]:
+    """A row for each precision, width and general kernel."""
+    import cupy
+    import cupyx.scipy.sparse as sparse
+
+    rng = cupy.random.default_rng()
+    on_device = sparse.csr_matrix(a)
+    m, k = a.shape
+    touched = len(np.unique(a.indices))
+    rows = []
+    for head in heads(str(Path(__file__).resolve().parents[1] / "kernels")).values():
+        dtype = head.dtype["a"]
+        if head.study != GENERAL or dtype not in PRECISION:
+            continue
+        multiply = SpMM(on_device, dtype, kernel=head.name)
+        size = 2 if dtype == "float16" else 4
+        for n in widths:
+            b = (rng.random((k, n)) * 2 - 1).astype("float16" if size == 2 else "float32")
+            c = cupy.full((m, n), np.nan, dtype=b.dtype)
+            row = {"precision": PRECISION[dtype], "matrix": name, "n": n, "kernel": head.name}
+            try:
+                multiply(b, out=c)
+                exact = on_device @ b.astype("float64")
+                scale = float((abs(on_device) @ abs(b.astype("float64"))).max()) or 1.0
+                error = float(abs(c - exact).max()) / scale
+                del exact
+                if not error < TOLERANCE[dtype]:
+                    raise ValueError(f"{head.name} is wrong on {name} at n = {n}: error {error:.2g}")
+                call = Call(lambda stream, multiply=multiply, b=b, c=c: multiply(b, out=c))
+                timing = clock.time(call, cold=False, repeat_cap=100, time_cap_ms=300)
+            except cupy.cuda.memory.OutOfMemoryError:
+                print(f"{head.name} on {name} at n = {n}: out of memory", file=sys.stderr)
+                continue
+            bytes_once = a.nnz * (4 + size) + 4 * (m + 1) + size * n * (touched + m)
+            rows.append(
+                {
+                    **row,
+                    "time_ms": timing.median_ms,
+                    "plan_ms": multiply.plan_ms,
+                    "error": error,
+                    "share_of_bound": bytes_once / dram_gb_per_s * 1e-6 / timing.median_ms,
+                    "mb_once": bytes_once / 1e6,
+                }
+            )
+    return rows
+
+
+def told(best: pd.DataFrame) -> None:
+    """Print the fastest kernel of each case with its ratios, and their geometric means."""
+    best = best.reset_index()
+    for precision, rows in best.groupby("precision"):
+        print(
+            f"\n{precision}: time in µs, share of the bound by bytes" + (", × peer, × vendor" if "peer" in rows else "")
+        )
+        for name, own in rows.groupby("matrix"):
+            cells = []
+            for row in own.itertuples():
+                cell = f"{row.n}: {1e3 * row.time_ms:.1f} {row.kernel} {row.share_of_bound:.0%}"
+                if "peer" in rows:
+                    cell += f" ×{row.peer_ms / row.time_ms:.2f} ×{row.vendor_ms / row.time_ms:.2f}"
+                cells.append(cell)
+            print(f"{name:24s} " + " | ".join(cells))
+        if "peer" in rows:
+            for n, own in rows.groupby("n"):
+                ratios, vendors = own.peer_ms / own.time_ms, own.vendor_ms / own.time_ms
+                mean, of_vendors = (np.exp(np.log(x.dropna()).mean()) for x in (ratios, vendors))
+                least = f"least {ratios.min():.2f} ({own.matrix[ratios.idxmin()]})"
+                print(f"n = {n}: {mean:.2f} × the best peer, {least}; {of_vendors:.2f} × the vendor's")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--matrices", type=Path, required=True, help="folder of matrices, searched with its subfolders")
+    parser.add_argument("--times", type=Path, help="table of other codes' times; its matrices alone are then measured")
+    parser.add_argument("--n", default="32,128,512", help="widths of B")
+    parser.add_argument("--write", type=Path, help="CSV for the times of all kernels")
+    options = parser.parse_args()
+    widths = [int(n) for n in options.n.split(",")]
+    others = peers(options.times) if options.times else None
+    wanted = set(others.index.get_level_values("matrix")) if others is not None else None
+    files = {path.name.split(".")[0]: path for path in sorted(options.matrices.rglob("*")) if path.is_file()}
+    files = {name: path for name, path in files.items() if wanted is None or name in wanted}
+    if not files:
+        parser.error(f"no matrices in {options.matrices}" + (" that the table names" if wanted else ""))
+    known = heads(str(Path(__file__).resolve().parents[1] / "kernels"))
+    clock = Clock(compiled(known["dram_read"]), compiled(known["dram_copy"]))
+    clock.warm_up()
+    bandwidth = clock.copy_gb_per_s()
+    print(f"copy of device memory: {bandwidth:.0f} GB/s", file=sys.stderr)
+    rng, rows = np.random.default_rng(), []
+    for number, (name, path) in enumerate(files.items(), start=1):
+        print(f"{number} of {len(files)}: {name}", file=sys.stderr)
+        rows += measured(name, structure(path, rng), widths, clock, bandwidth)
+        if options.write:
+            pd.DataFrame(rows).to_csv(options.write, index=False)
+    best = pd.DataFrame(rows).sort_values("time_ms").drop_duplicates(KEY).set_index(KEY).sort_index()
+    told(best.join(others) if others is not None else best)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,153 @@
+"""CSR in pieces of rows of about equal cost, and equal shares of the pieces for all CTAs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from .base import Format, FormatError, array_module, csr_of_entries, nonzero_slots, rounded, row_of_entry, widened
+
+#: Cost of a row of C, in entries.
+ROW_COST = 1
+#: What a share costs at least.
+LEAST_COST = 64
+#: Short rows are gathered to pieces of at least and at most about this cost, and of no more than this part of what a
+#: group of lanes would have of equal shares, so that groups that take pieces in turn end together.
+LEAST_PIECE, MOST_PIECE, PIECES_PER_GROUP = 8, 32, 4
+#: A row is cut that has more entries than what so many groups would have, and than the first of these numbers, or more
+#: than the second: parts cost a fence each.
+LONG_GROUPS, LEAST_LONG, MOST_LONG = 2, 64, 512
+
+
+@dataclass(frozen=True)
+class CsrShares(Format):
+    """Entries row by row, with no row pointers: an entry says whether it is the last of its row.
+
+    - ``columns`` int32[slots]: the column of an entry, or ~column (negative) where a row, or a piece, ends with it. A
+      row without entries has one, in column 0;
+    - ``data`` dtype[slots]: the values;
+    - ``pieces`` int32[pieces+1, 2]: the first slot of a piece, and its first row; or, where it is a part of a row that
+      is cut, ~part (negative). A piece is whole rows, or a part of one. The last pair is ``slots``, 0;
+    - ``work`` int32[shares+1]: the first piece of a share;
+    - ``cut`` int32[parts, 4]: of each part the first one of its row, how many there are, and the row; 0.
+    """
+
+    name: ClassVar[str] = "csr_shares"
+
+    columns: Any
+    data: Any
+    pieces: Any
+    work: Any
+    cut: Any
+
+    @classmethod
+    def from_csr(cls, a: Any, dtype: str = "float32", ctas: int = 2, multiprocessors: int = 1, groups: int = 8) -> Self:
+        """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
+
+        There are up to ``ctas`` shares for each of so many ``multiprocessors``, fewer where they would be too small,
+        each for so many ``groups`` of lanes. Raises :class:`FormatError` from 2³¹ slots and rows on.
+        """
+        xp = array_module(a.data)
+        m, nnz = int(a.shape[0]), int(a.nnz)
+        if nnz + 2 * m >= 2**31:
+            raise FormatError(f"{cls.name} counts with 32 bits, too few for {nnz:,} non-zeros in {m:,} rows")
+        pointers = a.indptr.astype(xp.int64)
+        lengths = xp.maximum(xp.diff(pointers), 1)
+        begins = xp.zeros(m + 1, dtype=xp.int64)
+        begins[1:] = xp.cumsum(lengths)
+        slots = int(begins[-1])
+
+        row = row_of_entry(pointers, nnz)
+        slot = begins[row] - pointers[row] + xp.arange(nnz, dtype=xp.int64)
+        columns = xp.zeros(slots, dtype=xp.int32)
+        columns[slot] = a.indices.astype(xp.int32)
+        values = rounded(a.data, dtype)
+        data = xp.zeros(slots, dtype=values.dtype)
+        data[slot] = values
+
+        cost = slots + ROW_COST * m
+        shares = max(min(ctas * multiprocessors, cost // LEAST_COST), 1)
+        of_group = cost // (shares * groups)
+        piece_cost = min(max(of_group // PIECES_PER_GROUP, LEAST_PIECE), MOST_PIECE)
+        longest = min(max(LONG_GROUPS * of_group, LEAST_LONG), MOST_LONG)
+        begin, first_row, part, parts_of_row = _pieces(begins, lengths, piece_cost, longest)
+        count = len(begin)
+        is_part = parts_of_row > 1
+        number = xp.cumsum(is_part) - 1
+        pieces = xp.zeros((count + 1, 2), dtype=xp.int32)
+        pieces[:count, 0], pieces[count, 0] = begin, slots
+        pieces[:count, 1] = xp.where(is_part, ~number, first_row)
+        cut = xp.zeros((int(is_part.sum()), 4), dtype=xp.int32)
+        cut[:, 0] = (number - part)[is_part]
+        cut[:, 1] = parts_of_row[is_part]
+        cut[:, 2] = first_row[is_part]
+
+        ends = xp.zeros(slots, dtype=bool)
+        ends[begins[1:] - 1] = True
+        ends[begin[1:] - 1] = True
+        columns = xp.where(ends, ~columns, columns)
+        return cls(
+            (m, int(a.shape[1])), nnz, dtype, columns, data, pieces, _shares(begin, first_row, cost, shares), cut
+        )
+
+    def to_csr(self) -> Any:
+        """The matrix as float64 CSR, from the non-zero slots."""
+        xp = array_module(self.columns)
+        begin, code = self.pieces[:-1, 0].astype(xp.int64), self.pieces[:-1, 1].astype(xp.int64)
+        first_row = code.copy()
+        first_row[code < 0] = self.cut[~code[code < 0], 2]
+        # The row of a slot: its piece's first one, and how many ends the piece has before.
+        ended = xp.zeros(len(self.columns) + 1, dtype=xp.int64)
+        ended[1:] = xp.cumsum(self.columns < 0)
+        slot = nonzero_slots(self.data)
+        piece = xp.searchsorted(begin, slot, side="right") - 1
+        rows = first_row[piece] + ended[slot] - ended[begin[piece]]
+        columns = self.columns[slot].astype(xp.int64)
+        columns = xp.where(columns < 0, ~columns, columns)
+        return csr_of_entries(rows, columns, widened(self.data[slot], self.dtype), self.shape)
+
+    @property
+    def stored_slots(self) -> int:
+        return int(self.data.size)
+
+    @property
+    def blocks(self) -> int:
+        """Pieces."""
+        return len(self.pieces) - 1
+
+    def counts(self) -> dict[str, int]:
+        """``shares``, and ``parts`` of rows that are cut, beside the usual counts."""
+        return {**super().counts(), "shares": len(self.work) - 1, "parts": len(self.cut)}
+
+
+def _pieces(begins: Any, lengths: Any, cost: int, longest: int) -> tuple[Any, Any, Any, Any]:
+    """First slot, first row, place among the parts of its row and their number, int64, of each piece.
+
+    Rows whose places on the path of all costs lie in one interval of length ``cost`` are a piece; a row of more than
+    ``longest`` entries is several.
+    """
+    xp = array_module(begins)
+    m = len(lengths)
+    parts = -(-lengths // longest)
+    interval = (begins[:-1] + ROW_COST * xp.arange(m, dtype=xp.int64)) // cost
+    leads = xp.ones(m, dtype=bool)
+    leads[1:] = (interval[1:] != interval[:-1]) | (parts[1:] > 1) | (parts[:-1] > 1)
+    first = xp.zeros(m + 1, dtype=xp.int64)
+    first[1:] = xp.cumsum(xp.where(leads, parts, 0))
+    count = int(first[-1])
+    row = row_of_entry(first, count)
+    part = xp.arange(count, dtype=xp.int64) - first[row]
+    return begins[row] + lengths[row] * part // parts[row], row, part, parts[row]
+
+
+def _shares(begin: Any, first_row: Any, cost: int, shares: int) -> Any:
+    """The first piece of each share, int32[shares+1]: a piece belongs where its middle does."""
+    xp = array_module(begin)
+    paid = xp.full(len(begin) + 1, cost, dtype=xp.int64)
+    paid[:-1] = begin + ROW_COST * first_row
+    goals = xp.arange(shares + 1, dtype=xp.int64) * cost // shares
+    work = xp.searchsorted(paid[:-1] + paid[1:], 2 * goals, side="left")
+    return work.astype(xp.int32)
+
+
+FORMAT = CsrShares

@@ -1,0 +1,167 @@
+"""CSR in equal parts for all groups of lanes, whatever the rows: nonzero splitting.
+
+After Yang, Buluç and Owens (2018), section 4.2, and the merge path of Merrill and Garland (2016); of the latter the
+shares of CTAs, which pay for rows too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from .base import Format, FormatError, array_module, csr_of_entries, nonzero_slots, rounded, row_of_entry, widened
+
+#: Entries and rows that are counted with 32 bits, with room for a batch behind the last slot.
+MOST = 2**31 - 2**10
+#: Cost of a row of C, in entries.
+ROW_COST = 1
+#: What a share costs at least.
+LEAST_COST = 64
+#: A share may begin and end so many entries, or that part of itself, sooner or later, so that no row is cut.
+LEAST_SLACK, SLACK = 8, 16
+
+
+@dataclass(frozen=True)
+class CsrSplit(Format):
+    """Entries row by row, with no row pointers: an entry says whether it is the last of its row.
+
+    A share is for one CTA. Of its slots each of the ``warps`` has equally many batches, the first ones one more where
+    they do not go evenly, and each of the warp's ``groups`` of lanes has equally many of those, of ``batch`` slots one
+    after the other; the last groups have what is left, or nothing. Groups begin anywhere in a row, and shares only in
+    rows that are long for them.
+
+    - ``columns`` int32[slots]: the column of an entry, or ~column (negative) where a row ends with it. A row without
+      entries has one, in column 0;
+    - ``data`` dtype[slots]: the values;
+    - ``places`` int32[shares·warps·groups+1, 2]: the first slot of a group, and its row, or ~row (negative) where that
+      began before. The last pair is ``slots``, the number of rows;
+    - ``work`` int32[shares, 4]: the first slot of a share, how many of its groups have any, and the numbers of the
+      parts that it holds of rows that are cut: of the one that began before, and of the one that goes on after (where
+      that is the same row, this one alone); -1 where there is none;
+    - ``cut`` int32[parts, 4]: of each part the first one of its row, how many there are, and the row; 0.
+    """
+
+    name: ClassVar[str] = "csr_split"
+
+    columns: Any
+    data: Any
+    places: Any
+    work: Any
+    cut: Any
+
+    @classmethod
+    def from_csr(
+        cls,
+        a: Any,
+        dtype: str = "float32",
+        ctas: int = 2,
+        multiprocessors: int = 1,
+        warps: int = 2,
+        groups: int = 4,
+        batch: int = 8,
+    ) -> Self:
+        """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
+
+        There are up to ``ctas`` shares for each of so many ``multiprocessors``, fewer where they would be too small,
+        each for so many ``warps`` of ``groups`` that take ``batch`` slots at a time. Raises
+        :class:`FormatError` from nearly 2³¹ slots and rows on.
+        """
+        xp = array_module(a.data)
+        m, nnz = int(a.shape[0]), int(a.nnz)
+        if nnz + 2 * m > MOST:
+            raise FormatError(f"{cls.name} counts with 32 bits, too few for {nnz:,} non-zeros in {m:,} rows")
+        pointers = a.indptr.astype(xp.int64)
+        begins = xp.zeros(m + 1, dtype=xp.int64)
+        begins[1:] = xp.cumsum(xp.maximum(xp.diff(pointers), 1))
+        slots = int(begins[-1])
+
+        row = row_of_entry(pointers, nnz)
+        slot = begins[row] - pointers[row] + xp.arange(nnz, dtype=xp.int64)
+        columns = xp.zeros(slots, dtype=xp.int32)
+        columns[slot] = a.indices.astype(xp.int32)
+        columns[begins[1:] - 1] = ~columns[begins[1:] - 1]
+        values = rounded(a.data, dtype)
+        data = xp.zeros(slots, dtype=values.dtype)
+        data[slot] = values
+
+        border, numbers, cut = _shares(begins, ctas * multiprocessors)
+        places, busy = _places(begins, border, warps, groups, batch)
+        work = xp.concatenate([border[:-1, None], busy[:, None], numbers], axis=1).astype(xp.int32)
+        return cls((m, int(a.shape[1])), nnz, dtype, columns, data, places, work, cut)
+
+    def to_csr(self) -> Any:
+        """The matrix as float64 CSR, from the non-zero slots."""
+        xp = array_module(self.columns)
+        ended = xp.cumsum(self.columns < 0) - (self.columns < 0)
+        slot = nonzero_slots(self.data)
+        columns = self.columns[slot].astype(xp.int64)
+        columns = xp.where(columns < 0, ~columns, columns)
+        return csr_of_entries(ended[slot], columns, widened(self.data[slot], self.dtype), self.shape)
+
+    @property
+    def stored_slots(self) -> int:
+        return int(self.data.size)
+
+    @property
+    def blocks(self) -> int:
+        """Rows."""
+        return self.shape[0]
+
+    def counts(self) -> dict[str, int]:
+        """``shares``, and ``parts`` of rows that are cut, beside the usual counts."""
+        return {**super().counts(), "shares": len(self.work), "parts": len(self.cut)}
+
+
+def _shares(begins: Any, most: int) -> tuple[Any, Any, Any]:
+    """Up to ``most`` shares of rows whose slots begin at ``begins``.
+
+    The borders of all, int64[shares+1], the numbers of their parts of rows that are cut, int64[shares, 2] as in
+    ``work``, and ``cut``.
+    """
+    xp = array_module(begins)
+    m = len(begins) - 1
+    paid = begins + ROW_COST * xp.arange(m + 1, dtype=xp.int64)
+    cost = int(paid[-1])
+    shares = max(min(most, cost // LEAST_COST), 1)
+    goals = xp.arange(shares + 1, dtype=xp.int64) * cost // shares
+    row = xp.searchsorted(paid, goals, side="right") - 1
+    here, after = begins[row], begins[xp.minimum(row + 1, m)]
+    border = xp.minimum(here + goals - paid[row], after)
+    slack = max(cost // shares // SLACK, LEAST_SLACK)
+    border = xp.where(border - here <= slack, here, xp.where(after - border <= slack, after, border))
+
+    owner = xp.searchsorted(begins, border, side="right") - 1
+    is_cut = border != begins[owner]
+    busy = border[:-1] < border[1:]
+    before, behind = is_cut[:-1] & busy, is_cut[1:] & busy
+    before &= ~(behind & (owner[:-1] == owner[1:]))
+    parts = before.astype(xp.int64) + behind
+    number = xp.cumsum(parts) - parts
+    numbers = xp.stack([xp.where(before, number, -1), xp.where(behind, number + before, -1)], axis=1)
+    of = xp.empty(int(parts.sum()), dtype=xp.int64)
+    of[number[before]] = owner[:-1][before]
+    of[(number + before)[behind]] = owner[1:][behind]
+    first, last = xp.searchsorted(of, of, side="left"), xp.searchsorted(of, of, side="right")
+    cut = xp.stack([first, last - first, of, xp.zeros_like(of)], axis=1)
+    return border, numbers, cut.astype(xp.int32)
+
+
+def _places(begins: Any, border: Any, warps: int, groups: int, batch: int) -> tuple[Any, Any]:
+    """``places``, and how many groups of each share have slots, int64[shares]."""
+    xp = array_module(begins)
+    warp = xp.arange(warps, dtype=xp.int64)[:, None]
+    group = xp.arange(groups, dtype=xp.int64)
+    begin, end = border[:-1, None, None], border[1:, None, None]
+    # A unit is a batch of all groups of a warp.
+    units = -(-(end - begin) // (groups * batch))
+    least, more = units // warps, units % warps
+    before = least * warp + xp.minimum(warp, more)
+    slot = begin + batch * (groups * before + (least + (warp < more)) * group)
+    slot = xp.minimum(slot, end).reshape(len(border) - 1, warps * groups)
+    busy = (slot < border[1:, None]).sum(axis=1)
+    slot = xp.concatenate([slot.ravel(), border[-1:]])
+    row = xp.searchsorted(begins, slot, side="right") - 1
+    return xp.stack([slot, xp.where(begins[row] == slot, row, ~row)], axis=1).astype(xp.int32), busy
+
+
+FORMAT = CsrSplit
