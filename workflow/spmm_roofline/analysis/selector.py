@@ -1,8 +1,9 @@
 """Which kernel to choose without measuring: times predicted from structure and ceilings, and what a wrong choice costs.
 
 The time of a kernel is a sum of physical terms (:func:`terms`: bytes, flops, non-zeros, long rows, each over the
-ceiling that limits it) with coefficients that are not negative, so that more work never predicts less time. What the
-sum leaves over on the measured cases is carried to cases like them by a Gaussian process on the logarithm
+ceiling that limits it) with coefficients that are not negative, so that more work never predicts less time. Kernels of
+one study and format share them (:data:`ALIKE`), so that cases that one of them was not measured on do not part them.
+What the sum leaves over on the measured cases is carried to cases like them by a Gaussian process on the logarithm
 (Rasmussen & Williams 2006, algorithm 2.1, Matérn covariance, equation 4.17); far from all of them the sum stands alone.
 
 Predictions are made for every kernel alike: one whose rows are new is learnt like the others.
@@ -51,6 +52,9 @@ GROUPS = {
 
 #: What the bytes and the slots of a format grow with: counts that :func:`counts` takes from the structure.
 COUNTS = ("non-zeros", "rows", "slots of 16x16 tiles", "slots of 16x32 tiles", "slots of 16x1 columns", "slots of A")
+
+#: Kernels whose rows agree in these columns share their coefficients.
+ALIKE = ("study", "format", "precision")
 
 #: A kernel is no candidate before it was measured on so many matrices: fewer say nothing about another one.
 LEAST_MATRICES = 5
@@ -273,6 +277,7 @@ def gather(cases: pd.DataFrame, matrices: pd.DataFrame, device: str) -> pd.DataF
     once = rows.groupby(["precision", "kernel", "matrix_sha256", "n", "l2"], as_index=False).agg(
         log_ms=("log_ms", "mean"),
         study=("study", "first"),
+        format=("format", "first"),
         compute_limit_gflops=("compute_limit_gflops", "first"),
         format_bytes=("format_bytes", "first"),
         slots=("slots", "first"),
@@ -321,30 +326,39 @@ def train(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], rates: Rat
     """Kernel → what its rows teach; ``rows`` from :func:`gather`, ``heads``: kernel → head as plain values."""
     floor_ms = float(np.exp(rows["log_ms"].min())) if len(rows) else 0.0
     found = {}
-    for name, own in rows.groupby("kernel", sort=True):
-        if own["matrix"].nunique() < LEAST_MATRICES or name not in heads:
+    for _, alike in rows[rows["kernel"].isin(heads)].groupby(list(ALIKE), sort=True):
+        enough = alike.groupby("kernel")["matrix"].transform("nunique") >= LEAST_MATRICES
+        owned = {name: own for name, own in alike[enough].groupby("kernel", sort=True)}
+        cases = {name: _arrays(own) for name, own in owned.items()}
+        made = {name: work(case, heads[name]["dtype"]["a"]) for name, case in cases.items()}
+        parts = {name: terms(case, made[name], rates) for name, case in cases.items()}
+        if not owned:
             continue
-        head = heads[name]
-        case = _arrays(own)
-        made, where, log_ms = work(case, head["dtype"]["a"]), place(case, rates), case["log_ms"]
-        parts = terms(case, made, rates)
-        coefficients = _rounded(fit(parts, np.exp(log_ms)))
-        found[name] = Kernel(
-            name=name,
-            study=head["study"],
-            format=head["format"],
-            dtype={role: head["dtype"][role] for role in ("a", "accumulator", "c")},
-            layout=dict(head["layout"]),
-            requires=dict(head["requires"]),
-            kinds=int(own["kind"].nunique()),
-            work=made,
-            coefficients=coefficients,
-            widths=tuple(sorted(map(int, own["n"].unique()))),
-            most={name: int(own[name].max()) for name in ("m", "nnz")},
-            places=where,
-            residuals=np.round(log_ms - _base(parts, coefficients, floor_ms), 4),
-        )
-    return found
+        coefficients = _rounded(_shared(parts, cases))
+        for name, own in owned.items():
+            head, log_ms = heads[name], cases[name]["log_ms"]
+            found[name] = Kernel(
+                name=name,
+                study=head["study"],
+                format=head["format"],
+                dtype={role: head["dtype"][role] for role in ("a", "accumulator", "c")},
+                layout=dict(head["layout"]),
+                requires=dict(head["requires"]),
+                kinds=int(own["kind"].nunique()),
+                work=made[name],
+                coefficients=coefficients,
+                widths=tuple(sorted(map(int, own["n"].unique()))),
+                most={name: int(own[name].max()) for name in ("m", "nnz")},
+                places=place(cases[name], rates),
+                residuals=np.round(log_ms - _base(parts[name], coefficients, floor_ms), 4),
+            )
+    return dict(sorted(found.items()))
+
+
+def _shared(parts: Mapping[str, np.ndarray], cases: Mapping[str, Mapping[str, np.ndarray]]) -> np.ndarray:
+    """Coefficients of all kernels of ``parts`` together; ``cases`` as of :func:`_arrays`."""
+    times_ms = np.exp(np.concatenate([cases[name]["log_ms"] for name in parts]))
+    return fit(np.vstack(list(parts.values())), times_ms)
 
 
 def _rounded(values: np.ndarray, digits: int = 4) -> np.ndarray:
@@ -361,28 +375,31 @@ def held_out(rows: pd.DataFrame, rates: Rates, by: str) -> pd.DataFrame:
     """
     floor_ms = float(np.exp(rows["log_ms"].min())) if len(rows) else 0.0
     predicted, spread = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
-    inverses: dict[bytes, np.ndarray] = {}  # most kernels of a class were measured on the same cases
-    for _, own in rows.groupby("kernel", sort=True):
-        if own["matrix"].nunique() <= LEAST_MATRICES - 1:
-            continue
-        case, precision = _arrays(own), own["precision"].iloc[0]
-        where, log_ms = place(case, rates), case["log_ms"]
-        inverse = inverses.get(where.tobytes())
-        if inverse is None:
-            inverse = np.linalg.inv(_likeness(where, where) + _NOISE * np.eye(len(own)))
-            inverses[where.tobytes()] = inverse
-        groups, matrix, position = own[by].to_numpy(), own["matrix"].to_numpy(), rows.index.get_indexer(own.index)
-        for group in np.unique(groups):
-            out = groups == group
-            if len(np.unique(matrix[~out])) < LEAST_MATRICES:
+    for _, alike in rows.groupby(list(ALIKE), sort=True):
+        precision = alike["precision"].iloc[0]
+        owned = {name: own for name, own in alike.groupby("kernel", sort=True)}
+        cases = {name: _arrays(own) for name, own in owned.items()}
+        inverses = {}
+        for name, case in cases.items():
+            where = place(case, rates)
+            inverses[name] = np.linalg.inv(_likeness(where, where) + _NOISE * np.eye(len(where)))
+        for group in alike[by].unique():
+            out = {name: own[by].to_numpy() == group for name, own in owned.items()}
+            able = [name for name, own in owned.items() if own["matrix"][~out[name]].nunique() >= LEAST_MATRICES]
+            seen = {name: {key: values[~out[name]] for key, values in cases[name].items()} for name in able}
+            made = {name: work(case, precision) for name, case in seen.items()}
+            if not any(out[name].any() for name in able):
                 continue
-            seen = {name: values[~out] for name, values in case.items()}
-            parts = terms(case, work(seen, precision), rates)
-            base = _base(parts, fit(parts[~out], np.exp(log_ms[~out])), floor_ms)
-            left = log_ms - base
-            covariance = np.linalg.inv(inverse[np.ix_(out, out)])
-            predicted[position[out]] = base[out] + left[out] - covariance @ (inverse[out] @ left)
-            spread[position[out]] = np.sqrt(np.diag(covariance))
+            coefficients = _shared({name: terms(case, made[name], rates) for name, case in seen.items()}, seen)
+            for name in able:
+                at, left_out = rows.index.get_indexer(owned[name].index), out[name]
+                if not left_out.any():
+                    continue
+                base = _base(terms(cases[name], made[name], rates), coefficients, floor_ms)
+                left, inverse = cases[name]["log_ms"] - base, inverses[name]
+                covariance = np.linalg.inv(inverse[np.ix_(left_out, left_out)])
+                predicted[at[left_out]] = base[left_out] + left[left_out] - covariance @ (inverse[left_out] @ left)
+                spread[at[left_out]] = np.sqrt(np.diag(covariance))
     return rows.assign(predicted=predicted, spread=spread)
 
 
