@@ -128,9 +128,10 @@ def main() -> int:
         (folder / "config/suites/many.yaml").write_text(yaml.safe_dump(described, sort_keys=False))
         runs = {}
         if len(numbers) > 1:
-            snakemake(folder, options, numbers[0], ["formats"])
+            # Everything once, so that the runs that are compared measure and do nothing else.
+            snakemake(folder, options, max(numbers), ["formats", "measure"])
         for gpus in numbers:
-            if runs:
+            if len(numbers) > 1:
                 for rows in folder.glob("results/measure/*/many"):
                     shutil.rmtree(rows)
             busy = Busy()
@@ -149,7 +150,7 @@ def main() -> int:
 
 
 def snakemake(folder: Path, options: argparse.Namespace, gpus: int, targets: list[str]) -> int:
-    """Exit code of a run of the copy; what it says is added to its log."""
+    """Exit code of a run of the copy; what it says is its log."""
     command = [sys.executable, "-m", "snakemake", "--cores", str(options.cores), "--resources", f"gpu={gpus}"]
     command += ["--scheduler", "greedy", "--keep-going", *targets, "--config"]
     command += ["suite=many", f"measure={{repeat_cap: {options.repeat_cap}, shard: {options.shard}}}"]
