@@ -2,7 +2,7 @@
 name: window_f16
 study: flagship
 source: "operands swapped after FlashSparse (Shi et al. 2024) and Acc-SpMM (Zhao et al. 2025); loads, schedule and sums are our own"
-idea: windows of eight rows as the narrow operand of a product, B straight to the registers that multiply it, equal shares of the tiles for all warps
+idea: windows of eight rows as the narrow operand of a product, rows of B transposed between the lanes, equal shares of the tiles for all warps
 family: window_f16
 format: vectors_8x1
 format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: 12}

@@ -2,7 +2,7 @@
 name: window_tf32
 study: flagship
 source: "operands swapped after FlashSparse (Shi et al. 2024) and Acc-SpMM (Zhao et al. 2025); loads, schedule and sums are our own"
-idea: the same in TF32, whose fragments need no permutation
+idea: the same in TF32, the halves of whose numbers are transposed each for itself
 after: window_f16
 family: window_tf32
 format: vectors_8x1
