@@ -8,6 +8,8 @@ import zipfile
 import numpy as np
 import pytest
 
+from spmm_roofline.matrices.canonical import MatrixError
+from spmm_roofline.matrices.file import read
 from tests.matrices.fuzz import attempt, mutated, seeds
 
 HEADER = b"%%MatrixMarket matrix coordinate real general\n"
@@ -45,6 +47,17 @@ def test_an_array_whose_header_never_ends_is_refused(tmp_path):
     stream.seek(0)
     with np.load(stream) as arrays, pytest.raises(tokenize.TokenError):
         arrays["num_nodes"]
+
+
+@pytest.mark.parametrize("pointers", [[0, 15_728_641, 3], [0, 3, 2], [0, -5, 3]])
+def test_row_pointers_that_go_astray_are_refused(pointers, tmp_path):
+    """SciPy ended the interpreter: it wrote a row's number as often as its pointers said."""
+    stream = io.BytesIO()
+    csr = {"format": b"csr", "shape": (2, 4), "data": np.ones(3), "indices": np.arange(3), "_is_array": True}
+    np.savez(stream, indptr=np.array(pointers, dtype=np.int32), **csr)
+    (tmp_path / "astray.npz").write_bytes(stream.getvalue())
+    with pytest.raises(MatrixError, match="non-decreasing"):
+        read(tmp_path / "astray.npz")
 
 
 @pytest.mark.parametrize(
