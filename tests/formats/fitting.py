@@ -1,6 +1,7 @@
-"""What is left of a matrix for the formats that do not take every structure, so that one test serves all formats."""
+"""Matrices for tests of formats: what is left for those that do not take every structure, and skewed ones."""
 
 import numpy as np
+from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from spmm_roofline.formats.base import row_of_entry
@@ -29,3 +30,14 @@ FITTING = {"sparse24": two_in_four, "sparse24_fragments": two_in_four, "scaled_i
 def fitting(name, a):
     """``a`` itself for a format that takes any matrix."""
     return FITTING[name](a) if name in FITTING else a
+
+
+@st.composite
+def skewed(draw):
+    """Up to 300 rows of lengths of every size, many of them empty, up to 4000 columns."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    m, k = draw(st.integers(1, 300)), draw(st.integers(1, 4000))
+    lengths = np.minimum((rng.pareto(draw(st.floats(0.3, 3)), m) * draw(st.floats(0, 20))).astype(np.int64), k)
+    indptr = np.append(0, np.cumsum(lengths))
+    indices = np.concatenate([np.sort(rng.choice(k, length, replace=False)) for length in lengths])
+    return csr_array((rng.random(indptr[-1]) + 0.5, indices, indptr), shape=(m, k))

@@ -3,21 +3,10 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse import csr_array
 
 from spmm_roofline.formats import FORMATS
 from spmm_roofline.formats.csr_shares import LEAST_COST, LEAST_LONG, MOST_LONG, ROW_COST
-
-
-@st.composite
-def skewed(draw):
-    """Up to 300 rows of lengths of every size, many of them empty, up to 4000 columns."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    m, k = draw(st.integers(1, 300)), draw(st.integers(1, 4000))
-    lengths = np.minimum((rng.pareto(draw(st.floats(0.3, 3)), m) * draw(st.floats(0, 20))).astype(np.int64), k)
-    indptr = np.append(0, np.cumsum(lengths))
-    indices = np.concatenate([np.sort(rng.choice(k, length, replace=False)) for length in lengths])
-    return csr_array((rng.random(indptr[-1]) + 0.5, indices, indptr), shape=(m, k))
+from tests.formats.fitting import skewed
 
 
 @settings(max_examples=60)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from .base import Format, FormatError, array_module, csr_of_entries, nonzero_slots, rounded, row_of_entry, widened
+from .shares import equal_shares
 
 #: Entries and rows that are counted with 32 bits, with room for a batch behind the last slot.
 MOST = 2**31 - 2**10
@@ -84,9 +85,11 @@ class CsrSplit(Format):
         data = xp.zeros(slots, dtype=values.dtype)
         data[slot] = values
 
-        border, numbers, cut = _shares(begins, ctas * multiprocessors)
-        places, busy = _places(begins, border, warps, groups, batch)
-        work = xp.concatenate([border[:-1, None], busy[:, None], numbers], axis=1).astype(xp.int32)
+        cost = slots + ROW_COST * m
+        shares = max(min(ctas * multiprocessors, cost // LEAST_COST), 1)
+        work, cut = equal_shares(begins, ROW_COST, shares, max(cost // shares // SLACK, LEAST_SLACK))
+        border = xp.append(work[:, 0], work[-1:, 1]).astype(xp.int64)
+        places, work[:, 1] = _places(begins, border, warps, groups, batch)
         return cls((m, int(a.shape[1])), nnz, dtype, columns, data, places, work, cut)
 
     def to_csr(self) -> Any:
@@ -110,40 +113,6 @@ class CsrSplit(Format):
     def counts(self) -> dict[str, int]:
         """``shares``, and ``parts`` of rows that are cut, beside the usual counts."""
         return {**super().counts(), "shares": len(self.work), "parts": len(self.cut)}
-
-
-def _shares(begins: Any, most: int) -> tuple[Any, Any, Any]:
-    """Up to ``most`` shares of rows whose slots begin at ``begins``.
-
-    The borders of all, int64[shares+1], the numbers of their parts of rows that are cut, int64[shares, 2] as in
-    ``work``, and ``cut``.
-    """
-    xp = array_module(begins)
-    m = len(begins) - 1
-    paid = begins + ROW_COST * xp.arange(m + 1, dtype=xp.int64)
-    cost = int(paid[-1])
-    shares = max(min(most, cost // LEAST_COST), 1)
-    goals = xp.arange(shares + 1, dtype=xp.int64) * cost // shares
-    row = xp.searchsorted(paid, goals, side="right") - 1
-    here, after = begins[row], begins[xp.minimum(row + 1, m)]
-    border = xp.minimum(here + goals - paid[row], after)
-    slack = max(cost // shares // SLACK, LEAST_SLACK)
-    border = xp.where(border - here <= slack, here, xp.where(after - border <= slack, after, border))
-
-    owner = xp.searchsorted(begins, border, side="right") - 1
-    is_cut = border != begins[owner]
-    busy = border[:-1] < border[1:]
-    before, behind = is_cut[:-1] & busy, is_cut[1:] & busy
-    before &= ~(behind & (owner[:-1] == owner[1:]))
-    parts = before.astype(xp.int64) + behind
-    number = xp.cumsum(parts) - parts
-    numbers = xp.stack([xp.where(before, number, -1), xp.where(behind, number + before, -1)], axis=1)
-    of = xp.empty(int(parts.sum()), dtype=xp.int64)
-    of[number[before]] = owner[:-1][before]
-    of[(number + before)[behind]] = owner[1:][behind]
-    first, last = xp.searchsorted(of, of, side="left"), xp.searchsorted(of, of, side="right")
-    cut = xp.stack([first, last - first, of, xp.zeros_like(of)], axis=1)
-    return border, numbers, cut.astype(xp.int32)
 
 
 def _places(begins: Any, border: Any, warps: int, groups: int, batch: int) -> tuple[Any, Any]:

@@ -27,6 +27,7 @@ from .base import (
     row_of_entry,
     widened,
 )
+from .shares import equal_shares
 
 #: Rows of a window, and columns of a tile.
 WINDOW, TILE_K = 8, 16
@@ -142,7 +143,8 @@ def _on_host(a: Any, m: int, k: int, nnz: int, values: Any, most: int, warps: in
     begins = np.zeros(windows + 1, dtype=np.int64)
     begins[1:] = np.cumsum(tiles)
     count = int(begins[-1])
-    work, cut = _shares(begins, most)
+    cost, shares = _share_count(count, windows, most)
+    work, cut = equal_shares(begins, WINDOW_COST, shares, _slack(cost, shares))
     places = _dealt(begins, work, warps)
     # A vector's slot: its window's first one, and its place among the vectors of the window.
     window = keys // max(k, 1)
@@ -158,36 +160,6 @@ def _on_host(a: Any, m: int, k: int, nnz: int, values: Any, most: int, warps: in
     ends = np.full(count, -1, dtype=np.int32)
     ends[places + tiles - 1] = np.arange(windows)
     return columns.reshape(count, TILE_K), data, ends, work, cut
-
-
-def _shares(begins: Any, most: int) -> tuple[Any, Any]:
-    """``work`` and ``cut`` for windows whose tiles begin at ``begins``."""
-    windows, count = len(begins) - 1, int(begins[-1])
-    cost, shares = _share_count(count, windows, most)
-    goals = np.arange(1, shares) * cost // shares
-    paid = begins + WINDOW_COST * np.arange(windows + 1)
-    window = np.searchsorted(paid, goals, side="right") - 1
-    here, after = (begins[window], begins[window + 1]) if len(window) else (goals, goals)
-    border = np.minimum(here + goals - paid[window], after)
-    slack = _slack(cost, shares)
-    border = np.where(border - here <= slack, here, np.where(after - border <= slack, after, border))
-    bounds = np.concatenate([[0], border, [count]])
-    owner = np.searchsorted(begins, bounds, side="right") - 1
-    is_cut = bounds != begins[owner]
-    begin, end = bounds[:-1], bounds[1:]
-    busy = begin < end
-    before, behind = is_cut[:-1] & busy, is_cut[1:] & busy
-    inside = before & behind & (owner[:-1] == owner[1:])
-    before &= ~inside
-    parts = before.astype(np.int64) + behind
-    number = np.cumsum(parts) - parts
-    work = np.stack([begin, end, np.where(before, number, -1), np.where(behind, number + before, -1)], axis=1)
-    of = np.empty(int(parts.sum()), dtype=np.int64)
-    of[number[before]] = owner[:-1][before]
-    of[(number + before)[behind]] = owner[1:][behind]
-    one, all_of = np.searchsorted(of, of, side="left"), np.searchsorted(of, of, side="right")
-    cut = np.stack([one, all_of - one, of, np.zeros_like(of)], axis=1)
-    return work.astype(np.int32), cut.astype(np.int32)
 
 
 def _dealt(begins: Any, work: Any, warps: int) -> Any:
