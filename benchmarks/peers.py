@@ -4,16 +4,20 @@
     python benchmarks/peers.py --matrices folder --times peers.csv --n 32,128,512 --write result.csv
 
 Every matrix of the folder (.mtx, .npz, .smtx, also packed) is multiplied in FP16 and in FP32 (TF32 included) by each
-general kernel through `spmm_roofline.SpMM`; the product counts if it agrees with one in float64. `--times` is a table
-of other codes' times on the same GPU: columns peer, dtype (fp16, bf16, tf32, fp32), matrix, n, time_ms, rel_err. Peers
-called cusparse* and torch* are vendors', compared with apart from the others.
+general kernel through `spmm_roofline.SpMM`, and on request densely; the product counts if it agrees with one in
+float64. `--times` is a table of other codes' times on the same GPU: columns peer, dtype (fp16, bf16, tf32, fp32),
+matrix, n, time_ms, rel_err. Peers called cusparse* and torch* are vendors', compared with apart from the others.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,6 +30,8 @@ from spmm_roofline.kernels.launch import Call
 from spmm_roofline.matrices.file import read
 from spmm_roofline.measure.timing import Clock
 from spmm_roofline.spmm import GENERAL, SpMM, compiled
+
+ROOT = Path(__file__).resolve().parents[1]
 
 #: Precision of the table's dtypes and of kernels.
 PRECISION = {"fp16": "FP16", "bf16": "FP16", "tf32": "FP32", "fp32": "FP32", "float16": "FP16", "float32": "FP32"}
@@ -54,52 +60,65 @@ def peers(path: Path) -> pd.DataFrame:
     return pd.DataFrame({"peer": best.peer, "peer_ms": best.time_ms, "vendor_ms": vendors})
 
 
-def measured(name: str, a: csr_array, widths: list[int], clock: Clock, dram_gb_per_s: float) -> list[dict]:
-    """A row for each precision, width and general kernel."""
+def candidates(a: csr_array, dense: bool) -> Iterator[tuple[str, str, float, Callable[..., Any]]]:
+    """Name, dtype, time of the plan in ms, and product(b, out=c) of each general kernel, and of the dense product."""
+    import cupy
+    import cupyx.scipy.sparse as sparse
+
+    on_device = sparse.csr_matrix(a)
+    for head in heads(str(ROOT / "kernels")).values():
+        dtype = head.dtype["a"]
+        if head.study == GENERAL and dtype in PRECISION:
+            SpMM(on_device, dtype, kernel=head.name)  # compiles what packs
+            multiply = SpMM(on_device, dtype, kernel=head.name)
+            yield head.name, dtype, multiply.plan_ms, multiply
+    if dense:
+        for dtype in ("float16", "tf32"):
+            stored = on_device.toarray().astype("float16" if dtype == "float16" else "float32")
+            yield f"dense_{dtype}", dtype, 0.0, partial(cupy.matmul, stored)
+
+
+def measured(
+    name: str, a: csr_array, widths: list[int], clock: Clock, dram_gb_per_s: float, dense: bool
+) -> Iterator[dict[str, Any]]:
+    """A row for each precision, width and candidate."""
     import cupy
     import cupyx.scipy.sparse as sparse
 
     rng = cupy.random.default_rng()
-    on_device = sparse.csr_matrix(a)
+    exact_a = sparse.csr_matrix(a)
     m, k = a.shape
     touched = len(np.unique(a.indices))
-    rows = []
-    for head in heads(str(Path(__file__).resolve().parents[1] / "kernels")).values():
-        dtype = head.dtype["a"]
-        if head.study != GENERAL or dtype not in PRECISION:
-            continue
-        SpMM(on_device, dtype, kernel=head.name)  # compiles what packs
-        multiply = SpMM(on_device, dtype, kernel=head.name)
+    for kernel, dtype, plan_ms, multiply in candidates(a, dense):
         size = 2 if dtype == "float16" else 4
         for n in widths:
-            b = (rng.random((k, n)) * 2 - 1).astype("float16" if size == 2 else "float32")
-            c = cupy.full((m, n), np.nan, dtype=b.dtype)
-            row = {"precision": PRECISION[dtype], "matrix": name, "n": n, "kernel": head.name}
             try:
+                b = (rng.random((k, n)) * 2 - 1).astype("float16" if size == 2 else "float32")
+                c = cupy.full((m, n), np.nan, dtype=b.dtype)
                 multiply(b, out=c)
-                exact = on_device @ b.astype("float64")
-                scale = float((abs(on_device) @ abs(b.astype("float64"))).max()) or 1.0
-                error = float(abs(c - exact).max()) / scale
-                del exact
+                wide = b.astype("float64")
+                scale = float((abs(exact_a) @ abs(wide)).max()) or 1.0
+                error = float(abs(c - exact_a @ wide).max()) / scale
+                del wide
                 if not error < TOLERANCE[dtype]:
-                    raise ValueError(f"{head.name} is wrong on {name} at n = {n}: error {error:.2g}")
+                    raise ValueError(f"{kernel} is wrong on {name} at n = {n}: error {error:.2g}")
                 call = Call(lambda stream, multiply=multiply, b=b, c=c: multiply(b, out=c))
                 timing = clock.time(call, cold=False, repeat_cap=100, time_cap_ms=300)
             except cupy.cuda.memory.OutOfMemoryError:
-                print(f"{head.name} on {name} at n = {n}: out of memory", file=sys.stderr)
+                print(f"{kernel} on {name} at n = {n}: out of memory", file=sys.stderr)
                 continue
             bytes_once = a.nnz * (4 + size) + 4 * (m + 1) + size * n * (touched + m)
-            rows.append(
-                {
-                    **row,
-                    "time_ms": timing.median_ms,
-                    "plan_ms": multiply.plan_ms,
-                    "error": error,
-                    "share_of_bound": bytes_once / dram_gb_per_s * 1e-6 / timing.median_ms,
-                    "mb_once": bytes_once / 1e6,
-                }
-            )
-    return rows
+            yield {
+                "precision": PRECISION[dtype],
+                "matrix": name,
+                "n": n,
+                "kernel": kernel,
+                "time_ms": timing.median_ms,
+                "plan_ms": plan_ms,
+                "error": error,
+                "share_of_bound": bytes_once / dram_gb_per_s * 1e-6 / timing.median_ms,
+                "mb_once": bytes_once / 1e6,
+            }
 
 
 def told(best: pd.DataFrame) -> None:
@@ -131,7 +150,11 @@ def main() -> int:
     parser.add_argument("--times", type=Path, help="table of other codes' times; its matrices alone are then measured")
     parser.add_argument("--n", default="32,128,512", help="widths of B")
     parser.add_argument("--write", type=Path, help="CSV for the times of all kernels")
+    parser.add_argument(
+        "--dense", action="store_true", help="also the dense product, for small or nearly dense matrices"
+    )
     options = parser.parse_args()
+    os.environ["CUPY_TF32"] = "1"  # what CuPy's own product of float32 arrays is to use
     widths = [int(n) for n in options.n.split(",")]
     others = peers(options.times) if options.times else None
     wanted = set(others.index.get_level_values("matrix")) if others is not None else None
@@ -139,7 +162,7 @@ def main() -> int:
     files = {name: path for name, path in files.items() if wanted is None or name in wanted}
     if not files:
         parser.error(f"no matrices in {options.matrices}" + (" that the table names" if wanted else ""))
-    known = heads(str(Path(__file__).resolve().parents[1] / "kernels"))
+    known = heads(str(ROOT / "kernels"))
     clock = Clock(compiled(known["dram_read"]), compiled(known["dram_copy"]))
     clock.warm_up()
     bandwidth = clock.copy_gb_per_s()
@@ -147,7 +170,7 @@ def main() -> int:
     rng, rows = np.random.default_rng(), []
     for number, (name, path) in enumerate(files.items(), start=1):
         print(f"{number} of {len(files)}: {name}", file=sys.stderr)
-        rows += measured(name, structure(path, rng), widths, clock, bandwidth)
+        rows += measured(name, structure(path, rng), widths, clock, bandwidth, options.dense)
         if options.write:
             pd.DataFrame(rows).to_csv(options.write, index=False)
     best = pd.DataFrame(rows).sort_values("time_ms").drop_duplicates(KEY).set_index(KEY).sort_index()

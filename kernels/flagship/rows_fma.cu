@@ -17,9 +17,9 @@ constants: {scaled: 0}
 features: [atom_inc]
 scratch: (4 * tile.slab + 4) * a.parts * ceil_div(n, tile.slab)
 launch:
-  grid: a.shares, ceil_div(n, tile.slab)
+  grid: min(a.shares, max(1, tile.ctas * device.multiprocessors // even_part(ceil_div(n, tile.slab), device.l2_bytes // max(4 * k * tile.slab, 1)))), ceil_div(n, tile.slab)
   block: 32 * tile.warps
-  args: a.work, a.pieces, a.cut, a.columns, a.data, b, c, scratch, a.parts, 4 * b.ld, c.ld, device.multiprocessors, alpha, beta
+  args: a.work, a.shares, a.pieces, a.cut, a.columns, a.data, b, c, scratch, a.parts, 4 * b.ld, c.ld, device.multiprocessors, alpha, beta
 variants:
   tf32:
     idea: the same on operands of TF32, to no less than its precision
@@ -53,7 +53,7 @@ struct Staged {
 // The CTA's groups take its pieces in their order, so that they are at neighbouring rows, which tend to have columns in
 // common; the entries after those that are multiplied are on their way, one a lane.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) rows_fma(
-    const int* __restrict__ work, const int2* __restrict__ pieces, const int4* __restrict__ cut,
+    const int* __restrict__ work, int share_count, const int2* __restrict__ pieces, const int4* __restrict__ cut,
     const int* __restrict__ columns, const float* __restrict__ data, const float* __restrict__ b,
     float* __restrict__ c, float4* parts, int part_count, int stride, int ldc, int multiprocessors, float alpha,
     float beta) {
@@ -72,8 +72,9 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) rows_fm
     };
 
     if (threadIdx.x == 0) {
-        const int* own = work + tile::share(multiprocessors);
-        taken = __ldg(own), last = __ldg(own + 1);
+        // Several shares where the grid has fewer CTAs than there are shares.
+        const int merge = (share_count + gridDim.x - 1) / gridDim.x, first = tile::share(multiprocessors) * merge;
+        taken = __ldg(work + min(first, share_count)), last = __ldg(work + min(first + merge, share_count));
     }
     __syncthreads();
 

@@ -29,24 +29,12 @@ variants:
 deviations:
   - "an empty row of A has an entry of value zero in column 0, and the last batch of a CTA such entries in columns that it had before or in column 0, which makes NaN of an infinity in those rows of B"
 ---*/
-#include "tile/cut_rows.cuh"
+#include "tile/split_rows.cuh"
 
 namespace {
 
 constexpr int LANES = TILE_SLAB / 4, GROUPS = TILE_WARPS * 32 / LANES;
-static_assert(TILE_SLAB == 32 && TILE_BATCH == LANES, "a strip is a line of 32 columns, a batch an entry of each lane");
-constexpr int ENDED = 1 << 31;
-
-struct Shared {
-    // Entries on their way from the lanes that load them to all lanes of the group.
-    __align__(16) int columns[TILE_WARPS][32];
-    __align__(16) float values[TILE_WARPS][32];
-    // Of a group's first row its part if it began before; and the row, or ~row (negative) where that was so, or ENDED
-    // where it was so and the row ends in this group.
-    float4 sums[GROUPS][LANES];
-    int heads[GROUPS];
-    int4 own;  // a copy of what the CTA has to do, rather than registers that wait in the loop
-};
+static_assert(TILE_SLAB == 32 && TILE_BATCH == LANES && LANES == tile::SPLIT_BATCH, "a strip is a line of 32 columns, a batch an entry of each lane");
 
 }  // namespace
 
@@ -58,7 +46,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
     const int* __restrict__ columns, const float* __restrict__ data, const float* __restrict__ b,
     float* __restrict__ c, float4* parts, int part_count, int stride, int stride_c, int multiprocessors, float alpha,
     float beta) {
-    __shared__ Shared shared;
+    __shared__ tile::SplitShared<TILE_WARPS, LANES, float4> shared;
     const int share = tile::share(multiprocessors);
     const int warp = threadIdx.x / 32, group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
     const int2 place = __ldg(places + (share * GROUPS + group));
@@ -116,28 +104,13 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
         __syncwarp();
         fetch();
         float4 x[TILE_BATCH];
-#pragma unroll
-        for (int i = 0; i < TILE_BATCH; i += 4) {
-            const int4 four = *reinterpret_cast<const int4*>(&shared.columns[warp][tile::below<LANES>() + i]);
-            const int rows[4] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-            for (int j = 0; j < 4; ++j) {
-                const char* from = strip + static_cast<long long>(rows[j]) * stride;
-                x[i + j] = __ldg(reinterpret_cast<const float4*>(from));
-            }
-        }
+        tile::load_rows(x, &shared.columns[warp][tile::below<LANES>()], strip, stride);
+        const auto product = [&](int i, float a) {
+            const float4& of = x[i];
+            sum.x += a * of.x, sum.y += a * of.y, sum.z += a * of.z, sum.w += a * of.w;
+        };
         const auto multiply = [&](unsigned ends) {
-#pragma unroll
-            for (int i = 0; i < TILE_BATCH; i += 4) {
-                const float4 four = *reinterpret_cast<const float4*>(&shared.values[warp][tile::below<LANES>() + i]);
-                const float a[4] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-                for (int j = 0; j < 4; ++j) {
-                    const float4& of = x[i + j];
-                    sum.x += a[j] * of.x, sum.y += a[j] * of.y, sum.z += a[j] * of.z, sum.w += a[j] * of.w;
-                    if (ends & 1u << (i + j)) close();
-                }
-            }
+            tile::each_entry(&shared.values[warp][tile::below<LANES>()], ends, product, close);
         };
         // Two codes, since most batches of longer rows need no tests.
         if (ballot == 0) {
@@ -148,47 +121,8 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
         __syncwarp();
     }
 
-    const bool joins = place.y < 0, inside = joins && ended == 0;
-    if (inside) *own_sum = sum;
-    if (lane == 0 && joins && !inside) shared.heads[group] = ENDED;
-    __syncthreads();
-    // First the row that goes on behind this group, then the one that a CTA before has begun.
-    const int4 own = shared.own;
-    const int busy = own.y;
-    const bool goes_on = group + 1 < busy ? shared.heads[group + 1] < 0 : group + 1 == busy && own.w >= 0;
-    const bool first = group == 0 && busy > 0 && shared.heads[0] < 0;
-    const auto finished = [&](int row) {
-        if (stores) tile::store<SCALED>(row_of_c(row), sum, alpha, beta);
+    const auto finished = [&](int row, const float4& total) {
+        if (stores) tile::store<SCALED>(row_of_c(row), total, alpha, beta);
     };
-#pragma unroll 1
-    for (int turn = goes_on && !inside ? 0 : 1; turn < (first ? 2 : 1); ++turn) {
-        int next = group + 1, part = -1;
-        if (turn == 1) {
-            next = 0, part = own.z;
-            sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        }
-        // The group with which the row ends, if one does.
-        int last = next;
-        while (true) {
-            const bool here = last + lane >= busy || shared.heads[last + lane] == ENDED;
-            const unsigned found = tile::of_group<LANES>(__ballot_sync(tile::group_mask<LANES>(), here));
-            if (found) {
-                last += __ffs(found) - 1;
-                break;
-            }
-            last += LANES;
-        }
-#pragma unroll 4
-        for (; next <= min(last, busy - 1); ++next) {
-            const float4 x = shared.sums[next][lane];
-            sum.x += x.x, sum.y += x.y, sum.z += x.z, sum.w += x.w;
-        }
-        if (last == busy) part = own.w;
-        if (part < 0) {
-            finished(first_row + ended);
-        } else {
-            const int4 of = __ldg(cut + part);
-            if (tile::add_parts<LANES>(sum, parts, part_count, part, of)) finished(of.z);
-        }
-    }
+    tile::join_rows(shared, first_row, place.y < 0, ended, sum, cut, parts, part_count, finished);
 }

@@ -14,13 +14,13 @@ min_arch: sm_80
 requires: {}
 tile: {slab: 128, stages: 2, warps: 12, ctas: 1}
 constants: {values: F16, scaled: 0}
-features: [cp_async, cp_async_ca, ldmatrix_trans, mma, mma_bf16]
+features: [atom_inc, cp_async, cp_async_ca, ldmatrix_trans, mma, mma_bf16]
 scratch: (32 * tile.slab + 4) * a.parts * ceil_div(n, tile.slab)
 launch:
-  grid: a.shares, ceil_div(n, tile.slab)
+  grid: min(a.shares, max(1, device.multiprocessors // even_part(ceil_div(n, tile.slab), device.l2_bytes // max(2 * k * tile.slab, 1)))), ceil_div(n, tile.slab)
   block: 32 * tile.warps
   smem: tile.warps * (32 * tile.slab + 32) + 32 * tile.warps * tile.stages * (tile.slab + 12)
-  args: a.work, a.cut, a.ends, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, alpha, beta
+  args: a.work, a.cut, a.shares, a.ends, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, alpha, beta
 variants:
   medium:
     idea: strips of 64 columns, and twice the warps
@@ -105,7 +105,7 @@ __device__ __forceinline__ void store(unsigned short* c, float4 sum, float alpha
 // multiplied; where a window ends, its sums pass through it before, so that rows of C are written in lines. Columns of
 // C that there are not are computed from those that there are.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) staged_f16(
-    const int4* __restrict__ work, const int4* __restrict__ cut, const int* __restrict__ ends,
+    const int4* __restrict__ work, const int4* __restrict__ cut, int share_count, const int* __restrict__ ends,
     const int* __restrict__ columns, const uint4* __restrict__ data, const unsigned short* __restrict__ b,
     unsigned short* __restrict__ c, float4* parts, int part_count, int m, int ldb, int ldc, float alpha,
     float beta) {
@@ -126,7 +126,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) staged_
     const char* from = reinterpret_cast<const char*>(b + min(strip + 8 * chunk, ldb - 8));
     const int stride = 2 * ldb;
 
-    Part mine({work, cut, parts, part_count}, ends, shared);
+    Part mine({work, cut, share_count, parts, part_count}, ends, shared);
     // Lanes 0 to 15 copy A, lanes 16 to 19 the columns of the tile that is next in a stage.
     const bool of_a = lane < 16;
     const void* of_tiles = of_a ? static_cast<const void*>(data + lane) : columns + 4 * (lane - 16);

@@ -13,13 +13,13 @@ min_arch: sm_80
 requires: {}
 tile: {slab: 32, warps: 32, ctas: 1}
 constants: {values: F16, scaled: 0}
-features: [mma, mma_bf16, movmatrix]
+features: [atom_inc, mma, mma_bf16, movmatrix]
 scratch: (32 * tile.slab + 4) * a.parts * ceil_div(n, tile.slab)
 launch:
-  grid: a.shares, ceil_div(n, tile.slab)
+  grid: min(a.shares, max(1, device.multiprocessors // even_part(ceil_div(n, tile.slab), device.l2_bytes // max(2 * k * tile.slab, 1)))), ceil_div(n, tile.slab)
   block: 32 * tile.warps
   smem: tile.warps * (32 * tile.slab + 32)
-  args: a.work, a.cut, a.ends, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, (324 * a.blocks + b.nbytes + 2 * m * c.ld) * 6 // (5 * device.l2_bytes), alpha, beta
+  args: a.work, a.cut, a.shares, a.ends, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, (324 * a.blocks + b.nbytes + 2 * m * c.ld) * 6 // (5 * device.l2_bytes), alpha, beta
 variants:
   bf16:
     idea: window_f16 in BF16
@@ -98,7 +98,7 @@ __device__ __forceinline__ void store(unsigned short* c, const float (&sums)[8],
 // every other of eight columns of C, which two lanes exchange before they store. Columns of C that there are not are
 // computed from those that there are.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_f16(
-    const int4* __restrict__ work, const int4* __restrict__ cut, const int* __restrict__ ends,
+    const int4* __restrict__ work, const int4* __restrict__ cut, int share_count, const int* __restrict__ ends,
     const int2* __restrict__ columns, const uint2* __restrict__ data, const unsigned short* __restrict__ b,
     unsigned short* __restrict__ c, float4* parts, int part_count, int m, int ldb, int ldc, int beyond_l2, float alpha,
     float beta) {
@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, odd = g % 2;
     const int read = blockIdx.y * TILE_SLAB + 8 * t, written = blockIdx.y * TILE_SLAB + 8 * (g / 2);
     const Source source = {columns, data, ends, reinterpret_cast<const char*>(b + min(read, ldb - 8)), 2 * ldb};
-    tile::Part<TILE_WARPS, SUMS> mine({work, cut, parts, part_count}, ends, shared);
+    tile::Part<TILE_WARPS, SUMS> mine({work, cut, share_count, parts, part_count}, ends, shared);
 
     const auto store_window = [&](int window, float (&sums)[SUMS][4]) {
         float row[8];

@@ -14,13 +14,13 @@ min_arch: sm_80
 requires: {}
 tile: {slab: 128, batch: 8, warps: 12, ctas: 1}
 constants: {scaled: 0}
-features: []
+features: [atom_inc]
 scratch: (4096 + 4) * a.parts * ceil_div(n, tile.slab)
 launch:
-  grid: a.shares, ceil_div(n, tile.slab)
+  grid: min(a.shares, max(1, device.multiprocessors // even_part(ceil_div(n, tile.slab), device.l2_bytes // max(4 * k * tile.slab, 1)))), ceil_div(n, tile.slab)
   block: 32 * tile.warps
   smem: tile.warps * (4096 + 32)
-  args: a.work, a.cut, a.ends, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, alpha, beta
+  args: a.work, a.cut, a.shares, a.ends, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, alpha, beta
 variants:
   medium:
     idea: strips of 64 columns, half a warp a row of B
@@ -89,7 +89,7 @@ __device__ __forceinline__ void halve(float (&sums)[tile::WINDOW][4], int distan
 // vector, so that a lane's sums are four columns of all rows of the window. Tensor cores would want rows of B in slices
 // of 32 bytes, for each of which the first-level cache spends as long as for a line.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_fma(
-    const int4* __restrict__ work, const int4* __restrict__ cut, const int* __restrict__ ends,
+    const int4* __restrict__ work, const int4* __restrict__ cut, int share_count, const int* __restrict__ ends,
     const int* __restrict__ columns, const float4* __restrict__ data, const float* __restrict__ b,
     float* __restrict__ c, float4* parts, int part_count, int m, int ldb, int ldc, float alpha, float beta) {
     extern __shared__ __align__(16) char shared[];
@@ -113,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
             }
         }
     };
-    tile::Part<TILE_WARPS, tile::WINDOW> mine({work, cut, parts, part_count}, ends, shared);
+    tile::Part<TILE_WARPS, tile::WINDOW> mine({work, cut, share_count, parts, part_count}, ends, shared);
 
     // The tile after next, in registers.
     float4 values;

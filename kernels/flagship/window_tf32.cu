@@ -14,13 +14,13 @@ min_arch: sm_80
 requires: {}
 tile: {slab: 32, warps: 32, ctas: 1}
 constants: {terms: 1, scaled: 0}
-features: [mma_tf32, movmatrix]
+features: [atom_inc, mma_tf32, movmatrix]
 scratch: (32 * tile.slab + 4) * a.parts * ceil_div(n, tile.slab)
 launch:
-  grid: a.shares, ceil_div(n, tile.slab)
+  grid: min(a.shares, max(1, device.multiprocessors // even_part(ceil_div(n, tile.slab), device.l2_bytes // max(4 * k * tile.slab, 1)))), ceil_div(n, tile.slab)
   block: 32 * tile.warps
   smem: tile.warps * (32 * tile.slab + 32)
-  args: a.work, a.cut, a.ends, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, (580 * a.blocks + b.nbytes + 4 * m * c.ld) * 6 // (5 * device.l2_bytes), alpha, beta
+  args: a.work, a.cut, a.shares, a.ends, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, (580 * a.blocks + b.nbytes + 4 * m * c.ld) * 6 // (5 * device.l2_bytes), alpha, beta
 variants:
   f32:
     idea: three products of halves of the operands, which lose no more than FP32 does
@@ -113,7 +113,7 @@ __device__ __forceinline__ void store(float* c, float4 sum, float alpha, float b
 // As window_f16: lanes 8r to 8r + 7 read 32 columns of rows 4r to 4r + 3 of a tile; two halves of a number are transposed
 // each for itself.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_tf32(
-    const int4* __restrict__ work, const int4* __restrict__ cut, const int* __restrict__ ends,
+    const int4* __restrict__ work, const int4* __restrict__ cut, int share_count, const int* __restrict__ ends,
     const int4* __restrict__ columns, const uint4* __restrict__ data, const float* __restrict__ b,
     float* __restrict__ c, float4* parts, int part_count, int m, int ldb, int ldc, int beyond_l2, float alpha,
     float beta) {
@@ -121,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, odd = g % 2;
     const int read = blockIdx.y * TILE_SLAB + lane % 8 * 4, written = blockIdx.y * TILE_SLAB + 4 * (g / 2);
     const Source source = {columns, data, ends, reinterpret_cast<const char*>(b + min(read, ldb - 4)), 4 * ldb};
-    tile::Part<TILE_WARPS, SUMS> mine({work, cut, parts, part_count}, ends, shared);
+    tile::Part<TILE_WARPS, SUMS> mine({work, cut, share_count, parts, part_count}, ends, shared);
 
     const auto store_window = [&](int window, float (&sums)[SUMS][4]) {
         const int at = window * tile::WINDOW + 2 * t + odd;

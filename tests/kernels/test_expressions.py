@@ -15,6 +15,7 @@ def test_commas_separate_outside_parentheses_alone():
 def test_values_of_names_functions_and_attributes():
     names = {"n": 33, "m": 5, "tile": namespace(n=8), "a": namespace(block_rows=7)}
     assert evaluate("ceil_div(n, tile.n), a.block_rows, max(m, 2) * 4", names) == [5, 7, 20]
+    assert evaluate("even_part(8, 3), even_part(8, 5), even_part(8, 9), even_part(8, 0)", names) == [3, 4, 8, 1]
 
 
 @pytest.mark.parametrize("text", ["n.__class__", "open('x')", "n / 0", "unknown"])

@@ -2,17 +2,42 @@
 // What the kernels of windows of eight rows share (format vectors_8x1): the walk of a CTA through its tiles, and the
 // windows that several warps or CTAs work on.
 
+#include "ptx/atom_inc.cuh"
+
 namespace tile {
 
 constexpr int WINDOW = 8;
 
-// What a CTA's share is made of (arrays `work` and `cut` of the format), and where sums of parts of windows meet:
-// float4[part][strip][sums of a lane][32], and a counter a part and strip.
+// What shares are made of (arrays `work` and `cut` of the format) and how many there are, and where sums of parts of windows
+// meet: float4[part][strip][sums of a lane][32], and a counter a part and strip. Where the grid has fewer CTAs than there
+// are shares, each CTA takes several that follow each other.
 struct Share {
     const int4 *work, *cut;
+    int count;
     float4* parts;
     int part_count;
+
+    __device__ __forceinline__ bool merged() const { return gridDim.x != count; }
+    // Shares of a CTA.
+    __device__ __forceinline__ int merge() const { return (count + gridDim.x - 1) / gridDim.x; }
 };
+
+// What this CTA has to do, as an entry of `work`.
+__device__ __forceinline__ int4 work_of(const Share& share) {
+    if (!share.merged()) return __ldg(share.work + blockIdx.x);
+    const int first = blockIdx.x * share.merge();
+    if (first >= share.count) return make_int4(0, 0, -1, -1);
+    int4 own = __ldg(share.work + first);
+    const int4 last = __ldg(share.work + (min(first + share.merge(), share.count) - 1));
+    // Of a share that lies inside a window, the part that goes on also began before.
+    int before = own.z;
+    if (before < 0 && own.w >= 0 && __ldg(share.cut + own.w).x < own.w) before = own.w;
+    own.y = last.y, own.z = before, own.w = last.w;
+    if (before >= 0 && last.w >= 0 && __ldg(share.cut + before).z == __ldg(share.cut + last.w).z) {
+        own.z = -1, own.w = before;
+    }
+    return own;
+}
 
 // Sums of a part go to memory. Returns the window if this warp was the last of those that share it, whose sums are then
 // those of all parts, added in their order, and -1 otherwise. The counters count from any number that is not below that
@@ -20,23 +45,29 @@ struct Share {
 template <int SUMS>
 __device__ __forceinline__ int add_parts(float (&sums)[SUMS][4], const Share& share, int part) {
     const int4 of = __ldg(share.cut + part);
+    int count = of.y;
+    if (share.merged()) {
+        // As many parts as CTAs.
+        const int first = __ldg(share.cut + of.x).w / share.merge();
+        part = of.x + blockIdx.x - first;
+        count = __ldg(share.cut + (of.x + of.y - 1)).w / share.merge() + 1 - first;
+    }
     const int lane = threadIdx.x % 32;
     const long long step = 32ll * SUMS * gridDim.y, strip = 32ll * SUMS * blockIdx.y + lane;
     float4* own = share.parts + part * step + strip;
 #pragma unroll
     for (int i = 0; i < SUMS; ++i) __stcg(own + 32 * i, make_float4(sums[i][0], sums[i][1], sums[i][2], sums[i][3]));
-    __threadfence();
     __syncwarp();
     unsigned* arrived = reinterpret_cast<unsigned*>(share.parts + share.part_count * step);
     unsigned before = 0;
-    if (lane == 0) before = atomicInc(arrived + of.x * gridDim.y + blockIdx.y, of.y - 1);
-    if (__shfl_sync(~0u, before, 0) != of.y - 2) return -1;
+    if (lane == 0) before = ptx::atomic_inc_release(arrived + (of.x * gridDim.y + blockIdx.y), count - 1);
+    if (__shfl_sync(~0u, before, 0) != count - 2) return -1;
     __threadfence();
 #pragma unroll
     for (int i = 0; i < SUMS; ++i) sums[i][0] = sums[i][1] = sums[i][2] = sums[i][3] = 0.0f;
     const float4* from = share.parts + of.x * step + strip;
 #pragma unroll 1
-    for (int each = 0; each < of.y; ++each, from += step) {
+    for (int each = 0; each < count; ++each, from += step) {
 #pragma unroll
         for (int i = 0; i < SUMS; ++i) {
             const float4 x = __ldcg(from + 32 * i);
@@ -64,7 +95,7 @@ class Part {
 
     __device__ __forceinline__ Part(const Share& share, const int* __restrict__ ends, void* shared)
         : share_(share), warps_(static_cast<Shared*>(shared)) {
-        const int4 own = __ldg(share.work + blockIdx.x);
+        const int4 own = work_of(share);
         if (lane() == 0) warps_[warp()].own = own;
         begin = first_of(own, warp()), last = first_of(own, warp() + 1) - 1;
         begun_before_ = begin == own.x && own.z >= 0;

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from .base import Format, FormatError, array_module, csr_of_entries, nonzero_slots, rounded, row_of_entry, widened
+import numpy as np
+
+from . import builder
+from .base import (
+    Format,
+    FormatError,
+    array_module,
+    ceil_div,
+    csr_of_entries,
+    nonzero_slots,
+    rounded,
+    row_of_entry,
+    widened,
+)
 
 #: Cost of a row of C, in entries.
 ROW_COST = 1
@@ -17,6 +31,10 @@ LEAST_PIECE, MOST_PIECE, PIECES_PER_GROUP = 8, 32, 4
 #: A row is cut that has more entries than what so many groups would have, and than the first of these numbers, or more
 #: than the second: parts cost a fence each.
 LONG_GROUPS, LEAST_LONG, MOST_LONG = 2, 64, 512
+
+#: The code that packs on a device, and what it shares with this module.
+BUILDER = Path(__file__).with_suffix(".cu")
+BUILDER_DEFINES = builder.defines(ROW_COST)
 
 
 @dataclass(frozen=True)
@@ -51,44 +69,9 @@ class CsrShares(Format):
         m, nnz = int(a.shape[0]), int(a.nnz)
         if nnz + 2 * m >= 2**31:
             raise FormatError(f"{cls.name} counts with 32 bits, too few for {nnz:,} non-zeros in {m:,} rows")
-        pointers = a.indptr.astype(xp.int64)
-        lengths = xp.maximum(xp.diff(pointers), 1)
-        begins = xp.zeros(m + 1, dtype=xp.int64)
-        begins[1:] = xp.cumsum(lengths)
-        slots = int(begins[-1])
-
-        row = row_of_entry(pointers, nnz)
-        slot = begins[row] - pointers[row] + xp.arange(nnz, dtype=xp.int64)
-        columns = xp.zeros(slots, dtype=xp.int32)
-        columns[slot] = a.indices.astype(xp.int32)
-        values = rounded(a.data, dtype)
-        data = xp.zeros(slots, dtype=values.dtype)
-        data[slot] = values
-
-        cost = slots + ROW_COST * m
-        shares = max(min(ctas * multiprocessors, cost // LEAST_COST), 1)
-        of_group = cost // (shares * groups)
-        piece_cost = min(max(of_group // PIECES_PER_GROUP, LEAST_PIECE), MOST_PIECE)
-        longest = min(max(LONG_GROUPS * of_group, LEAST_LONG), MOST_LONG)
-        begin, first_row, part, parts_of_row = _pieces(begins, lengths, piece_cost, longest)
-        count = len(begin)
-        is_part = parts_of_row > 1
-        number = xp.cumsum(is_part) - 1
-        pieces = xp.zeros((count + 1, 2), dtype=xp.int32)
-        pieces[:count, 0], pieces[count, 0] = begin, slots
-        pieces[:count, 1] = xp.where(is_part, ~number, first_row)
-        cut = xp.zeros((int(is_part.sum()), 4), dtype=xp.int32)
-        cut[:, 0] = (number - part)[is_part]
-        cut[:, 1] = parts_of_row[is_part]
-        cut[:, 2] = first_row[is_part]
-
-        ends = xp.zeros(slots, dtype=bool)
-        ends[begins[1:] - 1] = True
-        ends[begin[1:] - 1] = True
-        columns = xp.where(ends, ~columns, columns)
-        return cls(
-            (m, int(a.shape[1])), nnz, dtype, columns, data, pieces, _shares(begin, first_row, cost, shares), cut
-        )
+        make = _on_host if xp is np else _on_device
+        arrays = make(a, m, nnz, rounded(a.data, dtype), ctas * multiprocessors, groups)
+        return cls((m, int(a.shape[1])), nnz, dtype, *arrays)
 
     def to_csr(self) -> Any:
         """The matrix as float64 CSR, from the non-zero slots."""
@@ -120,34 +103,95 @@ class CsrShares(Format):
         return {**super().counts(), "shares": len(self.work) - 1, "parts": len(self.cut)}
 
 
+def _on_host(a: Any, m: int, nnz: int, values: Any, most: int, groups: int) -> tuple[Any, ...]:
+    """The arrays of the format, in the order of its fields, in up to ``most`` shares."""
+    pointers = a.indptr.astype(np.int64)
+    lengths = np.maximum(np.diff(pointers), 1)
+    begins = np.zeros(m + 1, dtype=np.int64)
+    begins[1:] = np.cumsum(lengths)
+    slots = int(begins[-1])
+    row = row_of_entry(pointers, nnz)
+    slot = begins[row] - pointers[row] + np.arange(nnz, dtype=np.int64)
+    columns = np.zeros(slots, dtype=np.int32)
+    columns[slot] = a.indices
+    data = np.zeros(slots, dtype=values.dtype)
+    data[slot] = values
+
+    cost, shares, piece_cost, longest = _costs(slots, m, most, groups)
+    begin, first_row, part, parts_of_row = _pieces(begins, lengths, piece_cost, longest)
+    count = len(begin)
+    is_part = parts_of_row > 1
+    number = np.cumsum(is_part) - 1
+    pieces = np.zeros((count + 1, 2), dtype=np.int32)
+    pieces[:count, 0], pieces[count, 0] = begin, slots
+    pieces[:count, 1] = np.where(is_part, ~number, first_row)
+    cut = np.zeros((int(is_part.sum()), 4), dtype=np.int32)
+    cut[:, 0] = (number - part)[is_part]
+    cut[:, 1] = parts_of_row[is_part]
+    cut[:, 2] = first_row[is_part]
+    ends = np.zeros(slots, dtype=bool)
+    ends[begins[1:] - 1] = True
+    ends[begin[1:] - 1] = True
+    columns = np.where(ends, ~columns, columns)
+    return columns, data, pieces, _shares(begin, first_row, cost, shares), cut
+
+
+def _on_device(a: Any, m: int, nnz: int, values: Any, most: int, groups: int) -> tuple[Any, ...]:
+    """What :func:`_on_host` makes, on the device."""
+    import cupy as xp
+
+    build = builder.launcher(BUILDER, BUILDER_DEFINES)
+    begins, columns, data = builder.rows(build, a, values)
+    cost, shares, piece_cost, longest = _costs(len(columns), m, most, groups)
+    first, part = xp.zeros((2, m + 1), dtype=xp.int32)
+    if m:
+        build("count_pieces", ceil_div(m, 256), 256, begins, m, piece_cost, longest, first[1:], part[1:])
+        xp.cumsum(first, out=first)
+        xp.cumsum(part, out=part)
+    count, parts = (int(number) for number in xp.stack([first[-1], part[-1]]).get())
+    pieces, cut = xp.empty((count + 1, 2), dtype=xp.int32), xp.empty((parts, 4), dtype=xp.int32)
+    build("place_pieces", ceil_div(m + 1, 256), 256, begins, first, part, m, columns, pieces, cut)
+    work = xp.empty(shares + 1, dtype=xp.int32)
+    build("share_pieces", ceil_div(shares + 1, 256), 256, pieces, cut, count, cost, shares, work)
+    return columns, data, pieces, work, cut
+
+
+def _costs(slots: int, m: int, most: int, groups: int) -> tuple[int, int, int, int]:
+    """The cost of all slots and rows, how many shares to make of it, about what a piece costs, and from how many
+    entries on a row is cut."""
+    cost = slots + ROW_COST * m
+    shares = max(min(most, cost // LEAST_COST), 1)
+    of_group = cost // (shares * groups)
+    piece_cost = min(max(of_group // PIECES_PER_GROUP, LEAST_PIECE), MOST_PIECE)
+    return cost, shares, piece_cost, min(max(LONG_GROUPS * of_group, LEAST_LONG), MOST_LONG)
+
+
 def _pieces(begins: Any, lengths: Any, cost: int, longest: int) -> tuple[Any, Any, Any, Any]:
     """First slot, first row, place among the parts of its row and their number, int64, of each piece.
 
     Rows whose places on the path of all costs lie in one interval of length ``cost`` are a piece; a row of more than
     ``longest`` entries is several.
     """
-    xp = array_module(begins)
     m = len(lengths)
     parts = -(-lengths // longest)
-    interval = (begins[:-1] + ROW_COST * xp.arange(m, dtype=xp.int64)) // cost
-    leads = xp.ones(m, dtype=bool)
+    interval = (begins[:-1] + ROW_COST * np.arange(m, dtype=np.int64)) // cost
+    leads = np.ones(m, dtype=bool)
     leads[1:] = (interval[1:] != interval[:-1]) | (parts[1:] > 1) | (parts[:-1] > 1)
-    first = xp.zeros(m + 1, dtype=xp.int64)
-    first[1:] = xp.cumsum(xp.where(leads, parts, 0))
+    first = np.zeros(m + 1, dtype=np.int64)
+    first[1:] = np.cumsum(np.where(leads, parts, 0))
     count = int(first[-1])
     row = row_of_entry(first, count)
-    part = xp.arange(count, dtype=xp.int64) - first[row]
+    part = np.arange(count, dtype=np.int64) - first[row]
     return begins[row] + lengths[row] * part // parts[row], row, part, parts[row]
 
 
 def _shares(begin: Any, first_row: Any, cost: int, shares: int) -> Any:
     """The first piece of each share, int32[shares+1]: a piece belongs where its middle does."""
-    xp = array_module(begin)
-    paid = xp.full(len(begin) + 1, cost, dtype=xp.int64)
+    paid = np.full(len(begin) + 1, cost, dtype=np.int64)
     paid[:-1] = begin + ROW_COST * first_row
-    goals = xp.arange(shares + 1, dtype=xp.int64) * cost // shares
-    work = xp.searchsorted(paid[:-1] + paid[1:], 2 * goals, side="left")
-    return work.astype(xp.int32)
+    goals = np.arange(shares + 1, dtype=np.int64) * cost // shares
+    work = np.searchsorted(paid[:-1] + paid[1:], 2 * goals, side="left")
+    return work.astype(np.int32)
 
 
 FORMAT = CsrShares

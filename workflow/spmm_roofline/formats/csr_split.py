@@ -7,9 +7,22 @@ shares of CTAs, which pay for rows too.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from .base import Format, FormatError, array_module, csr_of_entries, nonzero_slots, rounded, row_of_entry, widened
+import numpy as np
+
+from . import builder
+from .base import (
+    Format,
+    FormatError,
+    array_module,
+    csr_of_entries,
+    nonzero_slots,
+    rounded,
+    row_of_entry,
+    widened,
+)
 from .shares import equal_shares
 
 #: Entries and rows that are counted with 32 bits, with room for a batch behind the last slot.
@@ -20,6 +33,10 @@ ROW_COST = 1
 LEAST_COST = 64
 #: A share may begin and end so many entries, or that part of itself, sooner or later, so that no row is cut.
 LEAST_SLACK, SLACK = 8, 16
+
+#: The code that packs on a device, and what it shares with this module.
+BUILDER = Path(__file__).with_suffix(".cu")
+BUILDER_DEFINES = builder.defines(ROW_COST)
 
 
 @dataclass(frozen=True)
@@ -39,7 +56,7 @@ class CsrSplit(Format):
     - ``work`` int32[shares, 4]: the first slot of a share, how many of its groups have any, and the numbers of the
       parts that it holds of rows that are cut: of the one that began before, and of the one that goes on after (where
       that is the same row, this one alone); -1 where there is none;
-    - ``cut`` int32[parts, 4]: of each part the first one of its row, how many there are, and the row; 0.
+    - ``cut`` int32[parts, 4]: of each part the first one of its row, how many there are, the row, and the share.
     """
 
     name: ClassVar[str] = "csr_split"
@@ -71,26 +88,9 @@ class CsrSplit(Format):
         m, nnz = int(a.shape[0]), int(a.nnz)
         if nnz + 2 * m > MOST:
             raise FormatError(f"{cls.name} counts with 32 bits, too few for {nnz:,} non-zeros in {m:,} rows")
-        pointers = a.indptr.astype(xp.int64)
-        begins = xp.zeros(m + 1, dtype=xp.int64)
-        begins[1:] = xp.cumsum(xp.maximum(xp.diff(pointers), 1))
-        slots = int(begins[-1])
-
-        row = row_of_entry(pointers, nnz)
-        slot = begins[row] - pointers[row] + xp.arange(nnz, dtype=xp.int64)
-        columns = xp.zeros(slots, dtype=xp.int32)
-        columns[slot] = a.indices.astype(xp.int32)
-        columns[begins[1:] - 1] = ~columns[begins[1:] - 1]
-        values = rounded(a.data, dtype)
-        data = xp.zeros(slots, dtype=values.dtype)
-        data[slot] = values
-
-        cost = slots + ROW_COST * m
-        shares = max(min(ctas * multiprocessors, cost // LEAST_COST), 1)
-        work, cut = equal_shares(begins, ROW_COST, shares, max(cost // shares // SLACK, LEAST_SLACK))
-        border = xp.append(work[:, 0], work[-1:, 1]).astype(xp.int64)
-        places, work[:, 1] = _places(begins, border, warps, groups, batch)
-        return cls((m, int(a.shape[1])), nnz, dtype, columns, data, places, work, cut)
+        make = _on_host if xp is np else _on_device
+        arrays = make(a, m, nnz, rounded(a.data, dtype), ctas * multiprocessors, warps, groups, batch)
+        return cls((m, int(a.shape[1])), nnz, dtype, *arrays)
 
     def to_csr(self) -> Any:
         """The matrix as float64 CSR, from the non-zero slots."""
@@ -115,22 +115,64 @@ class CsrSplit(Format):
         return {**super().counts(), "shares": len(self.work), "parts": len(self.cut)}
 
 
+def _on_host(a: Any, m: int, nnz: int, values: Any, most: int, warps: int, groups: int, batch: int) -> tuple[Any, ...]:
+    """The arrays of the format, in the order of its fields, in up to ``most`` shares."""
+    pointers = a.indptr.astype(np.int64)
+    begins = np.zeros(m + 1, dtype=np.int64)
+    begins[1:] = np.cumsum(np.maximum(np.diff(pointers), 1))
+    slots = int(begins[-1])
+    row = row_of_entry(pointers, nnz)
+    slot = begins[row] - pointers[row] + np.arange(nnz, dtype=np.int64)
+    columns = np.zeros(slots, dtype=np.int32)
+    columns[slot] = a.indices
+    columns[begins[1:] - 1] = ~columns[begins[1:] - 1]
+    data = np.zeros(slots, dtype=values.dtype)
+    data[slot] = values
+    _, shares, slack = _share_count(slots, m, most)
+    work, cut = equal_shares(begins, ROW_COST, shares, slack)
+    border = np.append(work[:, 0], work[-1:, 1]).astype(np.int64)
+    places, work[:, 1] = _places(begins, border, warps, groups, batch)
+    return columns, data, places, work, cut
+
+
+def _on_device(
+    a: Any, m: int, nnz: int, values: Any, most: int, warps: int, groups: int, batch: int
+) -> tuple[Any, ...]:
+    """What :func:`_on_host` makes, on the device."""
+    import cupy as xp
+
+    build = builder.launcher(BUILDER, BUILDER_DEFINES)
+    begins, columns, data = builder.rows(build, a, values)
+    slots = len(columns)
+    cost, shares, slack = _share_count(slots, m, most)
+    work, cut = builder.shares(build, begins, cost, shares, slack)
+    places = xp.empty((shares * warps * groups + 1, 2), dtype=xp.int32)
+    build("split", shares, 128, begins, m, warps, groups, batch, work, places)
+    return columns, data, places, work, cut
+
+
+def _share_count(slots: int, m: int, most: int) -> tuple[int, int, int]:
+    """The cost of all slots and rows, how many shares to make of it, and by how many slots their borders may move."""
+    cost = slots + ROW_COST * m
+    shares = max(min(most, cost // LEAST_COST), 1)
+    return cost, shares, max(cost // shares // SLACK, LEAST_SLACK)
+
+
 def _places(begins: Any, border: Any, warps: int, groups: int, batch: int) -> tuple[Any, Any]:
     """``places``, and how many groups of each share have slots, int64[shares]."""
-    xp = array_module(begins)
-    warp = xp.arange(warps, dtype=xp.int64)[:, None]
-    group = xp.arange(groups, dtype=xp.int64)
+    warp = np.arange(warps, dtype=np.int64)[:, None]
+    group = np.arange(groups, dtype=np.int64)
     begin, end = border[:-1, None, None], border[1:, None, None]
     # A unit is a batch of all groups of a warp.
     units = -(-(end - begin) // (groups * batch))
     least, more = units // warps, units % warps
-    before = least * warp + xp.minimum(warp, more)
+    before = least * warp + np.minimum(warp, more)
     slot = begin + batch * (groups * before + (least + (warp < more)) * group)
-    slot = xp.minimum(slot, end).reshape(len(border) - 1, warps * groups)
+    slot = np.minimum(slot, end).reshape(len(border) - 1, warps * groups)
     busy = (slot < border[1:, None]).sum(axis=1)
-    slot = xp.concatenate([slot.ravel(), border[-1:]])
-    row = xp.searchsorted(begins, slot, side="right") - 1
-    return xp.stack([slot, xp.where(begins[row] == slot, row, ~row)], axis=1).astype(xp.int32), busy
+    slot = np.concatenate([slot.ravel(), border[-1:]])
+    row = np.searchsorted(begins, slot, side="right") - 1
+    return np.stack([slot, np.where(begins[row] == slot, row, ~row)], axis=1).astype(np.int32), busy
 
 
 FORMAT = CsrSplit

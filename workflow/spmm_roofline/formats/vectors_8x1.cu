@@ -2,48 +2,7 @@
 // stands among the distinct columns of its window follows from where it would stand in each of the window's eight rows,
 // and from how many entries before that are the first of their column.
 //
-// WINDOW, TILE_K, WINDOW_COST and THREADS are defined by vectors_8x1.py.
-
-namespace {
-
-// The first place from `begin` to `end` that does not hold less than `value`.
-__device__ int lower_bound(const int* sorted, int begin, int end, int value) {
-    while (begin < end) {
-        const int middle = begin + (end - begin) / 2;
-        if (sorted[middle] < value) {
-            begin = middle + 1;
-        } else {
-            end = middle;
-        }
-    }
-    return begin;
-}
-
-__device__ int thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
-
-// The last of `count` ranges that begin at `begins` which does not begin after `at`.
-__device__ int range_of(const int* begins, int count, int at) { return lower_bound(begins, 0, count + 1, at + 1) - 1; }
-
-// Sums over all threads of the CTA up to and with this one; `total` is that of all.
-__device__ int scanned(int own, int& total) {
-    __shared__ int of_warp[THREADS / 32];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    for (int distance = 1; distance < 32; distance *= 2) {
-        const int below = __shfl_up_sync(~0u, own, distance);
-        if (lane >= distance) own += below;
-    }
-    if (lane == 31) of_warp[warp] = own;
-    __syncthreads();
-    total = 0;
-    for (int i = 0; i < THREADS / 32; ++i) {
-        if (i == warp) own += total;
-        total += of_warp[i];
-    }
-    __syncthreads();
-    return own;
-}
-
-}  // namespace
+// WINDOW and TILE_K are defined by vectors_8x1.py, builder.cuh stands before.
 
 // first[entry] = 1 where no row above in the window has the entry's column.
 extern "C" __global__ void mark_first(
@@ -66,74 +25,6 @@ extern "C" __global__ void count_tiles(
     if (window >= windows) return;
     const int vectors = before[indptr[min((window + 1) * WINDOW, m)]] - before[indptr[window * WINDOW]];
     tiles[window] = max((vectors + TILE_K - 1) / TILE_K, 1);
-}
-
-namespace {
-
-// The tile with which a share begins: where its part of the cost does, or the border of a window at most `slack` away.
-__device__ int first_tile(const int* begins, int windows, int cost, int shares, int slack, int number) {
-    if (number == 0 || number == shares) return number == 0 ? 0 : begins[windows];
-    const int goal = static_cast<int>(static_cast<long long>(number) * cost / shares);
-    int low = 0, high = windows + 1;
-    while (low < high) {
-        const int middle = (low + high) / 2;
-        if (begins[middle] + WINDOW_COST * middle <= goal) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    const int window = low - 1, here = begins[window], after = begins[min(window + 1, windows)];
-    const int border = min(here + goal - (here + WINDOW_COST * window), after);
-    return border - here <= slack ? here : after - border <= slack ? after : border;
-}
-
-}  // namespace
-
-// The shares' tiles and parts, and what the parts are parts of. One CTA.
-extern "C" __global__ void __launch_bounds__(THREADS) share(
-    const int* __restrict__ begins, int windows, int cost, int shares, int slack, int4* __restrict__ work, int4* cut,
-    int* __restrict__ parts) {
-    int so_far = 0;
-    for (int first = 0; first < shares; first += THREADS) {
-        const int own = first + threadIdx.x;
-        int begin = 0, end = 0, window = 0, next = 0;
-        bool before = false, behind = false;
-        if (own < shares) {
-            begin = first_tile(begins, windows, cost, shares, slack, own);
-            end = first_tile(begins, windows, cost, shares, slack, own + 1);
-            window = range_of(begins, windows, begin), next = range_of(begins, windows, end);
-            behind = begin < end && begins[next] != end;
-            before = begin < end && begins[window] != begin && !(behind && window == next);
-        }
-        int total;
-        const int number = so_far + scanned(before + behind, total) - before - behind;
-        so_far += total;
-        if (own < shares) {
-            work[own] = make_int4(begin, end, before ? number : -1, behind ? number + before : -1);
-            if (before) cut[number] = make_int4(0, 0, window, 0);
-            if (behind) cut[number + before] = make_int4(0, 0, next, 0);
-        }
-    }
-    __syncthreads();
-    for (int part = threadIdx.x; part < so_far; part += THREADS) {
-        const int window = cut[part].z;
-        int of[2];
-        for (int i = 0; i < 2; ++i) {
-            int low = 0, high = so_far;
-            while (low < high) {
-                const int middle = (low + high) / 2;
-                if (cut[middle].z < window + i) {
-                    low = middle + 1;
-                } else {
-                    high = middle;
-                }
-            }
-            of[i] = low;
-        }
-        cut[part].x = of[0], cut[part].y = of[1] - of[0];
-    }
-    if (threadIdx.x == 0) *parts = so_far;
 }
 
 // The first tile of each window of a share, where its windows are dealt to `warps` warps, each to the first of those that

@@ -7,14 +7,13 @@ After FlashSparse (Shi et al. 2024) and Acc-SpMM (Zhao et al. 2025): with operan
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from . import builder
 from .base import (
     Format,
     FormatError,
@@ -34,19 +33,18 @@ WINDOW, TILE_K = 8, 16
 #: Cost of a window's rows of C, in tiles.
 WINDOW_COST = 1
 #: What a share costs at least.
-LEAST_COST = 8
-#: A share may begin and end so many tiles, or that part of itself, sooner or later, so that no window is cut.
-LEAST_SLACK, SLACK = 6, 8
+LEAST_COST = 16
+#: A share may begin and end so many tiles, or that part of itself, sooner or later, so that no window is cut; and where
+#: it costs less than ``SMALL``, so many.
+LEAST_SLACK, SLACK, SMALL, SMALL_SLACK = 6, 8, 32, 10
 #: Tiles whose lanes a kernel still counts in 32 bits.
 TILES_MOST = 2**27 - 1
 #: Warps to which the windows of a share are dealt at most: as many as a CTA has.
 WARPS_MOST = 32
-#: Threads of the one CTA that cuts shares on a device.
-SHARE_THREADS = 1024
 
 #: The code that packs on a device, and what it shares with this module.
 BUILDER = Path(__file__).with_suffix(".cu")
-BUILDER_DEFINES = {"WINDOW": WINDOW, "TILE_K": TILE_K, "WINDOW_COST": WINDOW_COST, "THREADS": SHARE_THREADS}
+BUILDER_DEFINES = builder.defines(WINDOW_COST, WINDOW=WINDOW, TILE_K=TILE_K)
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class Vectors8x1(Format):
     - ``work`` int32[shares, 4]: the first tile of a share, the tile after its last one, and the numbers of the parts
       that it holds of windows that are cut: of the one that began before, and of the one that goes on after (where
       that is the same window, this one alone); -1 where there is none;
-    - ``cut`` int32[parts, 4]: of each part the first one of its window, how many there are, and the window; 0.
+    - ``cut`` int32[parts, 4]: of each part the first one of its window, how many there are, the window, and the share.
     """
 
     name: ClassVar[str] = "vectors_8x1"
@@ -129,7 +127,8 @@ def _share_count(tiles: int, windows: int, most: int) -> tuple[int, int]:
 
 def _slack(cost: int, shares: int) -> int:
     """Tiles by which the border of a share may move to that of a window."""
-    return max(cost // shares // SLACK, LEAST_SLACK)
+    size = cost // shares
+    return max(size // SLACK, SMALL_SLACK if size < SMALL else LEAST_SLACK)
 
 
 def _on_host(a: Any, m: int, k: int, nnz: int, values: Any, most: int, warps: int) -> tuple[Any, ...]:
@@ -203,50 +202,32 @@ def _on_device(a: Any, m: int, k: int, nnz: int, values: Any, most: int, warps: 
 
     windows = ceil_div(m, WINDOW)
     indptr, indices = a.indptr.astype(xp.int32, copy=False), a.indices.astype(xp.int32, copy=False)
-    build = _builder()
-    by_entry = (max(ceil_div(nnz, 256), 1),), (256,)
-    by_window = (max(ceil_div(windows, 256), 1),), (256,)
+    build = builder.launcher(BUILDER, BUILDER_DEFINES)
+    by_entry, by_window = (max(ceil_div(count, 256), 1) for count in (nnz, windows))
     before = xp.zeros(nnz + 1, dtype=xp.int32)
     if nnz:
         first = xp.empty(nnz, dtype=xp.int32)
-        build("mark_first", *by_entry, indptr, indices, m, nnz, first)
+        build("mark_first", by_entry, 256, indptr, indices, m, nnz, first)
         xp.cumsum(first, out=before[1:])
     begins = xp.zeros(windows + 1, dtype=xp.int32)
     if windows:
-        build("count_tiles", *by_window, indptr, before, m, windows, begins[1:])
+        build("count_tiles", by_window, 256, indptr, before, m, windows, begins[1:])
         xp.cumsum(begins, out=begins)
     count = int(begins[-1].get())
     cost, shares = _share_count(count, windows, most)
-    work, cut = xp.empty((shares, 4), dtype=xp.int32), xp.empty((2 * shares, 4), dtype=xp.int32)
-    parts = xp.empty(1, dtype=xp.int32)
-    build("share", (1,), (SHARE_THREADS,), begins, windows, cost, shares, _slack(cost, shares), work, cut, parts)
+    work, cut = builder.shares(build, begins, cost, shares, _slack(cost, shares))
     places = begins[:-1].copy()
     if warps > 1:
-        build("deal", (shares,), (32,), begins, windows, work, warps, places)
+        build("deal", shares, 32, begins, windows, work, warps, places)
     columns = xp.empty((count, TILE_K), dtype=xp.int32)
     data = xp.zeros((count, WINDOW, TILE_K), dtype=values.dtype)
     ends = xp.full(count, -1, dtype=xp.int32)
     if windows:
-        build("pad_windows", *by_window, indptr, indices, before, begins, places, m, windows, columns, ends)
+        build("pad_windows", by_window, 256, indptr, indices, before, begins, places, m, windows, columns, ends)
     if nnz:
-        suffix = 8 * values.itemsize
-        build(f"place_{suffix}", *by_entry, indptr, indices, values, before, places, m, nnz, columns, data)
-    return columns, data, ends, work, cut[: int(parts.get()[0])]
-
-
-@cache
-def _builder() -> Callable[..., None]:
-    """Launches a function of the CUDA code beside this module: name, grid, block, arguments."""
-    import cupy
-
-    defines = (f"-D{name}={value}" for name, value in BUILDER_DEFINES.items())
-    module = cupy.RawModule(code=BUILDER.read_text(), options=("--std=c++17", *defines))
-
-    def launch(name: str, grid: tuple[int, ...], block: tuple[int, ...], *arguments: Any) -> None:
-        numbers = (np.int32(value) if isinstance(value, int) else value for value in arguments)
-        module.get_function(name)(grid, block, tuple(numbers))
-
-    return launch
+        place = f"place_{8 * values.itemsize}"
+        build(place, by_entry, 256, indptr, indices, values, before, places, m, nnz, columns, data)
+    return columns, data, ends, work, cut
 
 
 FORMAT = Vectors8x1

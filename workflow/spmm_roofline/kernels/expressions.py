@@ -3,7 +3,8 @@
 Names: ``m n k nnz``, ``a.<array or count of the format>``, ``b``, ``c`` with their leading dimensions ``b.ld`` and
 ``c.ld``, ``b.nbytes``, ``tile.<name>``, ``steps``, ``alpha``, ``beta``, ``device.multiprocessors``,
 ``device.l2_bytes``, and ``scratch`` where the head asks for it; functions ``ceil_div``, ``min``, ``max``,
-``power_of_two`` (the least that is not below its argument).
+``power_of_two`` (the least that is not below its argument), ``even_part`` (of ``count`` things in as few equal parts as
+hold at most ``most`` each, how many a part has).
 Evaluated by simpleeval, never by Python.
 """
 
@@ -23,6 +24,7 @@ FUNCTIONS = {
     "ceil_div": lambda a, b: -(-a // b),
     "min": min,
     "max": max,
+    "even_part": lambda count, most: -(-count // max(-(-count // max(most, 1)), 1)),
     "power_of_two": lambda a: 1 << max(a - 1, 0).bit_length(),
 }
 SIZES = ("m", "n", "k", "nnz")

@@ -1,0 +1,37 @@
+"""The code that packs on a device compiles for every architecture, and makes what the host does."""
+
+import numpy as np
+import pytest
+from scipy.sparse import random_array
+
+from spmm_roofline.formats import FORMATS, builder, csr_shares, csr_split, vectors_8x1
+from spmm_roofline.kernels.compile import cubin_of
+
+MODULES = [csr_shares, csr_split, vectors_8x1]
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90a"])
+@pytest.mark.parametrize("module", MODULES)
+def test_the_code_compiles(module, arch, tmp_path):
+    text = builder.source(module.BUILDER)
+    code, resources = cubin_of(text, module.BUILDER.stem, arch, module.BUILDER_DEFINES, tmp_path)
+    assert code and not resources["spill_store_bytes"]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("options", [{}, {"ctas": 7}, {"ctas": 60}, {"ctas": 7, "warps": 12}, {"ctas": 7, "groups": 3}])
+@pytest.mark.parametrize("density", [0.0, 0.002, 0.3])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("module", MODULES)
+def test_a_device_packs_as_a_host_does(module, dtype, density, options):
+    import cupy
+    import cupyx.scipy.sparse as sparse
+
+    pack = FORMATS[module.FORMAT.name].from_csr
+    options = {name: value for name, value in options.items() if name in pack.__annotations__}
+    a = random_array((3001, 1500), density=density, format="csr", rng=np.random.default_rng())
+    on_host, on_device = (pack(matrix, dtype=dtype, **options) for matrix in (a, sparse.csr_matrix(a)))
+    for name, array in on_host.arrays().items():
+        other = cupy.asnumpy(getattr(on_device, name))
+        # Values of bfloat16 are whole numbers on a device: bits are compared.
+        assert (array.shape, array.tobytes()) == (other.shape, other.tobytes()), name

@@ -1,0 +1,69 @@
+// Packs a CSR in device memory in pieces of rows of about equal cost. builder.cuh stands before.
+
+namespace {
+
+// Parts of a row, and on which stretch of the path of all costs it begins.
+__device__ int parts_of(const int* begins, int row, int longest) {
+    return (begins[row + 1] - begins[row] + longest - 1) / longest;
+}
+__device__ int stretch_of(const int* begins, int row, int piece_cost) { return (begins[row] + COST * row) / piece_cost; }
+
+__device__ bool leads(const int* begins, int row, int piece_cost, int longest) {
+    return row == 0 || parts_of(begins, row, longest) > 1 || parts_of(begins, row - 1, longest) > 1 ||
+        stretch_of(begins, row, piece_cost) != stretch_of(begins, row - 1, piece_cost);
+}
+
+}  // namespace
+
+// How many pieces begin with each row, and how many of them are parts of it.
+extern "C" __global__ void count_pieces(
+    const int* __restrict__ begins, int m, int piece_cost, int longest, int* __restrict__ pieces,
+    int* __restrict__ parts) {
+    const int row = thread();
+    if (row >= m) return;
+    const int count = parts_of(begins, row, longest);
+    pieces[row] = leads(begins, row, piece_cost, longest) ? count : 0;
+    parts[row] = count > 1 ? count : 0;
+}
+
+// The pieces of all rows, the slots before them marked as ends, and of each part the first one of its row, how many there
+// are, and the row; `first` and `part` count the pieces and the parts of the rows before.
+extern "C" __global__ void place_pieces(
+    const int* __restrict__ begins, const int* __restrict__ first, const int* __restrict__ part, int m,
+    int* __restrict__ columns, int2* __restrict__ pieces, int4* __restrict__ cut) {
+    const int row = thread();
+    if (row == m) pieces[first[m]] = make_int2(begins[m], 0);
+    if (row >= m) return;
+    const int begin = begins[row], length = begins[row + 1] - begin, count = first[row + 1] - first[row];
+    const bool is_cut = part[row + 1] > part[row];
+    for (int i = 0; i < count; ++i) {
+        const int at = begin + static_cast<int>(static_cast<long long>(length) * i / count), number = part[row] + i;
+        pieces[first[row] + i] = make_int2(at, is_cut ? ~number : row);
+        if (is_cut) cut[number] = make_int4(part[row], count, row, 0);
+        if (i > 0) columns[at - 1] = ~columns[at - 1];
+    }
+}
+
+// The first piece of each share: a piece belongs where its middle does.
+extern "C" __global__ void share_pieces(
+    const int2* __restrict__ pieces, const int4* __restrict__ cut, int count, int cost, int shares,
+    int* __restrict__ work) {
+    const int share = thread();
+    if (share > shares) return;
+    const long long goal = 2 * (static_cast<long long>(share) * cost / shares);
+    const auto paid = [&](int piece) {
+        if (piece == count) return static_cast<long long>(cost);
+        const int2 of = pieces[piece];
+        return of.x + static_cast<long long>(COST) * (of.y < 0 ? cut[~of.y].z : of.y);
+    };
+    int low = 0, high = count;
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        if (paid(middle) + paid(middle + 1) < goal) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    work[share] = low;
+}
