@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow"))
 
 from spmm_roofline.kernels import heads
 from spmm_roofline.kernels.launch import Call
-from spmm_roofline.matrices.file import read
+from spmm_roofline.matrices.file import KINDS, expand, read
 from spmm_roofline.measure.timing import Clock
 from spmm_roofline.spmm import GENERAL, SpMM, compiled
 
@@ -136,6 +136,9 @@ def told(best: pd.DataFrame) -> None:
                     cell += f" ×{row.peer_ms / row.time_ms:.2f} ×{row.vendor_ms / row.time_ms:.2f}"
                 cells.append(cell)
             print(f"{name:24s} " + " | ".join(cells))
+        for n, own in rows.groupby("n"):
+            products = own.plan_ms / own.time_ms
+            print(f"n = {n}: a plan takes as long as {products.median():.0f} products, at most {products.max():.0f}")
         if "peer" in rows:
             for n, own in rows.groupby("n"):
                 ratios, vendors = own.peer_ms / own.time_ms, own.vendor_ms / own.time_ms
@@ -158,7 +161,8 @@ def main() -> int:
     widths = [int(n) for n in options.n.split(",")]
     others = peers(options.times) if options.times else None
     wanted = set(others.index.get_level_values("matrix")) if others is not None else None
-    files = {path.name.split(".")[0]: path for path in sorted(options.matrices.rglob("*")) if path.is_file()}
+    found = [str(path) for kind in KINDS for path in sorted(options.matrices.rglob(f"*.{kind}"))]
+    files = {spec["matrix"]: Path(spec["path"]) for spec in expand([{"path": path} for path in found])}
     files = {name: path for name, path in files.items() if wanted is None or name in wanted}
     if not files:
         parser.error(f"no matrices in {options.matrices}" + (" that the table names" if wanted else ""))
