@@ -172,6 +172,20 @@ def test_terms_are_sums_of_what_grows_with_the_work(stored):
         assert (many >= few).all() and (few >= 0).all()
 
 
+@pytest.mark.parametrize(("kernel", "strip"), [("window_f16", 32), ("split_f16_medium", 64), ("staged_f16", 128)])
+def test_a_strip_costs_the_same_where_c_has_fewer_columns(stored, kernel, strip):
+    known, names = stored.kernels[kernel], list(chosen.GROUPS)
+    assert known.work.strip_columns == strip
+    case = {name: synthetic.matrix_row("cfd1")[name] for name in chosen.FEATURES} | {"warm": False}
+    one, half, two = (
+        dict(zip(names, chosen.terms(case | {"n": n}, known.work, stored.rates)[0], strict=True))
+        for n in (strip, strip // 2, 2 * strip)
+    )
+    for name in ("gather", "condensed", "flops", "nonzeros", "rows"):
+        assert half[name] == one[name] and two[name] == pytest.approx(2 * one[name])
+    assert half["write_c"] < one["write_c"]
+
+
 def test_times_of_a_known_sum_are_found_again():
     random = np.random.default_rng(3)
     parts = random.lognormal(sigma=1.5, size=(200, len(chosen.GROUPS)))

@@ -158,6 +158,9 @@ def cases(
     rows["compute_limit_gflops"] = limits["compute_limit_gflops"].where(ok)
     rows["compute_basis"] = limits["compute_basis"].where(ok, "")
 
+    strips = {name: head["tile"].get("slab") for name, head in heads.items()}
+    rows["strip_columns"] = rows["kernel"].map(strips).astype("Int64")
+
     memory, compute = rows["bandwidth_limit_gflops"], rows["compute_limit_gflops"]
     known = memory.notna() & compute.notna()
     rows["bound"] = pd.array(np.where(known, np.where(memory <= compute, "memory", "compute"), ""), dtype="string")

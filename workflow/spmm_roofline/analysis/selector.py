@@ -74,9 +74,11 @@ _RELUCTANCE = (1e-2, 1e-2, 1e-4, 1e-5, 1e-3, 1e-6)
 @dataclass(frozen=True)
 class Work:
     """What a kernel makes of A: multiples of :data:`COUNTS` for the bytes that it reads and the slots that it
-    multiplies, and the ceiling of the unit that does."""
+    multiplies, and the ceiling of the unit that does; and the columns of C that it computes at a time, 0 if it does not
+    work in strips of them."""
 
     precision: str
+    strip_columns: int
     compute_limit_gflops: float
     bytes: np.ndarray
     slots: np.ndarray
@@ -119,16 +121,18 @@ def terms(case: Mapping[str, Any], about: Work, rates: Rates) -> np.ndarray:
     a, b, c = counted @ about.bytes, get("nonempty_columns") * n * size, m * n * size
     # Of what is larger than L2 little is left there, for a warm call as for the next row that wants it.
     far = np.where(get("warm") > 0, (a + b + c) / (a + b + c + rates.l2_bytes), 1.0)
-    strips = np.ceil(n / 32)
+    # A strip costs the same where C has fewer columns.
+    strips = np.ceil(n / (about.strip_columns or 32))
+    wide = strips * about.strip_columns if about.strip_columns else n
     parts = {
         "launch": np.full_like(nnz, 1e-3),
         "read_a": far * a / dram,
         "read_b": far * b / dram,
         "write_c": c / dram,
-        "gather": nnz * n * size / l2,
-        "condensed": counted[:, 4] / 16 * n * size / l2,
+        "gather": nnz * wide * size / l2,
+        "condensed": counted[:, 4] / 16 * wide * size / l2,
         "miss": b / (b + rates.l2_bytes) * nnz * n * size / dram,
-        "flops": 2 * (counted @ about.slots) * n / (about.compute_limit_gflops * 1e6),
+        "flops": 2 * (counted @ about.slots) * wide / (about.compute_limit_gflops * 1e6),
         "nonzeros": nnz * strips * 1e-9,
         "rows": m * strips * 1e-9,
         "tiles": get("tiles_16x16") * strips * 16e-9,
@@ -278,6 +282,7 @@ def gather(cases: pd.DataFrame, matrices: pd.DataFrame, device: str) -> pd.DataF
         log_ms=("log_ms", "mean"),
         study=("study", "first"),
         format=("format", "first"),
+        strip_columns=("strip_columns", "first"),
         compute_limit_gflops=("compute_limit_gflops", "first"),
         format_bytes=("format_bytes", "first"),
         slots=("slots", "first"),
@@ -289,18 +294,20 @@ def gather(cases: pd.DataFrame, matrices: pd.DataFrame, device: str) -> pd.DataF
 
 def _arrays(rows: pd.DataFrame) -> dict[str, np.ndarray]:
     """The columns of one kernel's rows that numbers are taken from, float64 each."""
-    columns = (*FEATURES, "n", "warm", "log_ms", "format_bytes", "slots", "compute_limit_gflops")
+    columns = (*FEATURES, "n", "warm", "log_ms", "format_bytes", "slots", "strip_columns", "compute_limit_gflops")
     return {name: rows[name].to_numpy(dtype=np.float64, na_value=np.nan) for name in columns}
 
 
 def work(case: Mapping[str, np.ndarray], precision: str) -> Work:
-    """What one kernel makes of A, from its measured cases: :func:`terms`' columns, ``format_bytes`` and ``slots``.
+    """What one kernel makes of A, from its measured cases: :func:`terms`' columns, ``format_bytes``, ``slots`` and
+    ``strip_columns`` (NaN where it has none).
 
     Non-negative least squares on the relative error of both.
     """
     limit, counted = float(case["compute_limit_gflops"][0]), counts(case)
     return Work(
         precision=precision,
+        strip_columns=int(np.nan_to_num(case["strip_columns"][0])),
         compute_limit_gflops=limit if limit > 0 else 1e3,  # nobody knows the unit: its coefficient will tell
         bytes=_multiples(counted, case["format_bytes"]),
         slots=_multiples(counted, case["slots"]),
@@ -527,6 +534,7 @@ def _document(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], rates:
             "layout": kernel.layout,
             "requires": kernel.requires,
             "kinds": kernel.kinds,
+            "strip_columns": kernel.work.strip_columns,
             "compute_limit_gflops": kernel.work.compute_limit_gflops,
             "bytes": _named(COUNTS, kernel.work.bytes),
             "slots": _named(COUNTS, kernel.work.slots),
@@ -590,6 +598,7 @@ def read_model(document: Mapping[str, Any], device: str) -> Model:
             **{key: entry[key] for key in ("study", "format", "dtype", "layout", "requires", "kinds")},
             work=Work(
                 precision=entry["dtype"]["a"],
+                strip_columns=entry["strip_columns"],
                 compute_limit_gflops=entry["compute_limit_gflops"],
                 bytes=_unnamed(COUNTS, entry["bytes"]),
                 slots=_unnamed(COUNTS, entry["slots"]),
