@@ -4,18 +4,16 @@
     python benchmarks/peers.py --matrices folder --times peers.csv --n 32,128,512 --write result.csv
 
 Every matrix of the folder (.mtx, .npz, .smtx, also packed) is multiplied in FP16 and in FP32 (TF32 included) by each
-general kernel through `spmm_roofline.SpMM`, and on request densely; the product counts if it agrees with one in
-float64. `--times` is a table of other codes' times on the same GPU: columns peer, dtype (fp16, bf16, tf32, fp32),
-matrix, n, time_ms, rel_err. Peers called cusparse* and torch* are vendors', compared with apart from the others.
+general kernel through `spmm_roofline.SpMM`; the product counts if it agrees with one in float64. `--times` is a table
+of other codes' times on the same GPU: columns peer, dtype (fp16, bf16, tf32, fp32), matrix, n, time_ms, rel_err. Peers
+called cusparse* and torch* are vendors', compared with apart from the others.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +58,8 @@ def peers(path: Path) -> pd.DataFrame:
     return pd.DataFrame({"peer": best.peer, "peer_ms": best.time_ms, "vendor_ms": vendors})
 
 
-def candidates(a: csr_array, dense: bool) -> Iterator[tuple[str, str, float, Callable[..., Any]]]:
-    """Name, dtype, time of the plan in ms, and product(b, out=c) of each general kernel, and of the dense product."""
-    import cupy
+def candidates(a: csr_array) -> Iterator[tuple[str, str, float, SpMM]]:
+    """Name, dtype, time of the plan in ms, and product(b, out=c) of each general kernel."""
     import cupyx.scipy.sparse as sparse
 
     on_device = sparse.csr_matrix(a)
@@ -72,14 +69,10 @@ def candidates(a: csr_array, dense: bool) -> Iterator[tuple[str, str, float, Cal
             SpMM(on_device, dtype, kernel=head.name)  # compiles what packs
             multiply = SpMM(on_device, dtype, kernel=head.name)
             yield head.name, dtype, multiply.plan_ms, multiply
-    if dense:
-        for dtype in ("float16", "tf32"):
-            stored = on_device.toarray().astype("float16" if dtype == "float16" else "float32")
-            yield f"dense_{dtype}", dtype, 0.0, partial(cupy.matmul, stored)
 
 
 def measured(
-    name: str, a: csr_array, widths: list[int], clock: Clock, dram_gb_per_s: float, dense: bool
+    name: str, a: csr_array, widths: list[int], clock: Clock, dram_gb_per_s: float
 ) -> Iterator[dict[str, Any]]:
     """A row for each precision, width and candidate."""
     import cupy
@@ -89,7 +82,7 @@ def measured(
     exact_a = sparse.csr_matrix(a)
     m, k = a.shape
     touched = len(np.unique(a.indices))
-    for kernel, dtype, plan_ms, multiply in candidates(a, dense):
+    for kernel, dtype, plan_ms, multiply in candidates(a):
         size = 2 if dtype == "float16" else 4
         for n in widths:
             try:
@@ -153,11 +146,7 @@ def main() -> int:
     parser.add_argument("--times", type=Path, help="table of other codes' times; its matrices alone are then measured")
     parser.add_argument("--n", default="32,128,512", help="widths of B")
     parser.add_argument("--write", type=Path, help="CSV for the times of all kernels")
-    parser.add_argument(
-        "--dense", action="store_true", help="also the dense product, for small or nearly dense matrices"
-    )
     options = parser.parse_args()
-    os.environ["CUPY_TF32"] = "1"  # what CuPy's own product of float32 arrays is to use
     widths = [int(n) for n in options.n.split(",")]
     others = peers(options.times) if options.times else None
     wanted = set(others.index.get_level_values("matrix")) if others is not None else None
@@ -174,7 +163,7 @@ def main() -> int:
     rng, rows = np.random.default_rng(), []
     for number, (name, path) in enumerate(files.items(), start=1):
         print(f"{number} of {len(files)}: {name}", file=sys.stderr)
-        rows += measured(name, structure(path, rng), widths, clock, bandwidth, options.dense)
+        rows += measured(name, structure(path, rng), widths, clock, bandwidth)
         if options.write:
             pd.DataFrame(rows).to_csv(options.write, index=False)
     best = pd.DataFrame(rows).sort_values("time_ms").drop_duplicates(KEY).set_index(KEY).sort_index()
