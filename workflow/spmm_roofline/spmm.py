@@ -8,6 +8,8 @@ import json
 import os
 import time
 from collections import Counter
+from collections.abc import Mapping
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from .formats import FORMATS
 from .formats.base import Format, ceil_div, numpy_dtype
 from .kernels import heads
 from .kernels.compile import CompileError, compile_kernel, compiler
-from .kernels.expressions import format_options
+from .kernels.expressions import evaluate, format_options, namespace
 from .kernels.head import Head
 from .kernels.launch import Call, check_case, prepare
 from .kernels.operands import Dense
@@ -38,20 +40,21 @@ class SpMM:
     ``bfloat16``, ``tf32`` or ``float32``, the dtype of A, B and C; sums are of single precision (TF32 takes and gives
     float32 arrays). ``kernel``: name of a kernel instead of the general one for the width of B, for example the advice
     of :func:`spmm_roofline.select`. ``tune``: the first product with a new width of B times every general kernel of
-    the dtype and keeps the fastest for that width, which costs some ten products.
+    the dtype and keeps the fastest for that width, which costs some ten products. ``n``: the width of B to plan for;
+    for another one A may be packed once more, with its first product.
 
     >>> multiply = SpMM(a, dtype="float16")
     >>> c = multiply(b)                                 # b: cupy.ndarray float16[k, n]
     >>> multiply(b, out=c, alpha=0.5, beta=1.0)
 
-    Calls are asynchronous, on CuPy's current stream. ``plan_ms`` is the time that packing took. Raises
+    Calls are asynchronous, on CuPy's current stream. ``plan_ms`` is the time that packing has taken. Raises
     :class:`ValueError` for a dtype or kernel that there is not and for operands that do not fit,
     :class:`.kernels.launch.Unsupported` where the kernel does not take the sizes, and CuPy's own errors.
     """
 
-    def __init__(self, a: Any, dtype: str = "float16", kernel: str | None = None, tune: bool = False) -> None:
-        import cupy
-
+    def __init__(
+        self, a: Any, dtype: str = "float16", kernel: str | None = None, tune: bool = False, n: int = 128
+    ) -> None:
         known = heads(str(SOURCES))
         if kernel is not None and (kernel not in known or known[kernel].vendor):
             raise ValueError(f"no kernel of this project is called {kernel!r}")
@@ -70,11 +73,7 @@ class SpMM:
         self._calls: dict[tuple[Any, ...], Call] = {}
         self._tune, self._tuned = tune, dict[int, Head]()
         self.plan_ms = 0.0
-        cupy.cuda.get_current_stream().synchronize()
-        start = time.perf_counter()
-        self._pack(self._heads[0])
-        cupy.cuda.get_current_stream().synchronize()
-        self.plan_ms = (time.perf_counter() - start) * 1e3
+        self._pack(self._usual(n))
 
     def __call__(self, b: Any, out: Any = None, alpha: float = 1.0, beta: float = 0.0) -> Any:
         """alpha·A·B + beta·``out`` as an array m×n of the dtype of ``b``; ``out`` is written where it is given.
@@ -128,7 +127,7 @@ class SpMM:
         if n in self._tuned:
             return self._tuned[n]
         if not self._tune or len(self._heads) == 1:
-            head = _for_width(self._heads, n)
+            head = self._usual(n)
             check_case(head, m, n, k)
             return head
         stream = cupy.cuda.get_current_stream()
@@ -145,6 +144,21 @@ class SpMM:
             times[number] = min(cupy.cuda.get_elapsed_time(*pair) for pair in pairwise(events[1:]))
         self._tuned[n] = self._heads[min(times, key=times.__getitem__)]
         return self._tuned[n]
+
+    def _usual(self, n: int) -> Head:
+        """The kernel for this width of B by what the heads say."""
+        special = len(self._heads) > 1 and any(head.suits for head in self._heads)
+        return usual(self._heads, n, self._about if special else {})
+
+    @cached_property
+    def _about(self) -> dict[str, Any]:
+        """What heads say whom they suit by, but for n."""
+        import cupy
+
+        m, blocks = self.shape[0], self._pack(self._heads[0]).blocks
+        longest = int(cupy.diff(self._csr.indptr).max()) if m else 0
+        multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
+        return about(m, int(self._csr.nnz), longest, blocks, multiprocessors)
 
     def _call(self, head: Head, b: Any, c: Any, n: int, alpha: float, beta: float, keep: bool) -> Call:
         """The launch for these operands; the last few to ``keep`` are kept, since a loop multiplies the same arrays."""
@@ -170,8 +184,25 @@ class SpMM:
         options = format_options(head, cupy.cuda.Device().attributes["MultiProcessorCount"])
         key = json.dumps([head.format, options], sort_keys=True)
         if key not in self._packed:
+            cupy.cuda.get_current_stream().synchronize()
+            start = time.perf_counter()
             self._packed[key] = FORMATS[head.format].from_csr(self._csr, dtype=self.dtype, **options)
+            cupy.cuda.get_current_stream().synchronize()
+            self.plan_ms += (time.perf_counter() - start) * 1e3
         return self._packed[key]
+
+
+def about(m: int, nnz: int, longest: int, blocks: int, multiprocessors: int) -> dict[str, Any]:
+    """Names for ``suits`` of heads: rows and entries of A, of its longest row, and blocks in the usual format."""
+    names = {"usual": namespace(blocks=blocks), "device": namespace(multiprocessors=multiprocessors)}
+    return {"m": m, "nnz": nnz, "longest": longest, **names}
+
+
+def usual(able: list[Head], n: int, of: Mapping[str, Any]) -> Head:
+    """The kernel of ``able`` for n columns of B: one that says that it suits A (``of``, from :func:`about`), otherwise
+    one of the first one's format that says nothing."""
+    suited = [head for head in able if head.suits and of and evaluate(head.suits, {**of, "n": n})[0]]
+    return _for_width(suited or [head for head in able if not head.suits], n)
 
 
 def _on_device(a: Any) -> Any:

@@ -28,6 +28,8 @@ FUNCTIONS = {
     "power_of_two": lambda a: 1 << max(a - 1, 0).bit_length(),
 }
 SIZES = ("m", "n", "k", "nnz")
+#: What ``suits`` may ask of a product: its sizes, entries of the longest row, blocks of A in the study's usual format.
+OF_PRODUCT = ("m", "n", "nnz", "longest", "usual.blocks", "device.multiprocessors")
 #: Factors of C = alpha·A·B + beta·C.
 FACTORS = ("alpha", "beta")
 _OF_LAUNCH = re.compile(r"\b(tile|device)\.")
@@ -84,6 +86,22 @@ def check_numbers(text: str, head: Head, whole: bool = True) -> None:
                 raise ExpressionError(f"{node.value!r} in {text!r} is no number")
             if whole and isinstance(node, ast.Div):
                 raise ExpressionError(f"{text!r} must be a whole number: divide by ceil_div or //, not by /")
+
+
+def check_condition(text: str) -> None:
+    """Raise :class:`ExpressionError` unless ``text`` is empty, or one condition over :data:`OF_PRODUCT`."""
+    if not text:
+        return
+    if len(split(text)) != 1:
+        raise ExpressionError(f"{text!r} must be one condition")
+    nodes = list(ast.walk(_parse(text, text)))
+    owners = {node.value for node in nodes if isinstance(node, ast.Attribute)}
+    called = {node.func for node in nodes if isinstance(node, ast.Call)}
+    names = {node for node in nodes if isinstance(node, ast.Name | ast.Attribute)} - owners - called
+    for unknown in sorted({ast.unparse(node) for node in names} - set(OF_PRODUCT)):
+        raise ExpressionError(f"unknown name {unknown!r} in {text!r}; known: {', '.join(OF_PRODUCT)}")
+    for unknown in sorted({ast.unparse(node) for node in called} - FUNCTIONS.keys()):
+        raise ExpressionError(f"unknown function {unknown!r} in {text!r}; known: {', '.join(FUNCTIONS)}")
 
 
 def _operands(head: Head) -> set[str]:

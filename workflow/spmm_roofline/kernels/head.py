@@ -62,7 +62,7 @@ FEATURE_ARCHS = {
 #: Entries of a head that are kept as they are written.
 _PLAIN = (
     *("name", "study", "source", "idea", "format", "dtype", "layout", "requires", "after", "vendor", "min_arch"),
-    *("family", "clear_c", "steps", "format_options", "pads", "tile", "constants", "tensor_maps", "memory"),
+    *("family", "suits", "clear_c", "steps", "format_options", "pads", "tile", "constants", "tensor_maps", "memory"),
 )
 
 
@@ -100,6 +100,8 @@ class Head:
     deviations: tuple[str, ...]
     after: str | None = None
     family: str | None = None
+    #: For which products this kernel is to be taken before the usual ones of its study, a condition.
+    suits: str = ""
     vendor: str | None = None
     variant: str | None = None
     min_arch: str | None = None
@@ -324,6 +326,7 @@ def _check_against_code(head: Head, entries: dict[str, list[str]]) -> None:
     expressions.check_numbers(head.scratch, head)
     if len(expressions.split(head.scratch)) > 1:
         raise HeadError(f"{head.path}: scratch is {head.scratch!r}, and must be one number of bytes")
+    expressions.check_condition(head.suits)
     for unit, text in head.work.items():
         expressions.check_numbers(text, head)
         if head.format != "none" or len(expressions.split(text)) != 1:

@@ -1,0 +1,70 @@
+"""Which general kernel a product takes where nobody names one: what that costs on the recorded rows."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from spmm_roofline.kernels import heads
+from spmm_roofline.spmm import GENERAL, SOURCES, about, usual
+
+RECORDED = Path(__file__).resolve().parents[1] / "resources/recorded/h200"
+MULTIPROCESSORS = 132
+USUAL = "vectors_8x1"
+
+
+def general(dtype):
+    """The general kernels of a dtype by name, those of the usual format first."""
+    able = [head for head in heads(str(SOURCES)).values() if head.study == GENERAL and head.dtype["a"] == dtype]
+    return {head.name: head for head in sorted(able, key=lambda head: head.format != USUAL)}
+
+
+@pytest.fixture(scope="module")
+def matrices():
+    """Matrix → what heads ask of it."""
+    described = pd.read_csv(RECORDED / "matrices.csv").drop_duplicates("matrix").set_index("matrix")
+    packed = pd.read_csv(RECORDED / "formats.csv")
+    blocks = packed[packed["format"] == USUAL].drop_duplicates("matrix").set_index("matrix")["blocks"]
+    return {
+        row.Index: about(row.m, row.nnz, row.row_length_max, blocks[row.Index], MULTIPROCESSORS)
+        for row in described.loc[described.index.intersection(blocks.index)].itertuples()
+    }
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "tf32", "float32"])
+def test_the_usual_kernel_is_near_the_fastest_general_one(matrices, dtype):
+    able = general(dtype)
+    rows = pd.concat(pd.read_csv(RECORDED / f"flagship/{name}.csv") for name in able)
+    regrets = []
+    for (matrix, n), own in rows[rows["status"] == "ok"].groupby(["matrix", "n"]):
+        times = own.set_index("kernel")["time_ms"]
+        head = usual([able[name] for name in able if name in times.index], n, matrices[matrix])
+        regrets.append(times[head.name] / times.min() - 1)
+    regrets = np.array(regrets)
+    assert len(regrets) == 225
+    assert np.expm1(np.log1p(regrets).mean()) < 0.02
+    assert regrets.max() < 0.35 and (regrets < 0.2).mean() > 0.97
+
+
+@pytest.mark.parametrize(
+    ("nnz", "longest", "n", "chosen"),
+    [
+        (20_000, 30, 8, "split_fma"),
+        (20_000, 5000, 64, "split_fma"),
+        (50_000, 30, 32, "window_tf32_f32"),
+        (50_000, 30, 64, "window_fma_medium"),
+        (20_000, 30, 65, "rows_fma"),
+        (20_000, 1900, 128, "rows_fma"),
+        (20_000, 1920, 128, "window_fma"),
+        (30_000, 30, 512, "window_fma"),
+    ],
+)
+def test_windows_are_for_rows_with_columns_in_common(nnz, longest, n, chosen):
+    able = list(general("float32").values())
+    assert usual(able, n, about(10_000, nnz, longest, 1_000, MULTIPROCESSORS)).name == chosen
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "tf32", "float32"])
+def test_whoever_knows_nothing_of_a_takes_the_usual_format(dtype):
+    assert usual(list(general(dtype).values()), 128, {}).format == USUAL
