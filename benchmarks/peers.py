@@ -4,9 +4,9 @@
     python benchmarks/peers.py --matrices folder --times peers.csv --n 32,128,512 --write result.csv
 
 Every matrix of the folder (.mtx, .npz, .smtx, also packed) is multiplied in FP16 and in FP32 (TF32 included) by each
-general kernel through `spmm_roofline.SpMM`; the product counts if it agrees with one in float64. `--times` is a table
-of other codes' times on the same GPU: columns peer, dtype (fp16, bf16, tf32, fp32), matrix, n, time_ms, rel_err. Peers
-called cusparse* and torch* are vendors', compared with apart from the others.
+general kernel through `spmm_roofline.SpMM`, and by those of `--also`; the product counts if it agrees with one in
+float64. `--times` is a table of other codes' times on the same GPU: columns peer, dtype (fp16, bf16, tf32, fp32),
+matrix, n, time_ms, rel_err. Peers called cusparse* and torch* are vendors', compared with apart from the others.
 """
 
 from __future__ import annotations
@@ -58,21 +58,21 @@ def peers(path: Path) -> pd.DataFrame:
     return pd.DataFrame({"peer": best.peer, "peer_ms": best.time_ms, "vendor_ms": vendors})
 
 
-def candidates(a: csr_array) -> Iterator[tuple[str, str, float, SpMM]]:
-    """Name, dtype, time of the plan in ms, and product(b, out=c) of each general kernel."""
+def candidates(a: csr_array, also: set[str]) -> Iterator[tuple[str, str, float, SpMM]]:
+    """Name, dtype, time of the plan in ms, and product(b, out=c) of each general kernel and of those in ``also``."""
     import cupyx.scipy.sparse as sparse
 
     on_device = sparse.csr_matrix(a)
     for head in heads(str(ROOT / "kernels")).values():
         dtype = head.dtype["a"]
-        if head.study == GENERAL and dtype in PRECISION:
+        if (head.study == GENERAL and dtype in PRECISION) or head.name in also:
             SpMM(on_device, dtype, kernel=head.name)  # compiles what packs
             multiply = SpMM(on_device, dtype, kernel=head.name)
             yield head.name, dtype, multiply.plan_ms, multiply
 
 
 def measured(
-    name: str, a: csr_array, widths: list[int], clock: Clock, dram_gb_per_s: float
+    name: str, a: csr_array, widths: list[int], also: set[str], clock: Clock, dram_gb_per_s: float
 ) -> Iterator[dict[str, Any]]:
     """A row for each precision, width and candidate."""
     import cupy
@@ -82,7 +82,7 @@ def measured(
     exact_a = sparse.csr_matrix(a)
     m, k = a.shape
     touched = len(np.unique(a.indices))
-    for kernel, dtype, plan_ms, multiply in candidates(a):
+    for kernel, dtype, plan_ms, multiply in candidates(a, also):
         size = 2 if dtype == "float16" else 4
         for n in widths:
             try:
@@ -145,6 +145,7 @@ def main() -> int:
     parser.add_argument("--matrices", type=Path, required=True, help="folder of matrices, searched with its subfolders")
     parser.add_argument("--times", type=Path, help="table of other codes' times; its matrices alone are then measured")
     parser.add_argument("--n", default="32,128,512", help="widths of B")
+    parser.add_argument("--also", default="", help="further kernels, for example a library's dense product")
     parser.add_argument("--write", type=Path, help="CSV for the times of all kernels")
     options = parser.parse_args()
     widths = [int(n) for n in options.n.split(",")]
@@ -156,6 +157,9 @@ def main() -> int:
     if not files:
         parser.error(f"no matrices in {options.matrices}" + (" that the table names" if wanted else ""))
     known = heads(str(ROOT / "kernels"))
+    also = {kernel for kernel in options.also.split(",") if kernel}
+    if also - known.keys():
+        parser.error(f"no kernel is called {', '.join(sorted(also - known.keys()))}")
     clock = Clock(compiled(known["dram_read"]), compiled(known["dram_copy"]))
     clock.warm_up()
     bandwidth = clock.copy_gb_per_s()
@@ -163,7 +167,7 @@ def main() -> int:
     rng, rows = np.random.default_rng(), []
     for number, (name, path) in enumerate(files.items(), start=1):
         print(f"{number} of {len(files)}: {name}", file=sys.stderr)
-        rows += measured(name, structure(path, rng), widths, clock, bandwidth)
+        rows += measured(name, structure(path, rng), widths, also, clock, bandwidth)
         if options.write:
             pd.DataFrame(rows).to_csv(options.write, index=False)
     best = pd.DataFrame(rows).sort_values("time_ms").drop_duplicates(KEY).set_index(KEY).sort_index()

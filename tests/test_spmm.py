@@ -144,6 +144,23 @@ def test_tuned(n):
         check(multiply(b), a, exact, "float16")
 
 
+@pytest.mark.parametrize("vendor", ["cublas", "cusparse"])
+def test_the_product_of_a_library(vendor):
+    from spmm_roofline import SpMM
+    from spmm_roofline.kernels import heads
+    from spmm_roofline.spmm import SOURCES
+
+    a = sparse(300, 200, 0.1)
+    for head in heads(str(SOURCES)).values():
+        if head.vendor != vendor or head.layout["b"] != "row_major" or head.dtype["a"] not in TOLERANCE:
+            continue
+        b, exact = dense(200, 64, head.dtype["a"])
+        multiply = SpMM(a, head.dtype["a"], kernel=head.name)
+        check(multiply(b), a, exact, head.dtype["a"])
+        with pytest.raises(ValueError, match=r"A·B alone"):
+            multiply(b, alpha=2.0)
+
+
 def test_every_call_without_a_place_gives_an_array_of_its_own():
     from spmm_roofline import SpMM
 
@@ -183,7 +200,7 @@ def test_what_does_not_fit_is_refused():
         multiply(cupy.zeros((20, 8), "float16"), beta=1.0)
     with pytest.raises(ValueError, match="multiply in"):
         SpMM(a, "float64")
-    with pytest.raises(ValueError, match="no kernel of this project"):
+    with pytest.raises(ValueError, match="no kernel that multiplies"):
         SpMM(a, kernel="nobody")
     with pytest.raises(ValueError, match="real numbers"):
         SpMM(a.astype(complex))

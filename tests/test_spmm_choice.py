@@ -68,3 +68,8 @@ def test_windows_are_for_rows_with_columns_in_common(nnz, longest, n, chosen):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "tf32", "float32"])
 def test_whoever_knows_nothing_of_a_takes_the_usual_format(dtype):
     assert usual(list(general(dtype).values()), 128, {}).format == USUAL
+
+
+def test_a_kernel_that_was_named_is_taken_whatever_it_suits():
+    able = general("float32")["split_fma"]
+    assert usual([able], 512, {}) is able

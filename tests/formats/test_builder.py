@@ -35,3 +35,13 @@ def test_a_device_packs_as_a_host_does(module, dtype, density, options):
         other = cupy.asnumpy(getattr(on_device, name))
         # Values of bfloat16 are whole numbers on a device: bits are compared.
         assert (array.shape, array.tobytes()) == (other.shape, other.tobytes()), name
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape, density", [((3001, 1500), 0.01), ((1, 1), 1.0), ((0, 5), 0.0), ((200_000, 50), 0.002)])
+def test_what_blocks_there_would_be(shape, density):
+    import cupyx.scipy.sparse as sparse
+
+    a = random_array(shape, density=density, format="csr", rng=np.random.default_rng())
+    pack = FORMATS[vectors_8x1.FORMAT.name]
+    assert pack.blocks_of(sparse.csr_matrix(a)) == pack.blocks_of(a) == pack.from_csr(a).blocks

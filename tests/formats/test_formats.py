@@ -420,6 +420,21 @@ def test_sixteen_bits_are_rounded_from_float32_as_on_a_device():
     assert float(rounded(np.array([1 + 2**-8 + 2**-40]), "bfloat16")[0]) == 1.0
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "tf32", "float32", "float64"])
+def test_a_device_rounds_as_the_host_does(dtype):
+    import cupy
+
+    rng = np.random.default_rng()
+    single = rng.integers(0, 2**32, 100_000, dtype=np.uint32).view(np.float32)
+    # CuPy's kernels take subnormal numbers of single precision for zero.
+    single = np.append(single[~(np.abs(single) < 2.0**-126)], np.float32([math.inf, -math.inf, 2.0**-126]))
+    with np.errstate(invalid="ignore"):  # NaN that signal
+        for values in (single.astype(np.float64), rng.normal(size=10_000), single, rng.random(100) < 0.5):
+            there = widened(rounded(cupy.asarray(values), dtype), dtype).get()
+            assert np.array_equal(widened(rounded(values, dtype), dtype), there, equal_nan=True)
+
+
 def test_rows_of_entries_skip_empty_rows():
     assert row_of_entry(np.array([0, 0, 2, 2, 3, 3]), 3).tolist() == [1, 1, 3]
 

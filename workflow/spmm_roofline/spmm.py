@@ -8,7 +8,8 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -38,17 +39,17 @@ class SpMM:
 
     ``a``: sparse matrix m×k of SciPy or CuPy, any format; it is packed once, on the device. ``dtype``: ``float16``,
     ``bfloat16``, ``tf32`` or ``float32``, the dtype of A, B and C; sums are of single precision (TF32 takes and gives
-    float32 arrays). ``kernel``: name of a kernel instead of the general one for the width of B, for example the advice
-    of :func:`spmm_roofline.select`. ``tune``: the first product with a new width of B times every general kernel of
-    the dtype and keeps the fastest for that width, which costs some ten products. ``n``: the width of B to plan for;
-    for another one A may be packed once more, with its first product.
+    float32 arrays). ``kernel``: name of a kernel, a library's included, instead of the general one for the width of B,
+    for example the advice of :func:`spmm_roofline.select`. ``tune``: the first product with a new width of B times
+    every general kernel of the dtype and keeps the fastest for that width, which costs some ten products. ``n``: the
+    width of B to plan for; for another one A may be packed once more, with its first product.
 
     >>> multiply = SpMM(a, dtype="float16")
     >>> c = multiply(b)                                 # b: cupy.ndarray float16[k, n]
     >>> multiply(b, out=c, alpha=0.5, beta=1.0)
 
-    Calls are asynchronous, on CuPy's current stream. ``plan_ms`` is the time that packing has taken. Raises
-    :class:`ValueError` for a dtype or kernel that there is not and for operands that do not fit,
+    Calls are asynchronous, on CuPy's current stream. ``plan_ms`` is the time that looking at A and packing have taken.
+    Raises :class:`ValueError` for a dtype or kernel that there is not and for operands that do not fit,
     :class:`.kernels.launch.Unsupported` where the kernel does not take the sizes, and CuPy's own errors.
     """
 
@@ -56,10 +57,10 @@ class SpMM:
         self, a: Any, dtype: str = "float16", kernel: str | None = None, tune: bool = False, n: int = 128
     ) -> None:
         known = heads(str(SOURCES))
-        if kernel is not None and (kernel not in known or known[kernel].vendor):
-            raise ValueError(f"no kernel of this project is called {kernel!r}")
+        if kernel is not None and (kernel not in known or known[kernel].format == "none"):
+            raise ValueError(f"no kernel that multiplies a sparse matrix is called {kernel!r}")
         able = [known[kernel]] if kernel else [head for head in known.values() if head.study == GENERAL]
-        fitting = (head for head in able if head.dtype["a"] == dtype and head.layout["b"] == "row_major")
+        fitting = (head for head in able if head.dtype["a"] == dtype and set(head.layout.values()) == {"row_major"})
         # First those of the study's usual format, which is packed where nobody tunes.
         usual = Counter(head.format for head in able).most_common(1)[0][0]
         self._heads = sorted(fitting, key=lambda head: head.format != usual)
@@ -155,8 +156,10 @@ class SpMM:
         """What heads say whom they suit by, but for n."""
         import cupy
 
-        m, blocks = self.shape[0], self._pack(self._heads[0]).blocks
-        longest = int(cupy.diff(self._csr.indptr).max()) if m else 0
+        m = self.shape[0]
+        with self._planning():
+            blocks = FORMATS[self._heads[0].format].blocks_of(self._csr)
+            longest = int(cupy.diff(self._csr.indptr).max()) if m else 0
         multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
         return about(m, int(self._csr.nnz), longest, blocks, multiprocessors)
 
@@ -171,7 +174,8 @@ class SpMM:
         if scaled:
             head = dataclasses.replace(head, constants={**head.constants, "scaled": 1})
         operands = (Dense(array, len(array), n, False, self.dtype) for array in (b, c))
-        call = prepare(head, compiled(head), self._pack(head), *operands, alpha, beta)
+        cubin = None if head.vendor else compiled(head)
+        call = prepare(head, cubin, self._pack(head), *operands, alpha, beta)
         if keep:
             while len(self._calls) >= 8:
                 del self._calls[next(iter(self._calls))]
@@ -184,12 +188,20 @@ class SpMM:
         options = format_options(head, cupy.cuda.Device().attributes["MultiProcessorCount"])
         key = json.dumps([head.format, options], sort_keys=True)
         if key not in self._packed:
-            cupy.cuda.get_current_stream().synchronize()
-            start = time.perf_counter()
-            self._packed[key] = FORMATS[head.format].from_csr(self._csr, dtype=self.dtype, **options)
-            cupy.cuda.get_current_stream().synchronize()
-            self.plan_ms += (time.perf_counter() - start) * 1e3
+            with self._planning():
+                self._packed[key] = FORMATS[head.format].from_csr(self._csr, dtype=self.dtype, **options)
         return self._packed[key]
+
+    @contextmanager
+    def _planning(self) -> Iterator[None]:
+        """Adds the time of what is done meanwhile, on the device too, to ``plan_ms``."""
+        import cupy
+
+        cupy.cuda.get_current_stream().synchronize()
+        start = time.perf_counter()
+        yield
+        cupy.cuda.get_current_stream().synchronize()
+        self.plan_ms += (time.perf_counter() - start) * 1e3
 
 
 def about(m: int, nnz: int, longest: int, blocks: int, multiprocessors: int) -> dict[str, Any]:
@@ -200,9 +212,9 @@ def about(m: int, nnz: int, longest: int, blocks: int, multiprocessors: int) -> 
 
 def usual(able: list[Head], n: int, of: Mapping[str, Any]) -> Head:
     """The kernel of ``able`` for n columns of B: one that says that it suits A (``of``, from :func:`about`), otherwise
-    one of the first one's format that says nothing."""
+    one of the first one's format that says nothing, if there is one."""
     suited = [head for head in able if head.suits and of and evaluate(head.suits, {**of, "n": n})[0]]
-    return _for_width(suited or [head for head in able if not head.suits], n)
+    return _for_width(suited or [head for head in able if not head.suits] or able, n)
 
 
 def _on_device(a: Any) -> Any:

@@ -8,6 +8,7 @@ import struct
 import sys
 import zipfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -56,6 +57,11 @@ class Format:
         One value an entry; a format whose entries share coefficients draws those instead.
         """
         return signed(random, structure.nnz)
+
+    @classmethod
+    def blocks_of(cls, a: Any) -> int:
+        """:attr:`blocks` that a canonical CSR would have, without more of the packing than that takes."""
+        return cls.from_csr(a).blocks
 
     def to_csr(self) -> Any:
         """The matrix as a canonical CSR of the same array module, float64 values, stored zeros dropped."""
@@ -174,22 +180,42 @@ def rounded(values: Any, dtype: str) -> Any:
     Works on NumPy and CuPy arrays with the same result: 16-bit values are rounded from float32, as devices do it.
     bfloat16 is returned as its bits (uint16) on a device, where NumPy's extension type does not exist. NaN stays NaN.
     """
-    xp = array_module(values)
+    if array_module(values) is not np:
+        return _rounding(dtype)(values)
     if dtype == "tf32":
-        single = values.astype(xp.float32)
-        bits = (single.view(xp.uint32) + xp.uint32(0x1000)) & xp.uint32(0xFFFFE000)
+        single = values.astype(np.float32)
+        bits = (single.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
         # A NaN with all its bits set, which is what devices make, would carry over into the sign.
-        return xp.where(xp.isnan(single), single, bits.view(xp.float32))
+        return np.where(np.isnan(single), single, bits.view(np.float32))
     if dtype == "bfloat16":
-        if xp is np:
-            return values.astype(numpy_dtype(dtype))
-        single = values.astype(xp.float32)
-        bits = single.view(xp.uint32)
-        nearest = ((bits + xp.uint32(0x7FFF) + ((bits >> 16) & xp.uint32(1))) >> 16).astype(xp.uint16)
-        return xp.where(xp.isnan(single), xp.uint16(0x7FC0), nearest)
+        return values.astype(numpy_dtype(dtype))
     # A value beyond the range of float16 becomes infinite, as the rounding mode says; no reason to warn.
     with np.errstate(over="ignore"):
-        return (values.astype(xp.float32) if dtype == "float16" else values).astype(dtype)
+        return (values.astype(np.float32) if dtype == "float16" else values).astype(dtype)
+
+
+#: What a device makes of a value x: dtype of the result, and code for it in ``y``. One launch each.
+_ROUNDED = {
+    "float16": ("float16", "y = static_cast<float>(x)"),
+    "bfloat16": (
+        "uint16",
+        "const float f = x; const unsigned bits = __float_as_uint(f);"
+        "y = isnan(f) ? 0x7FC0 : (bits + 0x7FFF + (bits >> 16 & 1)) >> 16",
+    ),
+    "tf32": (
+        "float32",
+        "const float f = x; y = isnan(f) ? f : __uint_as_float((__float_as_uint(f) + 0x1000) & 0xFFFFE000)",
+    ),
+}
+
+
+@cache
+def _rounding(dtype: str) -> Any:
+    """:func:`rounded` for arrays on the device."""
+    import cupy
+
+    result, code = _ROUNDED.get(dtype, (dtype, "y = x"))
+    return cupy.ElementwiseKernel("T x", f"{result} y", code, f"rounded_to_{dtype}")
 
 
 def widened(values: Any, dtype: str) -> Any:

@@ -11,8 +11,8 @@ import numpy as np
 
 from .base import ceil_div
 
-#: Threads of the one CTA that cuts shares.
-THREADS = 1024
+#: Threads of a CTA, and of the one that cuts shares.
+CTA, THREADS = 256, 1024
 SHARED = Path(__file__).with_name("builder.cuh")
 
 
@@ -21,15 +21,17 @@ def source(path: Path) -> str:
     return SHARED.read_text() + path.read_text()
 
 
-def defines(cost: int, **more: int) -> dict[str, str]:
-    """Macros of the code of a format in which a range costs so many elements."""
-    return {name: str(value) for name, value in {"THREADS": THREADS, "COST": cost, **more}.items()}
+def defines(module: Mapping[str, Any], cost: int, *names: str) -> dict[str, str]:
+    """Macros of the code of a format in which a range costs so many elements: its module's constants of these names."""
+    unused = {"LEAST_SLACK": 0, "SLACK": 1, "SMALL": 0, "SMALL_SLACK": 0}
+    values = {name: module[name] for name in ("LEAST_COST", *names)}
+    return {name: str(value) for name, value in {"THREADS": THREADS, "COST": cost, **unused, **values}.items()}
 
 
 def launcher(path: Path, macros: Mapping[str, str]) -> Callable[..., None]:
-    """Launches a function of a format's code on the current device: name, threads, arguments.
+    """Launches a function of a format's code on the current device: name, CTAs, arguments.
 
-    Whole numbers are passed as int. There are CTAs of 256 threads, or one of so many as the function is bounded to.
+    Whole numbers are passed as int. A CTA has 256 threads, or so many as ``threads`` says.
     """
     return _launcher(path, tuple(macros.items()))
 
@@ -40,37 +42,61 @@ def _launcher(path: Path, macros: tuple[tuple[str, str], ...]) -> Callable[..., 
 
     options = ("--std=c++17", *(f"-D{name}={value}" for name, value in macros))
     module = cupy.RawModule(code=source(path), options=options)
+    functions: dict[tuple[int, str], Any] = {}
 
-    def launch(name: str, ctas: int, threads: int, *arguments: Any) -> None:
-        numbers = (np.int32(value) if isinstance(value, int) else value for value in arguments)
-        module.get_function(name)((ctas,), (threads,), tuple(numbers))
+    def launch(name: str, ctas: int, *arguments: Any, threads: int = CTA) -> None:
+        key = (cupy.cuda.runtime.getDevice(), name)
+        if key not in functions:
+            functions[key] = module.get_function(name)
+        numbers = [np.int32(value) if isinstance(value, int) else value for value in arguments]
+        functions[key]((ctas,), (threads,), tuple(numbers))
 
     return launch
 
 
-def rows(build: Callable[..., None], a: Any, values: Any) -> tuple[Any, Any, Any]:
-    """First slot of each row, int32[m+1], columns with a row's last one as ~column, int32[slots], and values[slots]."""
+def ctas(count: int) -> int:
+    """CTAs with a thread for each of so many things, at least one."""
+    return max(ceil_div(count, CTA), 1)
+
+
+def states(count: int) -> Any:
+    """What CTAs with a thread for each of so many things leave for each other when they add up."""
+    import cupy
+
+    return cupy.zeros(ctas(count) + 1, dtype=cupy.uint64)
+
+
+def row_begins(build: Callable[..., None], a: Any) -> Any:
+    """First slot of each row, int32[m+1], where an empty row has one."""
     import cupy
 
     m = int(a.shape[0])
+    begins = cupy.empty(m + 1, dtype=cupy.int32)
+    build("count_slots", ctas(m), a.indptr.astype(cupy.int32, copy=False), m, states(m), begins)
+    return begins
+
+
+def placed_rows(build: Callable[..., None], a: Any, values: Any, begins: Any, slots: int) -> tuple[Any, Any]:
+    """Columns with a row's last one as ~column, int32[slots], and values[slots]."""
+    import cupy
+
     indptr, indices = a.indptr.astype(cupy.int32, copy=False), a.indices.astype(cupy.int32, copy=False)
-    begins = cupy.zeros(m + 1, dtype=cupy.int32)
-    if m:
-        build("count_slots", ceil_div(m, 256), 256, indptr, m, begins[1:])
-        cupy.cumsum(begins, out=begins)
-    slots = int(begins[-1].get())
     columns, data = cupy.empty(slots, dtype=cupy.int32), cupy.empty(slots, dtype=values.dtype)
     if slots:
         place = f"place_rows_{8 * values.itemsize}"
-        build(place, ceil_div(slots, 256), 256, indptr, indices, values, begins, m, slots, columns, data)
-    return begins, columns, data
+        build(place, ctas(slots), indptr, indices, values, begins, len(begins) - 1, slots, columns, data)
+    return columns, data
 
 
-def shares(build: Callable[..., None], begins: Any, cost: int, count: int, slack: int) -> tuple[Any, Any]:
-    """``work`` int32[count, 4] and ``cut`` int32[parts, 4] of ranges that begin at ``begins``, int32[ranges+1]."""
+def shares(build: Callable[..., None], begins: Any, most: int) -> tuple[int, Any, Any]:
+    """Elements of all ranges, ``work`` int32[shares, 4] and ``cut`` int32[parts, 4], in up to ``most`` shares.
+
+    ``begins`` int32[ranges+1]: the first element of each range, and the number of all.
+    """
     import cupy
 
-    work, cut = cupy.empty((count, 4), dtype=cupy.int32), cupy.empty((2 * count, 4), dtype=cupy.int32)
-    parts = cupy.empty(1, dtype=cupy.int32)
-    build("share", 1, THREADS, begins, len(begins) - 1, cost, count, slack, work, cut, parts)
-    return work, cut[: int(parts.get()[0])]
+    work, cut = cupy.empty((most, 4), dtype=cupy.int32), cupy.empty((2 * most, 4), dtype=cupy.int32)
+    numbers = cupy.empty(3, dtype=cupy.int32)
+    build("share", 1, begins, len(begins) - 1, most, work, cut, numbers, threads=THREADS)
+    elements, count, parts = numbers.get().tolist()
+    return elements, work[:count], cut[:parts]

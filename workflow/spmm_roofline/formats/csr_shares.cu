@@ -15,15 +15,22 @@ __device__ bool leads(const int* begins, int row, int piece_cost, int longest) {
 
 }  // namespace
 
-// How many pieces begin with each row, and how many of them are parts of it.
-extern "C" __global__ void count_pieces(
-    const int* __restrict__ begins, int m, int piece_cost, int longest, int* __restrict__ pieces,
-    int* __restrict__ parts) {
-    const int row = thread();
-    if (row >= m) return;
-    const int count = parts_of(begins, row, longest);
-    pieces[row] = leads(begins, row, piece_cost, longest) ? count : 0;
-    parts[row] = count > 1 ? count : 0;
+// How many pieces begin before each row, and how many of them are parts of rows. `numbers` are those of slots, pieces and
+// parts.
+extern "C" __global__ void __launch_bounds__(CTA) count_pieces(
+    const int* __restrict__ begins, int m, int most, int groups, Count* states, int* __restrict__ first,
+    int* __restrict__ part, int* __restrict__ numbers) {
+    const int cost = begins[m] + COST * m, shares = max(min(most, cost / LEAST_COST), 1);
+    const int of_group = static_cast<int>(cost / (static_cast<long long>(shares) * groups));
+    const int piece_cost = min(max(of_group / PIECES_PER_GROUP, LEAST_PIECE), MOST_PIECE);
+    const int longest = min(max(LONG_GROUPS * min(of_group, MOST_LONG), LEAST_LONG), MOST_LONG);
+    const int row = thread_in_turn(states);
+    int count = 0, own = 0;
+    if (row < m) count = parts_of(begins, row, longest), own = leads(begins, row, piece_cost, longest) ? count : 0;
+    const Count up_to = summed(both(own, count > 1 ? count : 0), row, states);
+    if (row == 0) first[0] = part[0] = 0;
+    if (row < m) first[row + 1] = low_of(up_to), part[row + 1] = high_of(up_to);
+    if (row == max(m, 1) - 1) numbers[0] = begins[m], numbers[1] = low_of(up_to), numbers[2] = high_of(up_to);
 }
 
 // The pieces of all rows, the slots before them marked as ends, and of each part the first one of its row, how many there

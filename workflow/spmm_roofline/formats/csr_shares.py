@@ -13,7 +13,6 @@ from .base import (
     Format,
     FormatError,
     array_module,
-    ceil_div,
     csr_of_entries,
     nonzero_slots,
     rounded,
@@ -34,7 +33,9 @@ LONG_GROUPS, LEAST_LONG, MOST_LONG = 2, 64, 512
 
 #: The code that packs on a device, and what it shares with this module.
 BUILDER = Path(__file__).with_suffix(".cu")
-BUILDER_DEFINES = builder.defines(ROW_COST)
+BUILDER_DEFINES = builder.defines(
+    globals(), ROW_COST, "LEAST_PIECE", "MOST_PIECE", "PIECES_PER_GROUP", "LONG_GROUPS", "LEAST_LONG", "MOST_LONG"
+)
 
 
 @dataclass(frozen=True)
@@ -141,18 +142,17 @@ def _on_device(a: Any, m: int, nnz: int, values: Any, most: int, groups: int) ->
     import cupy as xp
 
     build = builder.launcher(BUILDER, BUILDER_DEFINES)
-    begins, columns, data = builder.rows(build, a, values)
-    cost, shares, piece_cost, longest = _costs(len(columns), m, most, groups)
-    first, part = xp.zeros((2, m + 1), dtype=xp.int32)
-    if m:
-        build("count_pieces", ceil_div(m, 256), 256, begins, m, piece_cost, longest, first[1:], part[1:])
-        xp.cumsum(first, out=first)
-        xp.cumsum(part, out=part)
-    count, parts = (int(number) for number in xp.stack([first[-1], part[-1]]).get())
+    begins = builder.row_begins(build, a)
+    first, part = xp.empty(m + 1, dtype=xp.int32), xp.empty(m + 1, dtype=xp.int32)
+    numbers = xp.empty(3, dtype=xp.int32)
+    build("count_pieces", builder.ctas(m), begins, m, most, groups, builder.states(m), first, part, numbers)
+    slots, count, parts = numbers.get().tolist()
+    columns, data = builder.placed_rows(build, a, values, begins, slots)
     pieces, cut = xp.empty((count + 1, 2), dtype=xp.int32), xp.empty((parts, 4), dtype=xp.int32)
-    build("place_pieces", ceil_div(m + 1, 256), 256, begins, first, part, m, columns, pieces, cut)
+    build("place_pieces", builder.ctas(m + 1), begins, first, part, m, columns, pieces, cut)
+    cost, shares, _, _ = _costs(slots, m, most, groups)
     work = xp.empty(shares + 1, dtype=xp.int32)
-    build("share_pieces", ceil_div(shares + 1, 256), 256, pieces, cut, count, cost, shares, work)
+    build("share_pieces", builder.ctas(shares + 1), pieces, cut, count, cost, shares, work)
     return columns, data, pieces, work, cut
 
 

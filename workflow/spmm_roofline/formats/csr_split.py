@@ -36,7 +36,7 @@ LEAST_SLACK, SLACK = 8, 16
 
 #: The code that packs on a device, and what it shares with this module.
 BUILDER = Path(__file__).with_suffix(".cu")
-BUILDER_DEFINES = builder.defines(ROW_COST)
+BUILDER_DEFINES = builder.defines(globals(), ROW_COST, "LEAST_SLACK", "SLACK")
 
 
 @dataclass(frozen=True)
@@ -142,12 +142,11 @@ def _on_device(
     import cupy as xp
 
     build = builder.launcher(BUILDER, BUILDER_DEFINES)
-    begins, columns, data = builder.rows(build, a, values)
-    slots = len(columns)
-    cost, shares, slack = _share_count(slots, m, most)
-    work, cut = builder.shares(build, begins, cost, shares, slack)
-    places = xp.empty((shares * warps * groups + 1, 2), dtype=xp.int32)
-    build("split", shares, 128, begins, m, warps, groups, batch, work, places)
+    begins = builder.row_begins(build, a)
+    slots, work, cut = builder.shares(build, begins, most)
+    columns, data = builder.placed_rows(build, a, values, begins, slots)
+    places = xp.empty((len(work) * warps * groups + 1, 2), dtype=xp.int32)
+    build("split", len(work), begins, m, warps, groups, batch, work, places, threads=128)
     return columns, data, places, work, cut
 
 

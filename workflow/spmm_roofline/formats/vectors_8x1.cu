@@ -4,27 +4,35 @@
 //
 // WINDOW and TILE_K are defined by vectors_8x1.py, builder.cuh stands before.
 
-// first[entry] = 1 where no row above in the window has the entry's column.
-extern "C" __global__ void mark_first(
-    const int* __restrict__ indptr, const int* __restrict__ indices, int m, int nnz, int* __restrict__ first) {
-    const int entry = thread();
-    if (entry >= nnz) return;
-    const int row = range_of(indptr, m, entry), column = indices[entry];
-    bool known = false;
-    for (int above = row / WINDOW * WINDOW; above < row && !known; ++above) {
+// before[entry] = how many entries before are the first of their column in their window: no row above has it.
+extern "C" __global__ void __launch_bounds__(CTA) mark_first(
+    const int* __restrict__ indptr, const int* __restrict__ indices, int m, int nnz, Count* states,
+    int* __restrict__ before) {
+    const int entry = thread_in_turn(states);
+    const int row = range_of_lane(indptr, m, min(entry, nnz - 1)), column = indices[min(entry, nnz - 1)];
+    bool known = entry >= nnz;
+    for (int above = row - 1; above >= row / WINDOW * WINDOW && !known; --above) {
         const int stop = indptr[above + 1], at = lower_bound(indices, indptr[above], stop, column);
         known = at < stop && indices[at] == column;
     }
-    first[entry] = !known;
+    const Count up_to = summed(!known, entry, states);
+    if (entry == 0) before[0] = 0;
+    if (entry < nnz) before[entry + 1] = low_of(up_to);
 }
 
-// Tiles of each window; `before` counts the first entries before each entry.
-extern "C" __global__ void count_tiles(
-    const int* __restrict__ indptr, const int* __restrict__ before, int m, int windows, int* __restrict__ tiles) {
-    const int window = thread();
-    if (window >= windows) return;
-    const int vectors = before[indptr[min((window + 1) * WINDOW, m)]] - before[indptr[window * WINDOW]];
-    tiles[window] = max((vectors + TILE_K - 1) / TILE_K, 1);
+// With which tile each window begins, twice: what is dealt begins elsewhere.
+extern "C" __global__ void __launch_bounds__(CTA) count_tiles(
+    const int* __restrict__ indptr, const int* __restrict__ before, int m, int windows, Count* states,
+    int* __restrict__ begins, int* __restrict__ places) {
+    const int window = thread_in_turn(states);
+    int tiles = 0;
+    if (window < windows) {
+        const int vectors = before[indptr[min((window + 1) * WINDOW, m)]] - before[indptr[window * WINDOW]];
+        tiles = max((vectors + TILE_K - 1) / TILE_K, 1);
+    }
+    const int up_to = low_of(summed(tiles, window, states));
+    if (window == 0) begins[0] = 0;
+    if (window < windows) begins[window + 1] = up_to, places[window] = up_to - tiles;
 }
 
 // The first tile of each window of a share, where its windows are dealt to `warps` warps, each to the first of those that
@@ -75,12 +83,12 @@ extern "C" __global__ void __launch_bounds__(32) deal(
     }
 }
 
+namespace {
+
 // The columns behind a window's last one, and where it ends.
-extern "C" __global__ void pad_windows(
-    const int* __restrict__ indptr, const int* __restrict__ indices, const int* __restrict__ before,
-    const int* __restrict__ begins, const int* __restrict__ places, int m, int windows, int* __restrict__ columns, int* __restrict__ ends) {
-    const int window = thread();
-    if (window >= windows) return;
+__device__ void pad(
+    const int* indptr, const int* indices, const int* before, const int* begins, const int* places, int m, int window,
+    int* columns, int* ends) {
     const int first = window * WINDOW, stop = min(first + WINDOW, m);
     int last = 0;
     for (int row = first; row < stop; ++row) {
@@ -95,16 +103,20 @@ extern "C" __global__ void pad_windows(
     ends[after - 1] = window;
 }
 
-namespace {
-
-// The columns of all tiles, and the bits of their values.
+// The columns of all tiles, and the bits of their values: first CTAs with a thread for each window, then those with one
+// for each entry.
 template <class Bits>
 __device__ void place(
-    const int* indptr, const int* indices, const Bits* values, const int* before, const int* places, int m, int nnz,
-    int* columns, Bits* data) {
-    const int entry = thread();
+    const int* indptr, const int* indices, const Bits* values, const int* before, const int* begins, const int* places,
+    int m, int windows, int nnz, int* columns, Bits* data, int* ends) {
+    const int cta_windows = (windows + CTA - 1) / CTA;
+    if (blockIdx.x < cta_windows) {
+        if (thread() < windows) pad(indptr, indices, before, begins, places, m, thread(), columns, ends);
+        return;
+    }
+    const int entry = thread() - cta_windows * CTA, row = range_of_lane(indptr, m, min(entry, nnz - 1));
     if (entry >= nnz) return;
-    const int row = range_of(indptr, m, entry), window = row / WINDOW, column = indices[entry];
+    const int window = row / WINDOW, column = indices[entry];
     int rank = 0;
     for (int i = window * WINDOW; i < min(window * WINDOW + WINDOW, m); ++i) {
         const int begin = indptr[i];
@@ -117,23 +129,23 @@ __device__ void place(
 
 }  // namespace
 
-extern "C" __global__ void place_16(
+extern "C" __global__ void __launch_bounds__(CTA) place_16(
     const int* __restrict__ indptr, const int* __restrict__ indices, const unsigned short* __restrict__ values,
-    const int* __restrict__ before, const int* __restrict__ places, int m, int nnz, int* __restrict__ columns,
-    unsigned short* __restrict__ data) {
-    place(indptr, indices, values, before, places, m, nnz, columns, data);
+    const int* __restrict__ before, const int* __restrict__ begins, const int* __restrict__ places, int m, int windows,
+    int nnz, int* __restrict__ columns, unsigned short* __restrict__ data, int* __restrict__ ends) {
+    place(indptr, indices, values, before, begins, places, m, windows, nnz, columns, data, ends);
 }
 
-extern "C" __global__ void place_32(
+extern "C" __global__ void __launch_bounds__(CTA) place_32(
     const int* __restrict__ indptr, const int* __restrict__ indices, const unsigned* __restrict__ values,
-    const int* __restrict__ before, const int* __restrict__ places, int m, int nnz, int* __restrict__ columns,
-    unsigned* __restrict__ data) {
-    place(indptr, indices, values, before, places, m, nnz, columns, data);
+    const int* __restrict__ before, const int* __restrict__ begins, const int* __restrict__ places, int m, int windows,
+    int nnz, int* __restrict__ columns, unsigned* __restrict__ data, int* __restrict__ ends) {
+    place(indptr, indices, values, before, begins, places, m, windows, nnz, columns, data, ends);
 }
 
-extern "C" __global__ void place_64(
+extern "C" __global__ void __launch_bounds__(CTA) place_64(
     const int* __restrict__ indptr, const int* __restrict__ indices, const unsigned long long* __restrict__ values,
-    const int* __restrict__ before, const int* __restrict__ places, int m, int nnz, int* __restrict__ columns,
-    unsigned long long* __restrict__ data) {
-    place(indptr, indices, values, before, places, m, nnz, columns, data);
+    const int* __restrict__ before, const int* __restrict__ begins, const int* __restrict__ places, int m, int windows,
+    int nnz, int* __restrict__ columns, unsigned long long* __restrict__ data, int* __restrict__ ends) {
+    place(indptr, indices, values, before, begins, places, m, windows, nnz, columns, data, ends);
 }

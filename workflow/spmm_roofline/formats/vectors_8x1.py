@@ -7,6 +7,7 @@ After FlashSparse (Shi et al. 2024) and Acc-SpMM (Zhao et al. 2025): with operan
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -44,7 +45,9 @@ WARPS_MOST = 32
 
 #: The code that packs on a device, and what it shares with this module.
 BUILDER = Path(__file__).with_suffix(".cu")
-BUILDER_DEFINES = builder.defines(WINDOW_COST, WINDOW=WINDOW, TILE_K=TILE_K)
+BUILDER_DEFINES = builder.defines(
+    globals(), WINDOW_COST, "LEAST_SLACK", "SLACK", "SMALL", "SMALL_SLACK", "WINDOW", "TILE_K"
+)
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,16 @@ class Vectors8x1(Format):
         columns, data, ends, work, cut = make(a, m, k, nnz, rounded(a.data, dtype), ctas * multiprocessors, warps)
         return cls((m, k), nnz, dtype, columns, data, ends, work, cut)
 
+    @classmethod
+    def blocks_of(cls, a: Any) -> int:
+        """Tiles of a canonical CSR, on a device without a value of them."""
+        xp = array_module(a.data)
+        if xp is np:
+            return super().blocks_of(a)
+        indptr, indices = a.indptr.astype(xp.int32, copy=False), a.indices.astype(xp.int32, copy=False)
+        build = builder.launcher(BUILDER, BUILDER_DEFINES)
+        return int(_counted_on_device(build, indptr, indices, int(a.shape[0]), int(a.nnz))[1][-1].get())
+
     def to_csr(self) -> Any:
         """The matrix as float64 CSR, from the non-zero slots."""
         xp = array_module(self.columns)
@@ -117,10 +130,13 @@ class Vectors8x1(Format):
         return {**super().counts(), "shares": len(self.work), "parts": len(self.cut)}
 
 
-def _share_count(tiles: int, windows: int, most: int) -> tuple[int, int]:
-    """The cost of all tiles and windows, and how many shares to make of it."""
+def _check_count(tiles: int) -> None:
     if tiles > TILES_MOST:
         raise FormatError(f"{Vectors8x1.name} has 32-bit positions, too short for {tiles:,} tiles of {WINDOW * TILE_K}")
+
+
+def _share_count(tiles: int, windows: int, most: int) -> tuple[int, int]:
+    """The cost of all tiles and windows, and how many shares to make of it."""
     cost = tiles + WINDOW_COST * windows
     return cost, max(min(most, cost // LEAST_COST), 1)
 
@@ -142,6 +158,7 @@ def _on_host(a: Any, m: int, k: int, nnz: int, values: Any, most: int, warps: in
     begins = np.zeros(windows + 1, dtype=np.int64)
     begins[1:] = np.cumsum(tiles)
     count = int(begins[-1])
+    _check_count(count)
     cost, shares = _share_count(count, windows, most)
     work, cut = equal_shares(begins, WINDOW_COST, shares, _slack(cost, shares))
     places = _dealt(begins, work, warps)
@@ -201,33 +218,50 @@ def _on_device(a: Any, m: int, k: int, nnz: int, values: Any, most: int, warps: 
     import cupy as xp
 
     windows = ceil_div(m, WINDOW)
-    indptr, indices = a.indptr.astype(xp.int32, copy=False), a.indices.astype(xp.int32, copy=False)
     build = builder.launcher(BUILDER, BUILDER_DEFINES)
-    by_entry, by_window = (max(ceil_div(count, 256), 1) for count in (nnz, windows))
-    before = xp.zeros(nnz + 1, dtype=xp.int32)
-    if nnz:
-        first = xp.empty(nnz, dtype=xp.int32)
-        build("mark_first", by_entry, 256, indptr, indices, m, nnz, first)
-        xp.cumsum(first, out=before[1:])
-    begins = xp.zeros(windows + 1, dtype=xp.int32)
-    if windows:
-        build("count_tiles", by_window, 256, indptr, before, m, windows, begins[1:])
-        xp.cumsum(begins, out=begins)
-    count = int(begins[-1].get())
-    cost, shares = _share_count(count, windows, most)
-    work, cut = builder.shares(build, begins, cost, shares, _slack(cost, shares))
-    places = begins[:-1].copy()
-    if warps > 1:
-        build("deal", shares, 32, begins, windows, work, warps, places)
+    indptr, indices = a.indptr.astype(xp.int32, copy=False), a.indices.astype(xp.int32, copy=False)
+    before, begins, places = _counted_on_device(build, indptr, indices, m, nnz)
+    count, work, cut = builder.shares(build, begins, most)
+    _check_count(count)
+    if warps > 1 and windows:
+        build("deal", len(work), begins, windows, work, warps, places, threads=32)
     columns = xp.empty((count, TILE_K), dtype=xp.int32)
     data = xp.zeros((count, WINDOW, TILE_K), dtype=values.dtype)
-    ends = xp.full(count, -1, dtype=xp.int32)
+    ends = xp.empty(count, dtype=xp.int32)
+    ends.data.memset_async(0xFF, ends.nbytes)  # -1 where no window ends
     if windows:
-        build("pad_windows", by_window, 256, indptr, indices, before, begins, places, m, windows, columns, ends)
-    if nnz:
-        place = f"place_{8 * values.itemsize}"
-        build(place, by_entry, 256, indptr, indices, values, before, places, m, nnz, columns, data)
+        ctas = builder.ctas(windows) + ceil_div(nnz, builder.CTA)
+        sizes = (m, windows, nnz)
+        build(
+            f"place_{8 * values.itemsize}",
+            ctas,
+            indptr,
+            indices,
+            values,
+            before,
+            begins,
+            places,
+            *sizes,
+            columns,
+            data,
+            ends,
+        )
     return columns, data, ends, work, cut
+
+
+def _counted_on_device(build: Callable[..., None], indptr: Any, indices: Any, m: int, nnz: int) -> tuple[Any, Any, Any]:
+    """How many entries before each one are the first of their columns in their windows, int32[nnz+1], the first tile of
+    each window, int32[windows+1], and the same again, int32[windows]."""
+    import cupy as xp
+
+    windows = ceil_div(m, WINDOW)
+    before = xp.empty(nnz + 1, dtype=xp.int32) if nnz else xp.zeros(1, dtype=xp.int32)
+    if nnz:
+        build("mark_first", builder.ctas(nnz), indptr, indices, m, nnz, builder.states(nnz), before)
+    begins, places = xp.empty(windows + 1, dtype=xp.int32), xp.empty(windows, dtype=xp.int32)
+    states = builder.states(windows)
+    build("count_tiles", builder.ctas(windows), indptr, before, m, windows, states, begins, places)
+    return before, begins, places
 
 
 FORMAT = Vectors8x1
