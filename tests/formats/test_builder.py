@@ -4,17 +4,22 @@ import numpy as np
 import pytest
 from scipy.sparse import random_array
 
-from spmm_roofline.formats import FORMATS, builder, csr_shares, csr_split, vectors_8x1
+from spmm_roofline.formats import FORMATS, builder, csr_shares, csr_split, windows
 from spmm_roofline.kernels.compile import cubin_of
 
-MODULES = [csr_shares, csr_split, vectors_8x1]
+#: Code that packs, its macros, and the format that it makes.
+PACKS = [
+    (csr_shares.BUILDER, csr_shares.BUILDER_DEFINES, "csr_shares"),
+    (csr_split.BUILDER, csr_split.BUILDER_DEFINES, "csr_split"),
+    (windows.BUILDER, windows.builder_defines(8), "vectors_8x1"),
+    (windows.BUILDER, windows.builder_defines(16), "vectors_16x1"),
+]
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90a"])
-@pytest.mark.parametrize("module", MODULES)
-def test_the_code_compiles(module, arch, tmp_path):
-    text = builder.source(module.BUILDER)
-    code, resources = cubin_of(text, module.BUILDER.stem, arch, module.BUILDER_DEFINES, tmp_path)
+@pytest.mark.parametrize("path, defines, name", PACKS)
+def test_the_code_compiles(path, defines, name, arch, tmp_path):
+    code, resources = cubin_of(builder.source(path), name, arch, defines, tmp_path)
     assert code and not resources["spill_store_bytes"]
 
 
@@ -22,26 +27,27 @@ def test_the_code_compiles(module, arch, tmp_path):
 @pytest.mark.parametrize("options", [{}, {"ctas": 7}, {"ctas": 60}, {"ctas": 7, "warps": 12}, {"ctas": 7, "groups": 3}])
 @pytest.mark.parametrize("density", [0.0, 0.002, 0.3])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-@pytest.mark.parametrize("module", MODULES)
-def test_a_device_packs_as_a_host_does(module, dtype, density, options):
+@pytest.mark.parametrize("name", [name for _, _, name in PACKS])
+def test_a_device_packs_as_a_host_does(name, dtype, density, options):
     import cupy
     import cupyx.scipy.sparse as sparse
 
-    pack = FORMATS[module.FORMAT.name].from_csr
+    pack = FORMATS[name].from_csr
     options = {name: value for name, value in options.items() if name in pack.__annotations__}
     a = random_array((3001, 1500), density=density, format="csr", rng=np.random.default_rng())
     on_host, on_device = (pack(matrix, dtype=dtype, **options) for matrix in (a, sparse.csr_matrix(a)))
-    for name, array in on_host.arrays().items():
-        other = cupy.asnumpy(getattr(on_device, name))
+    for field, array in on_host.arrays().items():
+        other = cupy.asnumpy(getattr(on_device, field))
         # Values of bfloat16 are whole numbers on a device: bits are compared.
-        assert (array.shape, array.tobytes()) == (other.shape, other.tobytes()), name
+        assert (array.shape, array.tobytes()) == (other.shape, other.tobytes()), field
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("shape, density", [((3001, 1500), 0.01), ((1, 1), 1.0), ((0, 5), 0.0), ((200_000, 50), 0.002)])
-def test_what_blocks_there_would_be(shape, density):
+@pytest.mark.parametrize("name", ["vectors_8x1", "vectors_16x1"])
+def test_what_blocks_there_would_be(name, shape, density):
     import cupyx.scipy.sparse as sparse
 
     a = random_array(shape, density=density, format="csr", rng=np.random.default_rng())
-    pack = FORMATS[vectors_8x1.FORMAT.name]
+    pack = FORMATS[name]
     assert pack.blocks_of(sparse.csr_matrix(a)) == pack.blocks_of(a) == pack.from_csr(a).blocks

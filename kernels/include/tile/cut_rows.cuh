@@ -79,7 +79,7 @@ __device__ __forceinline__ bool add_parts(Sum& sum, Sum* parts, int part_count, 
     if (__shfl_sync(group, before, 0, LANES) != of.y - 2) return false;
     __threadfence();
     sum = {};
-#pragma unroll 1
+#pragma unroll 4
     for (int each = 0; each < of.y; ++each) add(sum, get(strip + (of.x + each) * step));
     return true;
 }

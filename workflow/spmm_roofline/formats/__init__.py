@@ -17,7 +17,7 @@ __all__ = ["FORMATS", "Format", "FormatError", "module_path"]
 
 
 #: Modules of this folder that are not a format: the contract, what several formats share, the stage.
-NO_FORMATS = ("base", "blocks", "builder", "shares", "two_four", "pack")
+NO_FORMATS = ("base", "blocks", "builder", "shares", "two_four", "windows", "pack")
 
 
 class _Registry(Mapping[str, type[Format]]):

@@ -1,4 +1,4 @@
-"""Windows of eight rows: equal shares of their tiles, what is cut, and the code that packs on a device."""
+"""Windows of eight and of sixteen rows: equal shares of their tiles, what is cut, to which warps they are dealt."""
 
 from types import SimpleNamespace
 
@@ -6,22 +6,24 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse import random_array
+from scipy.sparse import csr_array, random_array
 
-from spmm_roofline.formats import FORMATS, FormatError, vectors_8x1
+from spmm_roofline.formats import FORMATS, FormatError, windows
 
 
 def product(packed, b, ctas=None):
     """A·B as CTAs compute it, from the last one to the first; each takes equally many shares (kernels/include/tile/
     windows.cuh, `work_of` and `add_parts`), and parts of a window are added in the order of their numbers."""
-    c = np.full((-(-packed.shape[0] // 8) * 8, b.shape[1]), np.nan)
+    height = packed.window
+    c = np.full((-(-packed.shape[0] // height) * height, b.shape[1]), np.nan)
     parts, arrived = {}, {}
     shares = len(packed.work)
     merge = -(-shares // (ctas or shares))
 
     def done(window, sums):
-        assert np.isnan(c[8 * window : 8 * window + 8]).all(), f"window {window} is written twice"
-        c[8 * window : 8 * window + 8] = sums
+        rows = slice(height * window, height * window + height)
+        assert np.isnan(c[rows]).all(), f"window {window} is written twice"
+        c[rows] = sums
 
     def part(cta, number, window, sums):
         first, count, of, _ = packed.cut[number]
@@ -43,7 +45,7 @@ def product(packed, b, ctas=None):
             before = own[0][3]
         if before >= 0 and behind >= 0 and packed.cut[before][2] == packed.cut[behind][2]:
             before, behind = -1, before
-        sums = np.zeros((8, b.shape[1]))
+        sums = np.zeros((height, b.shape[1]))
         for tile in range(begin, end):
             sums += packed.data[tile].astype(np.float64) @ b[packed.columns[tile]]
             window = packed.ends[tile]
@@ -58,14 +60,14 @@ def product(packed, b, ctas=None):
 @settings(max_examples=100)
 @given(
     m=st.integers(1, 300), k=st.integers(1, 900), density=st.floats(0, 1), ctas=st.integers(1, 40),
-    warps=st.integers(1, 32), fewer=st.integers(1, 40), seed=st.integers(0, 2**32 - 1),
+    warps=st.integers(1, 32), fewer=st.integers(1, 40), seed=st.integers(0, 2**32 - 1), height=st.sampled_from([8, 16]),
 )  # fmt: skip
-def test_shares_make_the_product(m, k, density, ctas, warps, fewer, seed):
+def test_shares_make_the_product(m, k, density, ctas, warps, fewer, seed, height):
     rng = np.random.default_rng(seed)
     a = random_array((m, k), density=density, format="csr", rng=rng)
     a.sort_indices()
     b = rng.random((k, 3))
-    packed = FORMATS["vectors_8x1"].from_csr(a, dtype="float64", ctas=ctas, warps=warps)
+    packed = FORMATS[f"vectors_{height}x1"].from_csr(a, dtype="float64", ctas=ctas, warps=warps)
     assert np.allclose(product(packed, b), a @ b)
     assert np.allclose(product(packed, b, min(fewer, len(packed.work))), a @ b)
     lengths = packed.work[:, 1] - packed.work[:, 0]
@@ -114,4 +116,11 @@ def test_positions_that_32_bits_do_not_count_are_refused():
     with pytest.raises(FormatError, match="too short for 2,147,483,648 non-zeros"):
         FORMATS["vectors_8x1"].from_csr(SimpleNamespace(shape=(1, 1), nnz=2**31))
     with pytest.raises(FormatError, match="too short for 134,217,728 tiles"):
-        vectors_8x1._check_count(2**27)
+        windows._check_count(2**27)
+
+
+def test_taller_windows_have_vectors_of_more_entries():
+    rows = np.random.default_rng(0).random((50, 400)) < 0.02
+    a = csr_array(np.repeat(rows, 16, axis=0) * 1.0)  # sixteen rows with the same columns
+    low, tall = (FORMATS[name].from_csr(a) for name in ("vectors_8x1", "vectors_16x1"))
+    assert low.blocks == 2 * tall.blocks and low.stored_slots == tall.stored_slots

@@ -1,8 +1,8 @@
-// Packs a CSR in device memory as windows of eight rows, without a sort. The rows of a CSR are sorted: where a column
-// stands among the distinct columns of its window follows from where it would stand in each of the window's eight rows,
+// Packs a CSR in device memory as windows of WINDOW rows, without a sort. The rows of a CSR are sorted: where a column
+// stands among the distinct columns of its window follows from where it would stand in each of the window's rows,
 // and from how many entries before that are the first of their column.
 //
-// WINDOW and TILE_K are defined by vectors_8x1.py, builder.cuh stands before.
+// WINDOW and TILE_K are defined by windows.py, builder.cuh stands before.
 
 // before[entry] = how many entries before are the first of their column in their window: no row above has it.
 extern "C" __global__ void __launch_bounds__(CTA) mark_first(
