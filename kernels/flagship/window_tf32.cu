@@ -25,7 +25,7 @@ variants:
   tall:
     idea: windows of sixteen rows, two products for each row of B that is read
     after: window_tf32
-    suits: n <= 64 and nnz >= 40 * usual.blocks
+    suits: n <= 64 and nnz >= 55 * usual.blocks
     format: vectors_16x1
     tile: {rows: 16, slab: 32, warps: 24, ctas: 1}
   tall_wide:
@@ -40,24 +40,6 @@ variants:
     after: window_tf32
     dtype: {a: float32, b: float32}
     tile: {warps: 28}
-    constants: {terms: 3}
-  f32_tall:
-    idea: three products, and windows of sixteen rows
-    family: window_f32
-    after: window_tf32_f32
-    suits: n <= 64 and nnz >= 40 * usual.blocks
-    format: vectors_16x1
-    dtype: {a: float32, b: float32}
-    tile: {rows: 16, slab: 32, warps: 24, ctas: 1}
-    constants: {terms: 3}
-  f32_tall_medium:
-    idea: strips of 64 columns
-    family: window_f32
-    after: window_tf32_f32_tall
-    suits: n > 64 and nnz >= 33 * usual.blocks
-    format: vectors_16x1
-    dtype: {a: float32, b: float32}
-    tile: {rows: 16, slab: 64, warps: 16, ctas: 1}
     constants: {terms: 3}
 deviations: [three products lose an infinity, which becomes NaN]
 ---*/
