@@ -13,6 +13,8 @@ from spmm_roofline.matrices.file import read
 from tests.matrices.fuzz import attempt, mutated, seeds
 
 HEADER = b"%%MatrixMarket matrix coordinate real general\n"
+#: A key that is an anchor and nothing else.
+SUITE = b"name: a\ntitle: a title\nmatrices:\n  generated:\n  - generator: mesh2d\n    &ame: m\n    nodes: 8\nn: [8]\n"
 RB_HEAD = b"title\n 3 1 1 1\nrua 3 3 3 0\n"
 
 
@@ -74,6 +76,7 @@ def test_row_pointers_that_go_astray_are_refused(pointers, tmp_path):
         ("rb", RB_HEAD + b"(1I2000000000) (3I4) (3E12.4)\n 1 2 3 4\n"),
         ("yaml", b"name: mine\n? [a, b]\n: c\n"),
         ("yaml", b"? {a: b}\n: c\n"),
+        ("yaml", SUITE + b"kernels: [smat/*]\nprotocol: {l2: cold}\n"),
     ],
 )
 def test_what_was_found_stays_mended(ending, data, tmp_path):

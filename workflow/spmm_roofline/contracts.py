@@ -344,12 +344,12 @@ def _refuse(data: pd.DataFrame, breach: pd.Series, where: Where, column: Column,
 
 
 class _UniqueKeyLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-    """YAML in which a key that stands twice is an error; the plain loader silently keeps the last one."""
+    """YAML whose keys are texts, none of which stands twice; the plain loader silently keeps the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
+            if key.tag != "tag:yaml.org,2002:str":
                 raise yaml.constructor.ConstructorError(None, None, "a key must be a plain text", key.start_mark)
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(
