@@ -235,21 +235,8 @@ def _on_device(a: Any, m: int, k: int, nnz: int, values: Any, rows: int, most: i
     ends.data.memset_async(0xFF, ends.nbytes)  # -1 where no window ends
     if windows:
         ctas = builder.ctas(windows) + ceil_div(nnz, builder.CTA)
-        sizes = (m, windows, nnz)
-        build(
-            f"place_{8 * values.itemsize}",
-            ctas,
-            indptr,
-            indices,
-            values,
-            before,
-            begins,
-            places,
-            *sizes,
-            columns,
-            data,
-            ends,
-        )
+        given = indptr, indices, values, before, begins, places
+        build(f"place_{8 * values.itemsize}", ctas, *given, m, windows, nnz, columns, data, ends)
     return columns, data, ends, work, cut
 
 
