@@ -1,0 +1,135 @@
+"""Kernels with other tiles side by side: products A·B with a warm L2, each one checked.
+
+    python benchmarks/variants.py --matrices folder rows_fma "rows_fma slab=64" "rows_fma slab=64 batch=4"
+    python benchmarks/variants.py --matrices folder --n 32,512 --write result.csv staged_f16 "staged_f16 warps=16"
+
+A variant is the name of a kernel, and entries of `tile` in its head that are to differ; A is packed as the head with
+them says. The first variant is what the others are compared with. Values of A and B are random, and a product counts if
+it agrees with one in float64.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from peers import TOLERANCE, structure
+
+from spmm_roofline.formats import FORMATS
+from spmm_roofline.formats.base import numpy_dtype
+from spmm_roofline.kernels import heads
+from spmm_roofline.kernels.compile import CompileError
+from spmm_roofline.kernels.expressions import format_options
+from spmm_roofline.kernels.head import Head
+from spmm_roofline.kernels.launch import Unsupported, check_case, prepare
+from spmm_roofline.kernels.operands import Dense
+from spmm_roofline.matrices.file import KINDS, expand
+from spmm_roofline.measure.timing import Clock
+from spmm_roofline.spmm import compiled
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def variant(text: str) -> Head:
+    """The head of a kernel with other tiles, from its name and ``entry=number``, …; raises ``ValueError``."""
+    known = heads(str(ROOT / "kernels"))
+    name, *changes = text.split()
+    if name not in known or known[name].dtype["a"] not in TOLERANCE or known[name].vendor:
+        raise ValueError(f"no kernel of this project that multiplies in {', '.join(TOLERANCE)} is called {name!r}")
+    head, tile = known[name], dict(known[name].tile)
+    if set(head.layout.values()) != {"row_major"}:
+        raise ValueError(f"{name} wants B or C in columns, and is compared with none here")
+    for change in changes:
+        entry, _, number = change.partition("=")
+        if entry not in tile or not number.isdecimal():
+            raise ValueError(f"{change!r} is no entry=number of {name}'s tile, which has {', '.join(tile) or 'none'}")
+        tile[entry] = int(number)
+    return dataclasses.replace(head, tile=tile)
+
+
+def microseconds(head: Head, a: Any, packed: dict[str, Any], n: int, clock: Clock) -> float:
+    """Median time of a product; ``packed`` keeps A in the forms that it was packed in. Raises ``ValueError`` where the
+    product is wrong, and what :func:`prepare` and the compiler raise."""
+    import cupy
+
+    dtype, (m, k) = head.dtype["a"], a.shape
+    check_case(head, m, n, k)
+    if n % head.pads.get("n", 1):
+        raise Unsupported(
+            f"{head.name} pads N to a multiple of {head.pads['n']}, which takes other operands than these"
+        )
+    options = format_options(head, cupy.cuda.Device().attributes["MultiProcessorCount"])
+    key = json.dumps([head.format, dtype, options], sort_keys=True)
+    if key not in packed:
+        packed[key] = FORMATS[head.format].from_csr(a, dtype=dtype, **options)
+    b = (cupy.random.default_rng().random((k, n)) * 2 - 1).astype(numpy_dtype(dtype))
+    c = cupy.full((m, n), np.nan, dtype=b.dtype)
+    call = prepare(head, compiled(head), packed[key], Dense(b, k, n, False, dtype), Dense(c, m, n, False, dtype))
+    call(cupy.cuda.get_current_stream())
+    wide = b.astype("float64")
+    error = float(abs(c - a @ wide).max()) / (float((abs(a) @ abs(wide)).max()) or 1.0)
+    if not error < TOLERANCE[dtype]:
+        raise ValueError(f"the product is wrong: error {error:.2g}")
+    return clock.time(call, cold=False, repeat_cap=50, time_cap_ms=100).median_ms * 1e3
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("variants", nargs="+", help='such as rows_fma or "rows_fma slab=64 batch=4"')
+    parser.add_argument("--matrices", type=Path, required=True, help="folder of matrices, searched with its subfolders")
+    parser.add_argument("--only", default="", help="names of matrices; all of the folder otherwise")
+    parser.add_argument("--n", default="32,128,512", help="widths of B")
+    parser.add_argument("--write", type=Path, help="CSV for the times")
+    options = parser.parse_args()
+    try:
+        chosen = {text: variant(text) for text in options.variants}
+    except ValueError as error:
+        parser.error(str(error))
+    found = [str(path) for kind in KINDS for path in sorted(options.matrices.rglob(f"*.{kind}"))]
+    files = {spec["matrix"]: Path(spec["path"]) for spec in expand([{"path": path} for path in found])}
+    only = {name for name in options.only.split(",") if name}
+    if not files or only - files.keys():
+        parser.error(f"no matrix {', '.join(sorted(only - files.keys()))} in {options.matrices}")
+
+    import cupy
+    import cupyx.scipy.sparse as sparse
+
+    known = heads(str(ROOT / "kernels"))
+    clock = Clock(compiled(known["dram_read"]), compiled(known["dram_copy"]))
+    clock.warm_up()
+    rng, rows = np.random.default_rng(), []
+    print("µs: " + " | ".join(chosen))
+    for name, path in files.items():
+        if only and name not in only:
+            continue
+        a, packed = sparse.csr_matrix(structure(path, rng)), dict[str, Any]()
+        for n in map(int, options.n.split(",")):
+            for text, head in chosen.items():
+                time_us = np.nan
+                try:
+                    time_us = microseconds(head, a, packed, n, clock)
+                except (ValueError, CompileError, cupy.cuda.driver.CUDADriverError, MemoryError) as error:
+                    print(f"{text} on {name} at n = {n}: {error}", file=sys.stderr)
+                rows.append({"matrix": name, "n": n, "variant": text, "time_us": time_us})
+            print(
+                f"{name:24s} {n:5d} " + " ".join(f"{row['time_us']:9.1f}" for row in rows[-len(chosen) :]), flush=True
+            )
+            if options.write:
+                pd.DataFrame(rows).to_csv(options.write, index=False)
+    times = pd.DataFrame(rows).pivot(index=["n", "matrix"], columns="variant", values="time_us")[list(chosen)]
+    for n, own in times.groupby("n"):
+        ratios = np.exp(np.log(own.div(own.iloc[:, 0], axis=0)).mean())
+        print(
+            f"n = {n}, × the time of the first: " + " | ".join(f"{text} {ratio:.3f}" for text, ratio in ratios.items())
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
