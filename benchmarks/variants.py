@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from peers import TOLERANCE, structure
+from peers import ROOT, TOLERANCE, deviation, files_in, structure
 
 from spmm_roofline.formats import FORMATS
 from spmm_roofline.formats.base import numpy_dtype
@@ -29,11 +29,8 @@ from spmm_roofline.kernels.expressions import format_options
 from spmm_roofline.kernels.head import Head
 from spmm_roofline.kernels.launch import Unsupported, check_case, prepare
 from spmm_roofline.kernels.operands import Dense
-from spmm_roofline.matrices.file import KINDS, expand
 from spmm_roofline.measure.timing import Clock
 from spmm_roofline.spmm import compiled
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def variant(text: str) -> Head:
@@ -54,8 +51,10 @@ def variant(text: str) -> Head:
 
 
 def microseconds(head: Head, a: Any, packed: dict[str, Any], n: int, clock: Clock) -> float:
-    """Median time of a product; ``packed`` keeps A in the forms that it was packed in. Raises ``ValueError`` where the
-    product is wrong, and what :func:`prepare` and the compiler raise."""
+    """Median time of a product A·B with random B, k×n; ``a``: CuPy's CSR, m×k; ``packed`` keeps the forms of A.
+
+    Raises ``ValueError`` where the product is wrong, and what :func:`prepare` and the compiler raise.
+    """
     import cupy
 
     dtype, (m, k) = head.dtype["a"], a.shape
@@ -72,8 +71,7 @@ def microseconds(head: Head, a: Any, packed: dict[str, Any], n: int, clock: Cloc
     c = cupy.full((m, n), np.nan, dtype=b.dtype)
     call = prepare(head, compiled(head), packed[key], Dense(b, k, n, False, dtype), Dense(c, m, n, False, dtype))
     call(cupy.cuda.get_current_stream())
-    wide = b.astype("float64")
-    error = float(abs(c - a @ wide).max()) / (float((abs(a) @ abs(wide)).max()) or 1.0)
+    error = deviation(c, a, b)
     if not error < TOLERANCE[dtype]:
         raise ValueError(f"the product is wrong: error {error:.2g}")
     return clock.time(call, cold=False, repeat_cap=50, time_cap_ms=100).median_ms * 1e3
@@ -91,10 +89,11 @@ def main() -> int:
         chosen = {text: variant(text) for text in options.variants}
     except ValueError as error:
         parser.error(str(error))
-    found = [str(path) for kind in KINDS for path in sorted(options.matrices.rglob(f"*.{kind}"))]
-    files = {spec["matrix"]: Path(spec["path"]) for spec in expand([{"path": path} for path in found])}
-    only = {name for name in options.only.split(",") if name}
-    if not files or only - files.keys():
+    files = files_in(options.matrices)
+    if not files:
+        parser.error(f"no matrices in {options.matrices}")
+    only = {name for name in options.only.split(",") if name} or files.keys()
+    if only - files.keys():
         parser.error(f"no matrix {', '.join(sorted(only - files.keys()))} in {options.matrices}")
 
     import cupy
@@ -106,9 +105,10 @@ def main() -> int:
     rng, rows = np.random.default_rng(), []
     print("µs: " + " | ".join(chosen))
     for name, path in files.items():
-        if only and name not in only:
+        if name not in only:
             continue
-        a, packed = sparse.csr_matrix(structure(path, rng)), dict[str, Any]()
+        a = sparse.csr_matrix(structure(path, rng))
+        packed: dict[str, Any] = {}
         for n in map(int, options.n.split(",")):
             for text, head in chosen.items():
                 time_us = np.nan

@@ -471,6 +471,12 @@ def test_a_document_is_read(tmp_path):
     assert contracts.document(tmp_path / "mine.json", "suite")["protocol"] == {"l2": "cold"}
 
 
+def test_a_document_may_merge_what_it_named(tmp_path):
+    text = SUITE.replace("protocol: {l2: cold}", "protocol: {<<: &warm {l2: warm}}")
+    (tmp_path / "mine.yaml").write_text(text)
+    assert text != SUITE and contracts.document(tmp_path / "mine.yaml", "suite")["protocol"] == {"l2": "warm"}
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -1,6 +1,8 @@
 """The rule graph, on a real run: what an edit reruns, what it leaves alone, and what bad input leads to."""
 
+import os
 import re
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -62,6 +64,21 @@ def test_a_touch_and_a_comment_rerun_nothing(project):
     (project.root / "kernels/include/ptx/mma.cuh").touch()
     project.edit("kernels/smat/mma_cbt.cu", "    tile::SUMS sums;", "    // sums of one tile\n    tile::SUMS sums;")
     assert project.jobs() == set()
+
+
+def test_a_clone_beside_its_results_runs_nothing_after_one_command(project):
+    (command,) = re.findall(r"^    (touch .*workflow/scripts.*)$", Path("README.md").read_text(), re.MULTILINE)
+    parts = [path for part in PARTS for path in [project.root / part, *(project.root / part).rglob("*")]]
+    times = {path: (path.stat().st_atime_ns, path.stat().st_mtime_ns) for path in parts if path.is_file()}
+    try:
+        for path in times:
+            path.touch()
+        assert project.jobs(), "Snakemake no longer takes new scripts for changed ones: README may leave this out"
+        subprocess.run(command, shell=True, cwd=project.root, check=True)
+        assert project.jobs() == set()
+    finally:
+        for path, at in times.items():
+            os.utime(path, ns=at)
 
 
 def test_prose_of_a_head_reruns_what_shows_it(project):

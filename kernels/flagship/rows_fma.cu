@@ -5,6 +5,7 @@ source: "our own; a row of C from entries one after the other after GE-SpMM (Hua
 idea: entries of CSR in pieces of rows on CUDA cores in full FP32, a CTA at neighbouring rows at the same time, all of the first-level cache for their rows of B
 after: gespmm_seq_row
 family: rows_f32
+# At most 30 parts of a row: the format cuts those of more entries than the last factor.
 suits: n > 64 and nnz < 26 * usual.blocks and longest < 30 * min(max((nnz + m) // (16 * device.multiprocessors), 64), 512)
 format: csr_shares
 format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, groups: tile.warps * 128 // tile.slab}

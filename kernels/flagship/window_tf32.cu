@@ -66,7 +66,8 @@ struct Source {
     const uint4* data;
     const int* ends;
     const char* strip;
-    int stride, lines;  // in bytes; of which the lane has columns, the first one repeated where it has none
+    // Bytes of a row of B, and lines that have columns for this lane; in place of the others it reads the first one.
+    int stride, lines;
 
     template <bool PASSES>
     __device__ __forceinline__ int4 columns(unsigned tile) const {

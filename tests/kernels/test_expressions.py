@@ -3,7 +3,15 @@
 import pytest
 
 from spmm_roofline.kernels import heads
-from spmm_roofline.kernels.expressions import ExpressionError, evaluate, is_array, namespace, normal, split
+from spmm_roofline.kernels.expressions import (
+    ExpressionError,
+    check_condition,
+    evaluate,
+    is_array,
+    namespace,
+    normal,
+    split,
+)
 
 
 def test_commas_separate_outside_parentheses_alone():
@@ -29,3 +37,28 @@ def test_arrays_are_operands_and_fields_of_the_format():
     assert [is_array(text, head) for text in ("b", "c", "a.data", "a.indptr", "a.blocks", "m")] == [True] * 4 + [
         False
     ] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nnz < 26 * usual.tiles", "unknown name 'usual.tiles'"),
+        ("k > 8", "unknown name 'k'"),
+        ("rows(m) > 8", "unknown function 'rows'"),
+        ("n > 8, m > 8", "one condition"),
+    ],
+)
+def test_a_condition_is_about_what_is_known_of_a_product(text, message):
+    with pytest.raises(ExpressionError, match=message):
+        check_condition(text)
+
+
+def test_every_condition_of_a_kernel_tells_products_apart():
+    for name, head in heads().items():
+        check_condition(head.suits)
+        names = {"device": namespace(multiprocessors=132), "m": 10_000, "longest": 30}
+        cases = [
+            {**names, "n": n, "nnz": nnz, "usual": namespace(blocks=1000)} for n in (8, 512) for nnz in (10**4, 10**5)
+        ]
+        if head.suits:
+            assert len({evaluate(head.suits, case)[0] for case in cases}) == 2, name

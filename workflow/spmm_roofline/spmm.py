@@ -60,7 +60,10 @@ class SpMM:
         if kernel is not None and (kernel not in known or known[kernel].format == "none"):
             raise ValueError(f"no kernel that multiplies a sparse matrix is called {kernel!r}")
         able = [known[kernel]] if kernel else [head for head in known.values() if head.study == GENERAL]
-        fitting = (head for head in able if head.dtype["a"] == dtype and set(head.layout.values()) == {"row_major"})
+        able = [head for head in able if set(head.layout.values()) == {"row_major"}]
+        if not able:
+            raise ValueError(f"{kernel} wants B or C by columns; this takes and gives them by rows")
+        fitting = (head for head in able if head.dtype["a"] == dtype)
         # First those of the study's usual format, which is packed where nobody tunes.
         usual = Counter(head.format for head in able).most_common(1)[0][0]
         self._heads = sorted(fitting, key=lambda head: head.format != usual)

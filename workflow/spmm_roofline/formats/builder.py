@@ -21,11 +21,14 @@ def source(path: Path) -> str:
     return SHARED.read_text() + path.read_text()
 
 
-def defines(module: Mapping[str, Any], cost: int, *names: str) -> dict[str, str]:
-    """Macros of the code of a format in which a range costs so many elements: its module's constants of these names."""
-    unused = {"LEAST_SLACK": 0, "SLACK": 1, "SMALL": 0, "SMALL_SLACK": 0}
-    values = {name: module[name] for name in ("LEAST_COST", *names)}
-    return {name: str(value) for name, value in {"THREADS": THREADS, "COST": cost, **unused, **values}.items()}
+def defines(cost: int, least_cost: int, **more: int) -> dict[str, str]:
+    """Macros of the code of a format in which a range costs so many elements, and a share so many at least; what of
+    builder.cuh's macros ``more`` does not define lets no border of a share move."""
+    values = {"LEAST_SLACK": 0, "SLACK": 2**31 - 1, "SMALL": 0, "SMALL_SLACK": 0, **more}
+    return {
+        name: str(value)
+        for name, value in {"COST": cost, "LEAST_COST": least_cost, "THREADS": THREADS, **values}.items()
+    }
 
 
 def launcher(path: Path, macros: Mapping[str, str]) -> Callable[..., None]:
@@ -60,7 +63,7 @@ def ctas(count: int) -> int:
 
 
 def states(count: int) -> Any:
-    """What CTAs with a thread for each of so many things leave for each other when they add up."""
+    """What CTAs with a thread for each of so many things leave for each other when they add up, uint64[ctas+1]."""
     import cupy
 
     return cupy.zeros(ctas(count) + 1, dtype=cupy.uint64)

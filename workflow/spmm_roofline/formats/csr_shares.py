@@ -34,7 +34,14 @@ LONG_GROUPS, LEAST_LONG, MOST_LONG = 2, 64, 512
 #: The code that packs on a device, and what it shares with this module.
 BUILDER = Path(__file__).with_suffix(".cu")
 BUILDER_DEFINES = builder.defines(
-    globals(), ROW_COST, "LEAST_PIECE", "MOST_PIECE", "PIECES_PER_GROUP", "LONG_GROUPS", "LEAST_LONG", "MOST_LONG"
+    ROW_COST,
+    LEAST_COST,
+    LEAST_PIECE=LEAST_PIECE,
+    MOST_PIECE=MOST_PIECE,
+    PIECES_PER_GROUP=PIECES_PER_GROUP,
+    LONG_GROUPS=LONG_GROUPS,
+    LEAST_LONG=LEAST_LONG,
+    MOST_LONG=MOST_LONG,
 )
 
 

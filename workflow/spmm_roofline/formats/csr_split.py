@@ -36,7 +36,7 @@ LEAST_SLACK, SLACK = 8, 16
 
 #: The code that packs on a device, and what it shares with this module.
 BUILDER = Path(__file__).with_suffix(".cu")
-BUILDER_DEFINES = builder.defines(globals(), ROW_COST, "LEAST_SLACK", "SLACK")
+BUILDER_DEFINES = builder.defines(ROW_COST, LEAST_COST, LEAST_SLACK=LEAST_SLACK, SLACK=SLACK)
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ __device__ void place(
         if (thread() < windows) pad(indptr, indices, before, begins, places, m, thread(), columns, ends);
         return;
     }
-    const int entry = thread() - cta_windows * CTA, row = range_of_lane(indptr, m, min(entry, nnz - 1));
+    const int entry = (blockIdx.x - cta_windows) * CTA + threadIdx.x, row = range_of_lane(indptr, m, min(entry, nnz - 1));
     if (entry >= nnz) return;
     const int window = row / WINDOW, column = indices[entry];
     int rank = 0;

@@ -48,8 +48,8 @@ BUILDER = Path(__file__).with_suffix(".cu")
 
 def builder_defines(window: int) -> dict[str, str]:
     """Macros of that code for windows of so many rows."""
-    shares = "LEAST_COST", "LEAST_SLACK", "SLACK", "SMALL", "SMALL_SLACK"
-    return builder.defines(globals(), WINDOW_COST, *shares, "TILE_K") | {"WINDOW": str(window)}
+    slack = {"LEAST_SLACK": LEAST_SLACK, "SLACK": SLACK, "SMALL": SMALL, "SMALL_SLACK": SMALL_SLACK}
+    return builder.defines(WINDOW_COST, LEAST_COST, WINDOW=window, TILE_K=TILE_K, **slack)
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,7 @@ class Windows(Format):
         """
         if not 1 <= warps <= WARPS_MOST:
             raise FormatError(f"{cls.name} is for 1 to {WARPS_MOST} warps, not {warps}")
-        if a.nnz >= 2**31:
-            raise FormatError(f"{cls.name} has 32-bit positions, too short for {a.nnz:,} non-zeros")
+        cls._check_entries(a)
         xp = array_module(a.data)
         m, k, nnz = int(a.shape[0]), int(a.shape[1]), int(a.nnz)
         make = _on_host if xp is np else _on_device
@@ -100,13 +99,20 @@ class Windows(Format):
 
     @classmethod
     def blocks_of(cls, a: Any) -> int:
-        """Tiles of a canonical CSR, on a device without a value of them."""
+        """Tiles of a canonical CSR, on a device without a value of them. Raises :class:`FormatError` from 2³¹ non-zeros
+        on."""
+        cls._check_entries(a)
         xp = array_module(a.data)
         if xp is np:
             return super().blocks_of(a)
         indptr, indices = a.indptr.astype(xp.int32, copy=False), a.indices.astype(xp.int32, copy=False)
         build = builder.launcher(BUILDER, builder_defines(cls.window))
         return int(_counted_on_device(build, indptr, indices, int(a.shape[0]), int(a.nnz), cls.window)[1][-1].get())
+
+    @classmethod
+    def _check_entries(cls, a: Any) -> None:
+        if a.nnz >= 2**31:
+            raise FormatError(f"{cls.name} has 32-bit positions, too short for {a.nnz:,} non-zeros")
 
     def to_csr(self) -> Any:
         """The matrix as float64 CSR, from the non-zero slots."""
