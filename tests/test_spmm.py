@@ -178,7 +178,8 @@ def test_an_empty_product():
     from spmm_roofline import SpMM
 
     assert SpMM(csr_array((0, 5)))(cupy.zeros((5, 8), "float16")).shape == (0, 8)
-    assert not SpMM(csr_array((7, 5)))(cupy.ones((5, 8), "float16")).any()
+    for dtype in ("float16", "float32"):
+        assert not SpMM(csr_array((7, 5)), dtype)(cupy.ones((5, 8), dtype)).any()
     assert SpMM(csr_array((7, 5)))(cupy.ones((5, 0), "float16")).shape == (7, 0)
     assert not SpMM(csr_array((7, 0)))(cupy.ones((0, 8), "float16")).any()
 

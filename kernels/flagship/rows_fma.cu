@@ -6,7 +6,7 @@ idea: entries of CSR in pieces of rows on CUDA cores in full FP32, a CTA at neig
 after: gespmm_seq_row
 family: rows_f32
 # At most 30 parts of a row: the format cuts those of more entries than the last factor.
-suits: n > 64 and nnz < 26 * usual.blocks and longest < 30 * min(max((nnz + m) // (16 * device.multiprocessors), 64), 512)
+suits: n > 64 and nnz < 26 * usual.blocks and longest < 30 * min(max((nnz + m) // (16 * device.multiprocessors), 32), 512)
 format: csr_shares
 format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, groups: tile.warps * 128 // tile.slab}
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}
@@ -41,6 +41,8 @@ static_assert(TILE_BATCH % 4 == 0 && LANES % TILE_BATCH == 0, "a batch is of fou
 // Instead of a row: the entries belong to the piece of those before.
 constexpr int GOES_ON = 1 << 31;
 constexpr unsigned BATCH_ENDS = ~0u >> (32 - TILE_BATCH);
+// Pieces of a CTA among which rows are added up without other CTAs having to know.
+constexpr int NEAR = 512;
 
 // Entries on their way from the lanes that load them to all lanes of the group; with room behind, so that the groups
 // read different banks.
@@ -59,7 +61,8 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) rows_fm
     const int* __restrict__ columns, const float* __restrict__ data, const float* __restrict__ b,
     float* __restrict__ c, float4* parts, int part_count, int stride, int ldc, int multiprocessors, float alpha,
     float beta) {
-    __shared__ int taken, last;
+    __shared__ int taken, begin, last;
+    __shared__ unsigned arrived[NEAR];
     __shared__ Staged staged[TILE_WARPS * GROUPS];
     Staged& mine = staged[threadIdx.x / LANES];
     const int lane = threadIdx.x % LANES;
@@ -76,8 +79,9 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) rows_fm
     if (threadIdx.x == 0) {
         // Several shares where the grid has fewer CTAs than there are shares.
         const int merge = (share_count + gridDim.x - 1) / gridDim.x, first = tile::share(multiprocessors) * merge;
-        taken = __ldg(work + min(first, share_count)), last = __ldg(work + min(first + merge, share_count));
+        taken = begin = __ldg(work + min(first, share_count)), last = __ldg(work + min(first + merge, share_count));
     }
+    for (int i = threadIdx.x; i < NEAR; i += blockDim.x) arrived[i] = ~0u;
     __syncthreads();
 
     // The entries after those at hand: a lane's own, how many the group has, and the row where a piece begins with them.
@@ -122,44 +126,30 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) rows_fm
 #pragma unroll 1
         for (int batch = 0; batch < most; batch += TILE_BATCH) {
             float4 x[TILE_BATCH];
-#pragma unroll
-            for (int i = 0; i < TILE_BATCH; i += 4) {
-                const int4 four = *reinterpret_cast<const int4*>(mine.columns + batch + i);
-                const int rows[4] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-                for (int j = 0; j < 4; ++j) {
-                    const char* from = strip + static_cast<long long>(rows[j]) * stride;
-                    x[i + j] = __ldg(reinterpret_cast<const float4*>(from));
-                }
-            }
-            const bool plain = GROUPS == 1 ? (ends & BATCH_ENDS) == 0 : !__any_sync(~0u, ends & BATCH_ENDS);
-            const auto multiply = [&](bool some_end) {
-#pragma unroll
-                for (int i = 0; i < TILE_BATCH; i += 4) {
-                    const float4 four = *reinterpret_cast<const float4*>(mine.values + batch + i);
-                    const float a[4] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-                    for (int j = 0; j < 4; ++j) {
-                        const float4& of = x[i + j];
-                        sum.x += a[j] * of.x, sum.y += a[j] * of.y, sum.z += a[j] * of.z, sum.w += a[j] * of.w;
-                        if (some_end && (ends & 1u << (i + j))) {
-                            store_row(row++, sum);
-                            sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-                        }
-                    }
-                }
+            tile::load_rows(x, mine.columns + batch, strip, stride);
+            const auto product = [&](int i, float a) {
+                const float4& of = x[i];
+                sum.x += a * of.x, sum.y += a * of.y, sum.z += a * of.z, sum.w += a * of.w;
+            };
+            const auto close = [&] {
+                store_row(row++, sum);
+                sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
             };
             // Two codes, since most batches of longer rows need no tests.
+            const bool plain = GROUPS == 1 ? (ends & BATCH_ENDS) == 0 : !__any_sync(~0u, ends & BATCH_ENDS);
             if (plain) {
-                multiply(false);
+                tile::each_entry<TILE_BATCH>(mine.values + batch, 0, product, close);
             } else {
-                multiply(true);
+                tile::each_entry<TILE_BATCH>(mine.values + batch, ends, product, close);
             }
             ends >>= TILE_BATCH;
         }
         if (part_ends) {
             const int4 of = __ldg(cut + ~row);
-            if (tile::add_parts<LANES>(sum, parts, part_count, ~row, of)) store_row(of.z, sum);
+            const int place = of.w - begin;
+            const bool near = place >= 0 && of.w + of.y <= last && place < NEAR;
+            unsigned* here = near ? arrived + place : nullptr;
+            if (tile::add_parts<LANES>(sum, parts, part_count, ~row, of, here)) store_row(of.z, sum);
         }
         __syncwarp();
     }

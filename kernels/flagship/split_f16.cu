@@ -153,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
             add_pair(sum.high.z, sum.high.w, a, x[i].w);
         };
         const auto multiply = [&](unsigned ends) {
-            tile::each_entry(&shared.values[warp][within * TILE_BATCH], ends, product, close);
+            tile::each_entry<TILE_BATCH>(&shared.values[warp][within * TILE_BATCH], ends, product, close);
         };
         // Two codes, since most batches of longer rows need no tests.
         if (any == 0) {

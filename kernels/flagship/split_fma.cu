@@ -111,7 +111,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
             sum.x += a * of.x, sum.y += a * of.y, sum.z += a * of.z, sum.w += a * of.w;
         };
         const auto multiply = [&](unsigned ends) {
-            tile::each_entry(&shared.values[warp][tile::below<LANES>()], ends, product, close);
+            tile::each_entry<TILE_BATCH>(&shared.values[warp][tile::below<LANES>()], ends, product, close);
         };
         // Two codes, since most batches of longer rows need no tests.
         if (ballot == 0) {

@@ -10,7 +10,7 @@ from spmm_roofline.kernels.compile import cubin_of
 #: Code that packs, its macros, and the format that it makes.
 PACKS = [
     (csr_shares.BUILDER, csr_shares.BUILDER_DEFINES, "csr_shares"),
-    (csr_split.BUILDER, csr_split.BUILDER_DEFINES, "csr_split"),
+    (csr_split.BUILDER, csr_split.builder_defines(2), "csr_split"),
     (windows.BUILDER, windows.builder_defines(8), "vectors_8x1"),
     (windows.BUILDER, windows.builder_defines(16), "vectors_16x1"),
 ]

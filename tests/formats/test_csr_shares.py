@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spmm_roofline.formats import FORMATS
-from spmm_roofline.formats.csr_shares import LEAST_COST, LEAST_LONG, MOST_LONG, ROW_COST
+from spmm_roofline.formats.csr_shares import KEPT, KEPT_PART, LEAST_COST, LEAST_LONG, MOST_LONG, ROW_COST
 from tests.formats.fitting import skewed
 
 
@@ -37,4 +37,12 @@ def test_pieces_are_all_rows_and_shares_all_pieces(a, ctas, multiprocessors, gro
     paid = np.append(begin[:-1] + ROW_COST * rows, begin[-1] + ROW_COST * m)
     shares = len(packed.work) - 1
     assert shares == max(min(ctas * multiprocessors, paid[-1] // LEAST_COST), 1)
-    assert np.diff(paid[packed.work]).max() <= paid[-1] / shares + np.diff(paid).max() + 1
+    # A row that is cut lies in one share unless it is long for it.
+    kept, largest = max(paid[-1] // shares // KEPT_PART, KEPT * groups), np.diff(paid).max()
+    for first, count, _, piece in np.unique(packed.cut, axis=0).tolist():
+        assert code[piece] == ~first
+        cost = int(paid[piece + count] - paid[piece])
+        share, last = np.searchsorted(packed.work, [piece, piece + count - 1], side="right")
+        assert cost > kept or share == last
+        largest = max(largest, cost if cost <= kept else 0)
+    assert np.diff(paid[packed.work]).max() <= paid[-1] / shares + largest + 1

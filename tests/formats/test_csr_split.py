@@ -100,7 +100,7 @@ def test_equal_parts_make_the_product(a, ctas, multiprocessors, warps, groups, b
     assert np.array_equal(np.flatnonzero(packed.columns < 0) + 1, begins[1:])
     # The cost of a share is its part of all, and slack on both sides.
     cost, shares = begins[-1] + ROW_COST * len(lengths), len(packed.work)
-    assert shares == max(min(ctas * multiprocessors, cost // LEAST_COST), 1)
+    assert shares == max(min(ctas * multiprocessors, cost // (LEAST_COST * warps)), 1)
     paid = begin + ROW_COST * np.searchsorted(begins, begin)
     slack = max(cost // shares // SLACK, LEAST_SLACK)
     assert np.diff(paid).max() <= cost / shares + 2 * slack + 2 * ROW_COST + 1

@@ -23,37 +23,6 @@ struct SplitShared {
     int4 own;  // a copy of what the CTA has to do, rather than registers that wait in the loop
 };
 
-// A lane's columns of the rows of B of a batch, all on their way at the same time.
-template <class Piece>
-__device__ __forceinline__ void load_rows(
-    Piece (&x)[SPLIT_BATCH], const int* columns, const char* strip, int stride) {
-#pragma unroll
-    for (int i = 0; i < SPLIT_BATCH; i += 4) {
-        const int4 four = *reinterpret_cast<const int4*>(columns + i);
-        const int rows[4] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            const char* from = strip + static_cast<long long>(rows[j]) * stride;
-            x[i + j] = __ldg(reinterpret_cast<const Piece*>(from));
-        }
-    }
-}
-
-// Calls add(i, value) for all entries of a batch in turn, and close() behind those of which `ends` has the bit.
-template <class Add, class Close>
-__device__ __forceinline__ void each_entry(const float* values, unsigned ends, const Add& add, const Close& close) {
-#pragma unroll
-    for (int i = 0; i < SPLIT_BATCH; i += 4) {
-        const float4 four = *reinterpret_cast<const float4*>(values + i);
-        const float a[4] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            add(i + j, a[j]);
-            if (ends & 1u << (i + j)) close();
-        }
-    }
-}
-
 // The end of a CTA: rows that groups have parts of are added up by the one where they begin, and rows of several CTAs
 // by the last that comes. Of each group its first row, whether that began before, how many rows have ended, and the sum
 // of the row that is open. store(row, sum) is for rows that are complete.

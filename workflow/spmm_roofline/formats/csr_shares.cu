@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(CTA) count_pieces(
 }
 
 // The pieces of all rows, the slots before them marked as ends, and of each part the first one of its row, how many there
-// are, and the row; `first` and `part` count the pieces and the parts of the rows before.
+// are, the row, and its first piece; `first` and `part` count the pieces and the parts of the rows before.
 extern "C" __global__ void place_pieces(
     const int* __restrict__ begins, const int* __restrict__ first, const int* __restrict__ part, int m,
     int* __restrict__ columns, int2* __restrict__ pieces, int4* __restrict__ cut) {
@@ -46,14 +46,14 @@ extern "C" __global__ void place_pieces(
     for (int i = 0; i < count; ++i) {
         const int at = begin + static_cast<int>(static_cast<long long>(length) * i / count), number = part[row] + i;
         pieces[first[row] + i] = make_int2(at, is_cut ? ~number : row);
-        if (is_cut) cut[number] = make_int4(part[row], count, row, 0);
+        if (is_cut) cut[number] = make_int4(part[row], count, row, first[row]);
         if (i > 0) columns[at - 1] = ~columns[at - 1];
     }
 }
 
-// The first piece of each share: a piece belongs where its middle does.
+// The first piece of each share: a piece belongs where its middle does, or that of its row.
 extern "C" __global__ void share_pieces(
-    const int2* __restrict__ pieces, const int4* __restrict__ cut, int count, int cost, int shares,
+    const int2* __restrict__ pieces, const int4* __restrict__ cut, int count, int cost, int shares, int groups,
     int* __restrict__ work) {
     const int share = thread();
     if (share > shares) return;
@@ -63,10 +63,20 @@ extern "C" __global__ void share_pieces(
         const int2 of = pieces[piece];
         return of.x + static_cast<long long>(COST) * (of.y < 0 ? cut[~of.y].z : of.y);
     };
+    const long long kept = max(static_cast<long long>(cost / shares / KEPT_PART), static_cast<long long>(KEPT) * groups);
+    const auto twice_middle = [&](int piece) {
+        int first = piece, after = piece + 1;
+        const int row = pieces[piece].y;
+        if (row < 0) {
+            const int4 of = cut[~row];
+            if (paid(of.w + of.y) - paid(of.w) <= kept) first = of.w, after = of.w + of.y;
+        }
+        return paid(first) + paid(after);
+    };
     int low = 0, high = count;
     while (low < high) {
         const int middle = low + (high - low) / 2;
-        if (paid(middle) + paid(middle + 1) < goal) {
+        if (twice_middle(middle) < goal) {
             low = middle + 1;
         } else {
             high = middle;

@@ -29,7 +29,9 @@ LEAST_COST = 64
 LEAST_PIECE, MOST_PIECE, PIECES_PER_GROUP = 8, 32, 4
 #: A row is cut that has more entries than what so many groups would have, and than the first of these numbers, or more
 #: than the second: parts cost a fence each.
-LONG_GROUPS, LEAST_LONG, MOST_LONG = 2, 64, 512
+LONG_GROUPS, LEAST_LONG, MOST_LONG = 2, 32, 512
+#: The parts of a row stay in one share if they cost no more than this part of it, or so many entries for each group.
+KEPT_PART, KEPT = 8, 32
 
 #: The code that packs on a device, and what it shares with this module.
 BUILDER = Path(__file__).with_suffix(".cu")
@@ -42,6 +44,8 @@ BUILDER_DEFINES = builder.defines(
     LONG_GROUPS=LONG_GROUPS,
     LEAST_LONG=LEAST_LONG,
     MOST_LONG=MOST_LONG,
+    KEPT_PART=KEPT_PART,
+    KEPT=KEPT,
 )
 
 
@@ -55,7 +59,8 @@ class CsrShares(Format):
     - ``pieces`` int32[pieces+1, 2]: the first slot of a piece, and its first row; or, where it is a part of a row that
       is cut, ~part (negative). A piece is whole rows, or a part of one. The last pair is ``slots``, 0;
     - ``work`` int32[shares+1]: the first piece of a share;
-    - ``cut`` int32[parts, 4]: of each part the first one of its row, how many there are, and the row; 0.
+    - ``cut`` int32[parts, 4]: of each part the first one of its row, how many there are, the row, and the piece
+      that the first one is.
     """
 
     name: ClassVar[str] = "csr_shares"
@@ -137,11 +142,12 @@ def _on_host(a: Any, m: int, nnz: int, values: Any, most: int, groups: int) -> t
     cut[:, 0] = (number - part)[is_part]
     cut[:, 1] = parts_of_row[is_part]
     cut[:, 2] = first_row[is_part]
+    cut[:, 3] = (np.arange(count) - part)[is_part]
     ends = np.zeros(slots, dtype=bool)
     ends[begins[1:] - 1] = True
     ends[begin[1:] - 1] = True
     columns = np.where(ends, ~columns, columns)
-    return columns, data, pieces, _shares(begin, first_row, cost, shares), cut
+    return columns, data, pieces, _shares(pieces, cut, cost, shares, groups), cut
 
 
 def _on_device(a: Any, m: int, nnz: int, values: Any, most: int, groups: int) -> tuple[Any, ...]:
@@ -159,7 +165,7 @@ def _on_device(a: Any, m: int, nnz: int, values: Any, most: int, groups: int) ->
     build("place_pieces", builder.ctas(m + 1), begins, first, part, m, columns, pieces, cut)
     cost, shares, _, _ = _costs(slots, m, most, groups)
     work = xp.empty(shares + 1, dtype=xp.int32)
-    build("share_pieces", builder.ctas(shares + 1), pieces, cut, count, cost, shares, work)
+    build("share_pieces", builder.ctas(shares + 1), pieces, cut, count, cost, shares, groups, work)
     return columns, data, pieces, work, cut
 
 
@@ -192,12 +198,20 @@ def _pieces(begins: Any, lengths: Any, cost: int, longest: int) -> tuple[Any, An
     return begins[row] + lengths[row] * part // parts[row], row, part, parts[row]
 
 
-def _shares(begin: Any, first_row: Any, cost: int, shares: int) -> Any:
-    """The first piece of each share, int32[shares+1]: a piece belongs where its middle does."""
-    paid = np.full(len(begin) + 1, cost, dtype=np.int64)
-    paid[:-1] = begin + ROW_COST * first_row
+def _shares(pieces: Any, cut: Any, cost: int, shares: int, groups: int) -> Any:
+    """The first piece of each share, int32[shares+1]: a piece belongs where its middle does, or that of its row."""
+    count = len(pieces) - 1
+    row, first = pieces[:-1, 1].astype(np.int64), np.arange(count, dtype=np.int64)
+    after, is_part = first + 1, row < 0
+    _, parts, row_of_part, first_of_row = cut.T
+    row[is_part] = row_of_part
+    paid = np.full(count + 1, cost, dtype=np.int64)
+    paid[:-1] = pieces[:-1, 0] + ROW_COST * row
+    together = paid[first_of_row + parts] - paid[first_of_row] <= max(cost // shares // KEPT_PART, KEPT * groups)
+    kept = np.flatnonzero(is_part)[together]
+    first[kept], after[kept] = first_of_row[together], (first_of_row + parts)[together]
     goals = np.arange(shares + 1, dtype=np.int64) * cost // shares
-    work = np.searchsorted(paid[:-1] + paid[1:], 2 * goals, side="left")
+    work = np.searchsorted(paid[first] + paid[after], 2 * goals, side="left")
     return work.astype(np.int32)
 
 

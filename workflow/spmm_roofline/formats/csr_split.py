@@ -29,14 +29,18 @@ from .shares import equal_shares
 MOST = 2**31 - 2**10
 #: Cost of a row of C, in entries.
 ROW_COST = 1
-#: What a share costs at least.
-LEAST_COST = 64
+#: What a share costs at least for each of its warps: with less they wait for others longer than they work.
+LEAST_COST = 32
 #: A share may begin and end so many entries, or that part of itself, sooner or later, so that no row is cut.
 LEAST_SLACK, SLACK = 8, 16
 
-#: The code that packs on a device, and what it shares with this module.
+#: The code that packs on a device.
 BUILDER = Path(__file__).with_suffix(".cu")
-BUILDER_DEFINES = builder.defines(ROW_COST, LEAST_COST, LEAST_SLACK=LEAST_SLACK, SLACK=SLACK)
+
+
+def builder_defines(warps: int) -> dict[str, str]:
+    """Macros of that code for shares of so many warps."""
+    return builder.defines(ROW_COST, LEAST_COST * warps, LEAST_SLACK=LEAST_SLACK, SLACK=SLACK)
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,7 @@ def _on_host(a: Any, m: int, nnz: int, values: Any, most: int, warps: int, group
     columns[begins[1:] - 1] = ~columns[begins[1:] - 1]
     data = np.zeros(slots, dtype=values.dtype)
     data[slot] = values
-    _, shares, slack = _share_count(slots, m, most)
+    _, shares, slack = _share_count(slots, m, most, warps)
     work, cut = equal_shares(begins, ROW_COST, shares, slack)
     border = np.append(work[:, 0], work[-1:, 1]).astype(np.int64)
     places, work[:, 1] = _places(begins, border, warps, groups, batch)
@@ -141,7 +145,7 @@ def _on_device(
     """What :func:`_on_host` makes, on the device."""
     import cupy as xp
 
-    build = builder.launcher(BUILDER, BUILDER_DEFINES)
+    build = builder.launcher(BUILDER, builder_defines(warps))
     begins = builder.row_begins(build, a)
     slots, work, cut = builder.shares(build, begins, most)
     columns, data = builder.placed_rows(build, a, values, begins, slots)
@@ -150,10 +154,10 @@ def _on_device(
     return columns, data, places, work, cut
 
 
-def _share_count(slots: int, m: int, most: int) -> tuple[int, int, int]:
+def _share_count(slots: int, m: int, most: int, warps: int) -> tuple[int, int, int]:
     """The cost of all slots and rows, how many shares to make of it, and by how many slots their borders may move."""
     cost = slots + ROW_COST * m
-    shares = max(min(most, cost // LEAST_COST), 1)
+    shares = max(min(most, cost // (LEAST_COST * warps)), 1)
     return cost, shares, max(cost // shares // SLACK, LEAST_SLACK)
 
 
