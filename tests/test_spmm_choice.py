@@ -55,8 +55,8 @@ def test_the_usual_kernel_is_near_the_fastest_general_one(matrices, dtype):
         (50_000, 30, 32, "window_tf32_f32"),
         (50_000, 30, 64, "window_fma_medium"),
         (20_000, 30, 65, "rows_fma"),
-        (20_000, 1900, 128, "rows_fma"),
-        (20_000, 1920, 128, "window_fma"),
+        (20_000, 950, 128, "rows_fma"),
+        (20_000, 960, 128, "window_fma"),
         (30_000, 30, 512, "window_fma"),
     ],
 )
@@ -77,7 +77,7 @@ def test_a_kernel_that_was_named_is_taken_whatever_it_suits():
 
 @pytest.mark.parametrize(
     ("nnz", "n", "chosen"),
-    [(60_000, 32, "window_tf32_tall"), (54_000, 32, "window_tf32"), (33_000, 65, "window_tf32_tall_wide")],
+    [(60_000, 32, "window_tf32_tall"), (54_000, 32, "window_tf32"), (33_000, 512, "window_tf32_tall_wide"), (33_000, 65, "rows_fma_tf32")],
 )
 def test_tall_windows_are_for_full_tiles(nnz, n, chosen):
     able = list(general("tf32").values())
