@@ -55,8 +55,8 @@ def test_the_usual_kernel_is_near_the_fastest_general_one(matrices, dtype):
         (50_000, 30, 32, "window_tf32_f32"),
         (50_000, 30, 64, "window_fma_medium"),
         (20_000, 30, 65, "rows_fma"),
-        (20_000, 950, 128, "rows_fma"),
-        (20_000, 960, 128, "window_fma"),
+        (20_000, 1430, 128, "rows_fma"),
+        (20_000, 1440, 128, "window_fma"),
         (30_000, 30, 512, "window_fma"),
     ],
 )

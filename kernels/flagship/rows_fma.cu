@@ -6,7 +6,7 @@ idea: entries of CSR in pieces of rows on CUDA cores in full FP32, a CTA at neig
 after: gespmm_seq_row
 family: rows_f32
 # At most 30 parts of a row: the format cuts those of more entries than the last factor.
-suits: n > 64 and (nnz < 26 * usual.blocks or n * nnz < 80000 * device.multiprocessors) and longest < 30 * min(max((nnz + m) // (16 * device.multiprocessors), 32), 512)
+suits: n > 64 and (nnz < 26 * usual.blocks or n * nnz < 80000 * device.multiprocessors) and longest < 30 * min(max((nnz + m) // (16 * device.multiprocessors), 48), 512)
 format: csr_shares
 format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, groups: tile.warps * 128 // tile.slab}
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}

@@ -31,7 +31,7 @@ variants:
   tall_wide:
     idea: strips of 128 columns
     after: window_tf32_tall
-    suits: nnz >= 33 * usual.blocks and n > 64 and n * nnz >= 80000 * device.multiprocessors
+    suits: nnz >= (33 if n <= 512 else 25) * usual.blocks and n > 64 and n * nnz >= 80000 * device.multiprocessors
     format: vectors_16x1
     tile: {rows: 16, slab: 128, warps: 12, ctas: 1}
   f32:
@@ -162,6 +162,9 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
     };
     const auto close = [&](int window) { mine.close(window, store_window); };
     const auto multiply_tile = [&](const Operands& f) {
+        // Tensor cores cut sums off instead of rounding them. Of FP32 operands they add no more than a tile.
+        float of_tile[SUMS][4] = {};
+        float(&sums)[SUMS][4] = TERMS == 3 ? of_tile : mine.sums;
 #pragma unroll
         for (int k = 0; k < 4; k += 2) {
 #pragma unroll
@@ -171,10 +174,14 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
 #pragma unroll
                 for (int i = 0; i < EIGHTS; ++i) {
                     const unsigned values[2] = {k == 0 ? f.a[i].x : f.a[i].z, k == 0 ? f.a[i].y : f.a[i].w};
-                    multiply(mine.sums[2 * (i * LINES + j)], first, values);
-                    multiply(mine.sums[2 * (i * LINES + j) + 1], second, values);
+                    multiply(sums[2 * (i * LINES + j)], first, values);
+                    multiply(sums[2 * (i * LINES + j) + 1], second, values);
                 }
             }
+        }
+        if constexpr (TERMS == 3) {
+#pragma unroll
+            for (int i = 0; i < 4 * SUMS; ++i) mine.sums[i / 4][i % 4] += of_tile[i / 4][i % 4];
         }
     };
     // Beside wide rows of B and C, A is not worth a choice.
