@@ -77,7 +77,12 @@ def test_a_kernel_that_was_named_is_taken_whatever_it_suits():
 
 @pytest.mark.parametrize(
     ("nnz", "n", "chosen"),
-    [(60_000, 32, "window_tf32_tall"), (54_000, 32, "window_tf32"), (33_000, 512, "window_tf32_tall_wide"), (33_000, 65, "rows_fma_tf32")],
+    [
+        (60_000, 32, "window_tf32_tall"),
+        (54_000, 32, "window_tf32"),
+        (33_000, 512, "window_tf32_tall_wide"),
+        (33_000, 65, "rows_fma_tf32"),
+    ],
 )
 def test_tall_windows_are_for_full_tiles(nnz, n, chosen):
     able = list(general("tf32").values())
