@@ -34,8 +34,9 @@ def matrices():
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "tf32", "float32"])
 def test_the_usual_kernel_is_near_the_fastest_general_one(matrices, dtype):
-    able = general(dtype)
-    rows = pd.concat(pd.read_csv(RECORDED / f"flagship/{name}.csv") for name in able)
+    files = {name: RECORDED / f"flagship/{name}.csv" for name in general(dtype)}
+    able = {name: head for name, head in general(dtype).items() if files[name].exists()}
+    rows = pd.concat(pd.read_csv(files[name]) for name in able)
     regrets = []
     for (matrix, n), own in rows[rows["status"] == "ok"].groupby(["matrix", "n"]):
         times = own.set_index("kernel")["time_ms"]

@@ -45,6 +45,7 @@ deviations: []
 #include "ptx/cp_async_ca.cuh"
 #include "ptx/ldmatrix_trans.cuh"
 #include "tile/multiply_16.cuh"
+#include "tile/store.cuh"
 #include "tile/windows.cuh"
 
 namespace {
@@ -80,21 +81,6 @@ __device__ __forceinline__ Columns read(const int* from) {
         }
     }
     return x;
-}
-
-// Stores the sums of four columns; in code compiled as SCALED, alpha times them plus beta times what is there, which is
-// not read for beta = 0.
-__device__ __forceinline__ void store(unsigned short* c, float4 sum, float alpha, float beta) {
-    uint2* to = reinterpret_cast<uint2*>(c);
-    if constexpr (SCALED) {
-        sum.x *= alpha, sum.y *= alpha, sum.z *= alpha, sum.w *= alpha;
-        if (beta != 0.0f) {
-            const uint2 old = *to;
-            const float2 low = Values::unpack(old.x), high = Values::unpack(old.y);
-            sum.x += beta * low.x, sum.y += beta * low.y, sum.z += beta * high.x, sum.w += beta * high.y;
-        }
-    }
-    __stcs(to, make_uint2(Values::pack(sum.x, sum.y), Values::pack(sum.z, sum.w)));
 }
 
 }  // namespace
@@ -162,7 +148,10 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) staged_
             const int row = i * (128 / TILE_SLAB) + lane / (TILE_SLAB / 4), column = lane % (TILE_SLAB / 4) * 4;
             const int at = window * tile::WINDOW + row, to = strip + column;
             const float4 sum = *reinterpret_cast<const float4*>(rows + row * SUMS_PITCH + column);
-            if (at < m && to < ldc) store(c + static_cast<long long>(at) * ldc + to, sum, alpha, beta);
+            if (at < m && to < ldc) {
+                unsigned short* four = c + static_cast<long long>(at) * ldc + to;
+                tile::store<Values, SCALED>(reinterpret_cast<uint2*>(four), sum, alpha, beta);
+            }
         }
     };
 

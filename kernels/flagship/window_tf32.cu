@@ -43,7 +43,8 @@ variants:
     constants: {terms: 3}
 deviations: [three products lose an infinity, which becomes NaN]
 ---*/
-#include "ptx/mma_tf32.cuh"
+#include "tile/multiply_tf32.cuh"
+#include "tile/store.cuh"
 #include "tile/windows.cuh"
 
 namespace {
@@ -92,41 +93,12 @@ struct Source {
     }
 };
 
-// What TF32 leaves of an FP32 number, exactly; the tensor cores drop those 13 bits.
-__device__ __forceinline__ unsigned rest(unsigned x) {
-    return __float_as_uint(__uint_as_float(x) - __uint_as_float(x & 0xffffe000u));
-}
-
-// D += A·B; of the four products of FP32 operands cut in two, that of both rests is below the last bit.
-__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-    if constexpr (TERMS == 3) {
-        const unsigned low_a[4] = {rest(a[0]), rest(a[1]), rest(a[2]), rest(a[3])}, low_b[2] = {rest(b[0]), rest(b[1])};
-        ptx::mma_m16n8k8_f32_tf32(d, low_a, b);
-        ptx::mma_m16n8k8_f32_tf32(d, a, low_b);
-    }
-    ptx::mma_m16n8k8_f32_tf32(d, a, b);
-}
-
 // Four columns of row t: lane 4g + t gets what lane 8t + g has.
 __device__ __forceinline__ uint4 of_row(const uint4& x) {
     const int from = threadIdx.x % 4 * 8 + threadIdx.x % 32 / 4;
     return make_uint4(
         __shfl_sync(~0u, x.x, from), __shfl_sync(~0u, x.y, from), __shfl_sync(~0u, x.z, from),
         __shfl_sync(~0u, x.w, from));
-}
-
-// Stores the sums of four columns; in code compiled as SCALED, alpha times them plus beta times what is there, which is
-// not read for beta = 0.
-__device__ __forceinline__ void store(float* c, float4 sum, float alpha, float beta) {
-    float4* to = reinterpret_cast<float4*>(c);
-    if constexpr (SCALED) {
-        sum.x *= alpha, sum.y *= alpha, sum.z *= alpha, sum.w *= alpha;
-        if (beta != 0.0f) {
-            const float4 old = *to;
-            sum.x += beta * old.x, sum.y += beta * old.y, sum.z += beta * old.z, sum.w += beta * old.w;
-        }
-    }
-    __stcs(to, sum);
 }
 
 }  // namespace
@@ -156,7 +128,10 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
                 const float* second = sums[2 * (i / 2 * LINES + j) + 1];
                 const float4 sum = make_float4(first[i % 2], first[2 + i % 2], second[i % 2], second[2 + i % 2]);
                 const int to = written + 32 * j;
-                if (row < m && to < ldc) store(c + static_cast<long long>(row) * ldc + to, sum, alpha, beta);
+                if (row < m && to < ldc) {
+                    float* four = c + static_cast<long long>(row) * ldc + to;
+                    tile::store<SCALED>(reinterpret_cast<float4*>(four), sum, alpha, beta);
+                }
             }
         }
     };
@@ -174,8 +149,8 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
 #pragma unroll
                 for (int i = 0; i < EIGHTS; ++i) {
                     const unsigned values[2] = {k == 0 ? f.a[i].x : f.a[i].z, k == 0 ? f.a[i].y : f.a[i].w};
-                    multiply(sums[2 * (i * LINES + j)], first, values);
-                    multiply(sums[2 * (i * LINES + j) + 1], second, values);
+                    tile::multiply<TERMS>(sums[2 * (i * LINES + j)], first, values);
+                    tile::multiply<TERMS>(sums[2 * (i * LINES + j) + 1], second, values);
                 }
             }
         }

@@ -4,6 +4,7 @@
 // added up by the last group that comes.
 
 #include "ptx/atom_inc.cuh"
+#include "tile/store.cuh"
 
 namespace tile {
 
@@ -26,19 +27,6 @@ __device__ __forceinline__ unsigned group_mask() {
 __device__ __forceinline__ int share(int multiprocessors) {
     const int on = blockIdx.x % multiprocessors, turn = blockIdx.x / multiprocessors;
     return on * (gridDim.x / multiprocessors) + min(on, gridDim.x % multiprocessors) + turn;
-}
-
-// In code of `FACTORS`, alpha times the sum plus beta times what is there, which is not read for beta = 0.
-template <bool FACTORS>
-__device__ __forceinline__ void store(float4* c, float4 sum, float alpha, float beta) {
-    if constexpr (FACTORS) {
-        sum.x *= alpha, sum.y *= alpha, sum.z *= alpha, sum.w *= alpha;
-        if (beta != 0.0f) {
-            const float4 old = *c;
-            sum.x += beta * old.x, sum.y += beta * old.y, sum.z += beta * old.z, sum.w += beta * old.w;
-        }
-    }
-    __stcs(c, sum);
 }
 
 // Sums of eight columns; those of four are a float4. They are added, and put to memory and got from it past the

@@ -1,0 +1,24 @@
+#pragma once
+// Products of fragments m16n8k8 in TF32 with FP32 sums, of operands in TF32 or, by three products, in FP32.
+
+#include "ptx/mma_tf32.cuh"
+
+namespace tile {
+
+// What TF32 leaves of an FP32 number, exactly; the tensor cores drop those 13 bits.
+__device__ __forceinline__ unsigned rest(unsigned x) {
+    return __float_as_uint(__uint_as_float(x) - __uint_as_float(x & 0xffffe000u));
+}
+
+// D += A·B; of the four products of FP32 operands cut in two (PRODUCTS = 3), that of both rests is below the last bit.
+template <int PRODUCTS>
+__device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+    if constexpr (PRODUCTS == 3) {
+        const unsigned low_a[4] = {rest(a[0]), rest(a[1]), rest(a[2]), rest(a[3])}, low_b[2] = {rest(b[0]), rest(b[1])};
+        ptx::mma_m16n8k8_f32_tf32(d, low_a, b);
+        ptx::mma_m16n8k8_f32_tf32(d, a, low_b);
+    }
+    ptx::mma_m16n8k8_f32_tf32(d, a, b);
+}
+
+}  // namespace tile

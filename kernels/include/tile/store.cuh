@@ -1,0 +1,33 @@
+#pragma once
+// Stores of the sums of four columns of a row of C; in code of FACTORS, of alpha times them plus beta times what is there,
+// which is not read for beta = 0.
+
+namespace tile {
+
+template <bool FACTORS>
+__device__ __forceinline__ void store(float4* c, float4 sum, float alpha, float beta) {
+    if constexpr (FACTORS) {
+        sum.x *= alpha, sum.y *= alpha, sum.z *= alpha, sum.w *= alpha;
+        if (beta != 0.0f) {
+            const float4 old = *c;
+            sum.x += beta * old.x, sum.y += beta * old.y, sum.z += beta * old.z, sum.w += beta * old.w;
+        }
+    }
+    __stcs(c, sum);
+}
+
+// The same, rounded to the 16-bit dtype Values (tile/values_16.cuh).
+template <class Values, bool FACTORS>
+__device__ __forceinline__ void store(uint2* c, float4 sum, float alpha, float beta) {
+    if constexpr (FACTORS) {
+        sum.x *= alpha, sum.y *= alpha, sum.z *= alpha, sum.w *= alpha;
+        if (beta != 0.0f) {
+            const uint2 old = *c;
+            const float2 low = Values::unpack(old.x), high = Values::unpack(old.y);
+            sum.x += beta * low.x, sum.y += beta * low.y, sum.z += beta * high.x, sum.w += beta * high.y;
+        }
+    }
+    __stcs(c, make_uint2(Values::pack(sum.x, sum.y), Values::pack(sum.z, sum.w)));
+}
+
+}  // namespace tile
