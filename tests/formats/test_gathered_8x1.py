@@ -61,3 +61,9 @@ def test_more_columns_than_places_count_are_refused():
     a = csr_array((np.ones(2**16 + 1), np.arange(2**16 + 1), [0, 2**16 + 1]), shape=(1, 2**16 + 1))
     with pytest.raises(FormatError, match="eight rows have entries in 65,537 columns"):
         FORMATS["gathered_8x1"].from_csr(a)
+
+
+@pytest.mark.parametrize("capacity", [15, 1025])
+def test_blocks_have_room_for_a_tile_and_packing_for_them(capacity):
+    with pytest.raises(FormatError, match=f"not {capacity}"):
+        FORMATS["gathered_8x1"].from_csr(csr_array((5, 5)), capacity=capacity)
