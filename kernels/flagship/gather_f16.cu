@@ -18,7 +18,7 @@ features: [cp_async, ldmatrix_trans, mma, mma_bf16]
 launch:
   grid: a.blocks, ceil_div(n, tile.slab * tile.strips)
   block: 32 * tile.warps
-  smem: 4 * tile.slab * tile.capacity + 1152 * tile.warps
+  smem: 4 * tile.slab * tile.capacity + 32 * 36 * tile.warps
   args: a.work, a.windows, a.columns, a.places, a.data, b, c, m, n, 2 * b.ld, c.ld, alpha, beta
 variants:
   bf16:
@@ -119,6 +119,6 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) gather_
 #pragma unroll
         for (int j = 0; j < SUMS; ++j) sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0.0f;
     };
-    const tile::Gathered of = {work, windows, columns, b, stride, stride};
+    const tile::Gathered of = {work, windows, columns, b, stride};
     tile::walk_block<TILE_WARPS, TILE_CAPACITY>(of, shared, first_strip, strips, multiply, store_window);
 }

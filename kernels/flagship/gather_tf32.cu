@@ -121,6 +121,6 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) gather_
 #pragma unroll
         for (int j = 0; j < SUMS; ++j) sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0.0f;
     };
-    const tile::Gathered of = {work, windows, columns, b, stride, stride};
+    const tile::Gathered of = {work, windows, columns, b, stride};
     tile::walk_block<TILE_WARPS, TILE_CAPACITY>(of, shared, first_strip, strips, multiply, store_window);
 }

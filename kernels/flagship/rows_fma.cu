@@ -5,6 +5,7 @@ source: "our own; a row of C from entries one after the other after GE-SpMM (Hua
 idea: entries of CSR in pieces of rows on CUDA cores in full FP32, a CTA at neighbouring rows at the same time, all of the first-level cache for their rows of B
 after: gespmm_seq_row
 family: rows_f32
+# Windows whose rows share few columns, and products too small for sharing to pay (suites flagship and attention).
 # At most 30 parts of a row: the format cuts those of more entries than the last factor.
 suits: n > 64 and (nnz < 26 * usual.blocks or n * nnz < 80000 * device.multiprocessors) and longest < 30 * min(max((nnz + m) // (16 * device.multiprocessors), 48), 512)
 format: csr_shares

@@ -31,6 +31,7 @@ variants:
   tall_wide:
     idea: strips of 128 columns
     after: window_tf32_tall
+    # Not the small products that rows_fma_tf32 takes.
     suits: nnz >= (33 if n <= 512 else 25) * usual.blocks and n > 64 and n * nnz >= 80000 * device.multiprocessors
     format: vectors_16x1
     tile: {rows: 16, slab: 128, warps: 12, ctas: 1}

@@ -1,6 +1,7 @@
 """Blocks of windows: columns numbered among themselves, and no block with more of them than there is room for."""
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -61,6 +62,11 @@ def test_more_columns_than_places_count_are_refused():
     a = csr_array((np.ones(2**16 + 1), np.arange(2**16 + 1), [0, 2**16 + 1]), shape=(1, 2**16 + 1))
     with pytest.raises(FormatError, match="eight rows have entries in 65,537 columns"):
         FORMATS["gathered_8x1"].from_csr(a)
+
+
+def test_positions_that_32_bits_do_not_count_are_refused():
+    with pytest.raises(FormatError, match="too short for 2,147,483,648 non-zeros"):
+        FORMATS["gathered_8x1"].from_csr(SimpleNamespace(shape=(1, 1), nnz=2**31, data=np.empty(0)))
 
 
 @pytest.mark.parametrize("capacity", [15, 1025])

@@ -16,13 +16,12 @@ __device__ __forceinline__ int place_of(int line, int chunk) {
     return line * LINE + (chunk ^ (line & 1 | line >> 1 & 6)) * 16;
 }
 
-// Arrays of the format, and B: rows `stride` bytes apart, of so many bytes.
+// Arrays of the format, and B, whose rows have `stride` bytes.
 struct Gathered {
     const int2* work;
     const int *windows, *columns;
     const char* b;
-    long long stride;
-    int row_bytes;
+    int stride;
 };
 
 // A CTA's way through its block and `strips` strips from `first_strip` on. While one strip is multiplied the lines of the
@@ -39,12 +38,12 @@ __device__ __forceinline__ void walk_block(
 
     const auto gather = [&](int stage) {
         const int part = stage % parts * CAPACITY, lines = min(count - part, CAPACITY), chunk = threadIdx.x % 8;
-        const char* strip = of.b + min((first_strip + stage / parts) * LINE + 16 * chunk, of.row_bytes - 16);
+        const char* strip = of.b + min((first_strip + stage / parts) * LINE + 16 * chunk, of.stride - 16);
         char* const buffer = buffers + stage % 2 * (CAPACITY * LINE);
 #pragma unroll 4
         for (int i = threadIdx.x / 8; i < lines; i += 4 * WARPS) {
             const int row = __ldg(of.columns + (own.x + part + i));
-            ptx::cp_async_16(buffer + place_of(i, chunk), strip + row * of.stride);
+            ptx::cp_async_16(buffer + place_of(i, chunk), strip + static_cast<long long>(row) * of.stride);
         }
         ptx::cp_async_commit();
     };

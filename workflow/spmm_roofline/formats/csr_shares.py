@@ -28,7 +28,7 @@ LEAST_COST = 64
 #: group of lanes would have of equal shares, so that groups that take pieces in turn end together.
 LEAST_PIECE, MOST_PIECE, PIECES_PER_GROUP = 8, 32, 4
 #: A row is cut that has more entries than what so many groups would have, and than the first of these numbers, or more
-#: than the second: parts cost a fence each.
+#: than the second: parts cost a fence each, of the device where they lie in several shares.
 LONG_GROUPS, LEAST_LONG, MOST_LONG = 2, 48, 512
 #: The parts of a row stay in one share if they cost no more than this part of it, or so many entries for each group.
 KEPT_PART, KEPT = 8, 32

@@ -50,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(CTA) choose_blocks(
         int begin, end;
         bool fits = false;
         while (!fits) {
-            begin = indptr[window * WINDOW], end = indptr[min((window + size) * WINDOW, m)];
+            begin = indptr[window * WINDOW], end = indptr[min(min(window + size, windows) * WINDOW, m)];
             fits = size == 1 || distinct(found, indices, begin, end, capacity);
             if (!fits) size /= 2;
         }

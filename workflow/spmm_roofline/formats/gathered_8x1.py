@@ -25,7 +25,7 @@ from .windows import firsts_on_device
 
 #: Rows of a window, and columns of a tile.
 WINDOW, TILE_K = 8, 16
-#: Windows of a block at most, and columns, but for those of a window alone, which ``places`` count.
+#: Windows of a block at most, the largest ``capacity``, and columns of a window alone, which ``places`` still count.
 MOST_WINDOWS, MOST_CAPACITY, MOST_COLUMNS = 64, 1024, 2**16
 
 #: The code that packs on a device, and what it shares with this module.
@@ -36,6 +36,8 @@ BUILDER_DEFINES = builder.defines(0, 1, WINDOW=WINDOW, TILE_K=TILE_K, MOST_WINDO
 @dataclass(frozen=True)
 class Gathered8x1(Format):
     """Tiles of windows of eight rows, 16 columns each, which say where their columns are among those of a block.
+
+    Our own; windows of eight rows after FlashSparse (Shi et al. 2024).
 
     A block is 2, 4, … up to 64 windows, as many as have entries in no more than ``capacity`` columns; or one window.
 
