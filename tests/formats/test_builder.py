@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 from scipy.sparse import random_array
 
-from spmm_roofline.formats import FORMATS, builder, csr_shares, csr_split, gathered_8x1, windows
+from spmm_roofline.formats import FORMATS, builder, csr_shares, csr_split, windows
 from spmm_roofline.kernels.compile import cubin_of
 
 #: Code that packs, its macros, and the format that it makes.
 PACKS = [
     (csr_shares.BUILDER, csr_shares.BUILDER_DEFINES, "csr_shares"),
     (csr_split.BUILDER, csr_split.builder_defines(2), "csr_split"),
-    (gathered_8x1.BUILDER, gathered_8x1.BUILDER_DEFINES, "gathered_8x1"),
     (windows.BUILDER, windows.builder_defines(8), "vectors_8x1"),
     (windows.BUILDER, windows.builder_defines(16), "vectors_16x1"),
 ]
@@ -25,9 +24,7 @@ def test_the_code_compiles(path, defines, name, arch, tmp_path):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(
-    "options", [{}, {"ctas": 7}, {"ctas": 60}, {"ctas": 7, "warps": 12}, {"ctas": 7, "groups": 3}, {"capacity": 100}]
-)
+@pytest.mark.parametrize("options", [{}, {"ctas": 7}, {"ctas": 60}, {"ctas": 7, "warps": 12}, {"ctas": 7, "groups": 3}])
 @pytest.mark.parametrize("density", [0.0, 0.002, 0.3])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("name", [name for _, _, name in PACKS])

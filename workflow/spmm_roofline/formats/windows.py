@@ -246,27 +246,17 @@ def _on_device(a: Any, m: int, k: int, nnz: int, values: Any, rows: int, most: i
     return columns, data, ends, work, cut
 
 
-def firsts_on_device(indptr: Any, indices: Any, m: int, nnz: int, rows: int) -> Any:
-    """How many entries before each one are the first of their columns in their windows of so many ``rows``,
-    int32[nnz+1]."""
-    import cupy as xp
-
-    before = xp.empty(nnz + 1, dtype=xp.int32) if nnz else xp.zeros(1, dtype=xp.int32)
-    if nnz:
-        build = builder.launcher(BUILDER, builder_defines(rows))
-        build("mark_first", builder.ctas(nnz), indptr, indices, m, nnz, builder.states(nnz), before)
-    return before
-
-
 def _counted_on_device(
     build: Callable[..., None], indptr: Any, indices: Any, m: int, nnz: int, rows: int
 ) -> tuple[Any, Any, Any]:
-    """What :func:`firsts_on_device` counts, the first tile of each window, int32[windows+1], and the same again,
-    int32[windows]."""
+    """How many entries before each one are the first of their columns in their windows, int32[nnz+1], the first tile of
+    each window, int32[windows+1], and the same again, int32[windows]."""
     import cupy as xp
 
     windows = ceil_div(m, rows)
-    before = firsts_on_device(indptr, indices, m, nnz, rows)
+    before = xp.empty(nnz + 1, dtype=xp.int32) if nnz else xp.zeros(1, dtype=xp.int32)
+    if nnz:
+        build("mark_first", builder.ctas(nnz), indptr, indices, m, nnz, builder.states(nnz), before)
     begins, places = xp.empty(windows + 1, dtype=xp.int32), xp.empty(windows, dtype=xp.int32)
     states = builder.states(windows)
     build("count_tiles", builder.ctas(windows), indptr, before, m, windows, states, begins, places)
