@@ -172,6 +172,40 @@ def test_every_call_without_a_place_gives_an_array_of_its_own():
         check(c, a, exact, "float32")
 
 
+@pytest.mark.parametrize("kernel", ["rows_fma", "split_fma", "window_fma"])
+def test_a_launch_serves_other_arrays_and_factors(kernel):
+    from spmm_roofline import SpMM
+
+    a = sparse(50, 6000, 0.2)
+    multiply = SpMM(a, "float32", kernel=kernel)
+    for seed, (alpha, beta) in enumerate([(1.0, 0.0), (0.5, -2.0), (2.0, 1.0), (1.0, 0.0), (-1.0, 0.0)]):
+        b, exact = dense(6000, 40, "float32", seed)
+        out, before = dense(50, 40, "float32", seed + 10)
+        check(multiply(b, out=out, alpha=alpha, beta=beta), a, exact, "float32", alpha, beta * before)
+    assert len(multiply._binds) == 2, "with factors and without"
+
+
+def test_streams_do_not_share_parts_of_rows():
+    import cupy
+
+    from spmm_roofline import SpMM
+
+    # Rows that all CTAs have parts of, in products long enough to meet.
+    a = sparse(8, 200_000, 0.5)
+    b, exact = dense(200_000, 128, "float32")
+    multiply = SpMM(a, "float32", kernel="rows_fma")
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(3)]
+    results = []
+    cupy.cuda.Device().synchronize()
+    for _ in range(4):
+        for stream in streams:
+            with stream:
+                results.append(multiply(b))
+    cupy.cuda.Device().synchronize()
+    for c in results:
+        check(c, a, exact, "float32")
+
+
 def test_an_empty_product():
     import cupy
 

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from spmm_roofline.formats.base import FormatError, Survey
 from spmm_roofline.kernels import heads
-from spmm_roofline.spmm import GENERAL, SOURCES, about, usual
+from spmm_roofline.spmm import GENERAL, SOURCES, Asked, usual
 
 RECORDED = Path(__file__).resolve().parents[1] / "resources/recorded/h200"
 MULTIPROCESSORS = 132
@@ -20,6 +21,10 @@ def general(dtype):
     return {head.name: head for head in sorted(able, key=lambda head: head.format != USUAL)}
 
 
+def asked(m, nnz, longest, blocks):
+    return Asked(m, nnz, MULTIPROCESSORS, lambda: Survey(blocks, longest))
+
+
 @pytest.fixture(scope="module")
 def matrices():
     """Matrix → what heads ask of it."""
@@ -27,7 +32,7 @@ def matrices():
     packed = pd.read_csv(RECORDED / "formats.csv")
     blocks = packed[packed["format"] == USUAL].drop_duplicates("matrix").set_index("matrix")["blocks"]
     return {
-        row.Index: about(row.m, row.nnz, row.row_length_max, blocks[row.Index], MULTIPROCESSORS)
+        row.Index: asked(row.m, row.nnz, row.row_length_max, blocks[row.Index])
         for row in described.loc[described.index.intersection(blocks.index)].itertuples()
     }
 
@@ -63,7 +68,7 @@ def test_the_usual_kernel_is_near_the_fastest_general_one(matrices, dtype):
 )
 def test_windows_are_for_rows_with_columns_in_common(nnz, longest, n, chosen):
     able = list(general("float32").values())
-    assert usual(able, n, about(10_000, nnz, longest, 1_000, MULTIPROCESSORS)).name == chosen
+    assert usual(able, n, asked(10_000, nnz, longest, 1_000)).name == chosen
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "tf32", "float32"])
@@ -87,4 +92,27 @@ def test_a_kernel_that_was_named_is_taken_whatever_it_suits():
 )
 def test_tall_windows_are_for_full_tiles(nnz, n, chosen):
     able = list(general("tf32").values())
-    assert usual(able, n, about(10_000, nnz, 30, 1_000, MULTIPROCESSORS)).name == chosen
+    assert usual(able, n, asked(10_000, nnz, 30, 1_000)).name == chosen
+
+
+def test_a_is_looked_at_only_where_a_condition_asks():
+    def survey():
+        looks.append(1)
+        return Survey(1_000, 30)
+
+    looks, able = [], list(general("float32").values())
+    of = Asked(10_000, 20_000, MULTIPROCESSORS, survey)
+    assert list(of) == ["m", "nnz", "device"] and not looks
+    with pytest.raises(KeyError):
+        of["k"]
+    for n in (32, 128):
+        usual(able, n, of)
+    assert len(looks) == 1, "A was looked at more than once"
+
+
+def test_what_looking_raises_is_not_blamed_on_the_condition():
+    def survey():
+        raise FormatError("too large")
+
+    with pytest.raises(FormatError, match="too large"):
+        usual(list(general("float32").values()), 128, Asked(10_000, 20_000, MULTIPROCESSORS, survey))

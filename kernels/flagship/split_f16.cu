@@ -5,6 +5,8 @@ source: "our own; equal parts of the non-zeros after Yang, Buluç and Owens 2018
 idea: split_fma on operands of 16 bits, four lanes for a row of B, added in FP32
 after: window_f16
 family: window_f16
+# Windows whose rows share few columns (suites flagship and attention).
+suits: n <= 64 and nnz < 19 * usual.blocks
 format: csr_split
 format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: tile.warps, groups: 256 // tile.slab, batch: tile.batch}
 dtype: {a: float16, b: float16, accumulator: float32, c: float16}
@@ -24,6 +26,8 @@ variants:
   medium:
     idea: strips of 64 columns
     after: split_f16
+    # For wider B, where the product is small too.
+    suits: &wide n > 64 and (n <= 128 or n * nnz < 60000 * device.multiprocessors) and nnz <= (25 if n * nnz < 60000 * device.multiprocessors else 16) * usual.blocks
     tile: {slab: 64, batch: 8, warps: 12, ctas: 2}
   bf16:
     idea: split_f16 in BF16
@@ -35,6 +39,7 @@ variants:
     idea: strips of 64 columns in BF16
     family: window_bf16
     after: split_f16_bf16
+    suits: *wide
     dtype: {a: bfloat16, b: bfloat16, c: bfloat16}
     tile: {slab: 64, batch: 8, warps: 12, ctas: 2}
     constants: {values: Bf16}

@@ -5,6 +5,7 @@ import pytest
 from scipy.sparse import random_array
 
 from spmm_roofline.formats import FORMATS, builder, csr_shares, csr_split, windows
+from spmm_roofline.formats.base import Survey
 from spmm_roofline.kernels.compile import cubin_of
 
 #: Code that packs, its macros, and the format that it makes.
@@ -45,9 +46,15 @@ def test_a_device_packs_as_a_host_does(name, dtype, density, options):
 @pytest.mark.gpu
 @pytest.mark.parametrize("shape, density", [((3001, 1500), 0.01), ((1, 1), 1.0), ((0, 5), 0.0), ((200_000, 50), 0.002)])
 @pytest.mark.parametrize("name", ["vectors_8x1", "vectors_16x1"])
-def test_what_blocks_there_would_be(name, shape, density):
+def test_a_survey_says_what_packing_finds_and_serves_it(name, shape, density):
     import cupyx.scipy.sparse as sparse
 
     a = random_array(shape, density=density, format="csr", rng=np.random.default_rng())
     pack = FORMATS[name]
-    assert pack.blocks_of(sparse.csr_matrix(a)) == pack.blocks_of(a) == pack.from_csr(a).blocks
+    longest = int(np.diff(a.indptr).max(initial=0))
+    on_device = sparse.csr_matrix(a)
+    survey, packed = pack.survey(on_device), pack.from_csr(a, warps=12)
+    assert survey == pack.survey(a) == Survey(packed.blocks, longest)
+    for _ in range(2):  # packing changes nothing of what it goes on from
+        again = pack.from_csr(on_device, survey=survey, warps=12)
+        assert all((getattr(again, name).get() == array).all() for name, array in packed.arrays().items())

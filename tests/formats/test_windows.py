@@ -116,7 +116,7 @@ def test_positions_that_32_bits_do_not_count_are_refused():
     with pytest.raises(FormatError, match="too short for 2,147,483,648 non-zeros"):
         FORMATS["vectors_8x1"].from_csr(SimpleNamespace(shape=(1, 1), nnz=2**31))
     with pytest.raises(FormatError, match="too short for 2,147,483,648 non-zeros"):
-        FORMATS["vectors_8x1"].blocks_of(SimpleNamespace(shape=(1, 1), nnz=2**31))
+        FORMATS["vectors_8x1"].survey(SimpleNamespace(shape=(1, 1), nnz=2**31))
     with pytest.raises(FormatError, match="too short for 134,217,728 tiles"):
         windows._check_count(2**27)
 

@@ -6,6 +6,7 @@ from spmm_roofline.kernels import heads
 from spmm_roofline.kernels.expressions import (
     ExpressionError,
     check_condition,
+    check_numbers,
     evaluate,
     is_array,
     namespace,
@@ -37,6 +38,13 @@ def test_arrays_are_operands_and_fields_of_the_format():
     assert [is_array(text, head) for text in ("b", "c", "a.data", "a.indptr", "a.blocks", "m")] == [True] * 4 + [
         False
     ] * 2
+
+
+def test_factors_are_passed_as_they_are():
+    head = heads()["rows_fma"]
+    check_numbers("alpha, beta", head, whole=False)
+    with pytest.raises(ExpressionError, match="passed as it is"):
+        check_numbers("2 * alpha", head, whole=False)
 
 
 @pytest.mark.parametrize(

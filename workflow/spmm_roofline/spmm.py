@@ -7,16 +7,17 @@ import hashlib
 import json
 import os
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import ChainMap, Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 from .formats import FORMATS
-from .formats.base import Format, ceil_div, numpy_dtype
+from .formats.base import Format, Survey, ceil_div, numpy_dtype
 from .kernels import heads
 from .kernels.compile import CompileError, compile_kernel, compiler
 from .kernels.expressions import evaluate, format_options, namespace
@@ -29,6 +30,9 @@ SOURCES = Path(__file__).resolve().parents[2] / "kernels"
 
 #: The study whose kernels serve all matrices, and are taken where nobody names another.
 GENERAL = "flagship"
+
+#: Launches that are kept for later calls.
+MOST_BINDS = 8
 
 #: Bytes to which kernels want the first element of B and C aligned.
 ALIGNED = 16
@@ -74,8 +78,8 @@ class SpMM:
         self._csr = _on_device(a)
         self.shape: tuple[int, int] = self._csr.shape
         self._packed: dict[str, Format] = {}
-        self._calls: dict[tuple[Any, ...], Call] = {}
-        self._tune, self._tuned = tune, dict[int, Head]()
+        self._binds: dict[tuple[Any, ...], Callable[..., Callable[[Any], None]]] = {}
+        self._tune, self._chosen = tune, dict[int, Head]()
         self.plan_ms = 0.0
         self._pack(self._usual(n))
 
@@ -116,7 +120,7 @@ class SpMM:
         c = out if out is not None and _fits(out, padded) else cupy.empty((m, padded), dtype=stored)
         if out is not None and c is not out and beta != 0:
             c[:, :n] = out
-        self._call(head, given, c, n, alpha, beta, keep=c is out)(cupy.cuda.get_current_stream())
+        self._enqueue(head, given, c, n, alpha, beta, c is out, cupy.cuda.get_current_stream())
         if out is None:
             return c[:, :n]
         if c is not out:
@@ -128,17 +132,18 @@ class SpMM:
         import cupy
 
         m, k = self.shape
-        if n in self._tuned:
-            return self._tuned[n]
+        if n in self._chosen:
+            return self._chosen[n]
         if not self._tune or len(self._heads) == 1:
             head = self._usual(n)
             check_case(head, m, n, k)
+            self._chosen[n] = head
             return head
         stream = cupy.cuda.get_current_stream()
         c = cupy.empty((m, padded), dtype=b.dtype)
         times = {}
         for number, head in enumerate(self._heads):
-            call = self._call(head, b, c, n, 1.0, 0.0, keep=False)
+            call = self._call(head, b, c, n, 1.0, 0.0)
             # The first launch loads the code; of three more the fastest counts.
             events = [cupy.cuda.Event() for _ in range(5)]
             for event in events:
@@ -146,44 +151,53 @@ class SpMM:
                 call(stream)
             stream.synchronize()
             times[number] = min(cupy.cuda.get_elapsed_time(*pair) for pair in pairwise(events[1:]))
-        self._tuned[n] = self._heads[min(times, key=times.__getitem__)]
-        return self._tuned[n]
+        self._chosen[n] = self._heads[min(times, key=times.__getitem__)]
+        return self._chosen[n]
 
     def _usual(self, n: int) -> Head:
         """The kernel for this width of B by what the heads say."""
-        special = len(self._heads) > 1 and any(head.suits for head in self._heads)
-        return usual(self._heads, n, self._about if special else {})
+        return usual(self._heads, n, self._about if len(self._heads) > 1 else {})
 
     @cached_property
-    def _about(self) -> dict[str, Any]:
+    def _about(self) -> Asked:
         """What heads say whom they suit by, but for n."""
         import cupy
 
-        m = self.shape[0]
-        with self._planning():
-            blocks = FORMATS[self._heads[0].format].blocks_of(self._csr)
-            longest = int(cupy.diff(self._csr.indptr).max()) if m else 0
-        multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
-        return about(m, int(self._csr.nnz), longest, blocks, multiprocessors)
+        def survey() -> Survey:
+            with self._planning():
+                return FORMATS[self._heads[0].format].survey(self._csr)
 
-    def _call(self, head: Head, b: Any, c: Any, n: int, alpha: float, beta: float, keep: bool) -> Call:
-        """The launch for these operands; the last few to ``keep`` are kept, since a loop multiplies the same arrays."""
+        multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
+        return Asked(self.shape[0], int(self._csr.nnz), multiprocessors, survey)
+
+    def _enqueue(self, head: Head, b: Any, c: Any, n: int, alpha: float, beta: float, keep: bool, stream: Any) -> None:
+        """Put the product on ``stream``. What is worked out for it serves later calls with arrays of the same shapes.
+
+        A library's call is for these very arrays, and kept alive with them if it is to ``keep``.
+        """
         scaled = (alpha, beta) != (1.0, 0.0)
-        if scaled and "scaled" not in head.constants:
-            raise ValueError(f"{head.name} computes A·B alone; alpha must be 1 and beta 0")
-        key = (head.name, b.data.ptr, c.data.ptr, b.shape, c.shape, n, alpha, beta)
-        if key in self._calls:
-            return self._calls[key]
-        if scaled:
+        # Calls that may run at the same time share no scratch.
+        key = (head.name, n, b.shape, c.shape, scaled, stream.ptr, get_ident())
+        arrays = (*key, alpha, beta, b.data.ptr, c.data.ptr)
+        bind = self._binds.get(key) or self._binds.get(arrays)
+        if bind is None:
+            call = self._call(head, b, c, n, alpha, beta)
+            bind = call.bind or (lambda *_: call.enqueue)
+            if keep or call.bind:
+                while len(self._binds) >= MOST_BINDS:
+                    self._binds.pop(next(iter(self._binds)), None)
+                self._binds[key if call.bind else arrays] = bind
+        bind(b, c, alpha, beta)(stream)
+
+    def _call(self, head: Head, b: Any, c: Any, n: int, alpha: float, beta: float) -> Call:
+        """The launch for these operands."""
+        if (alpha, beta) != (1.0, 0.0):
+            if "scaled" not in head.constants:
+                raise ValueError(f"{head.name} computes A·B alone; alpha must be 1 and beta 0")
             head = dataclasses.replace(head, constants={**head.constants, "scaled": 1})
         operands = (Dense(array, len(array), n, False, self.dtype) for array in (b, c))
         cubin = None if head.vendor else compiled(head)
-        call = prepare(head, cubin, self._pack(head), *operands, alpha, beta)
-        if keep:
-            while len(self._calls) >= 8:
-                del self._calls[next(iter(self._calls))]
-            self._calls[key] = call
-        return call
+        return prepare(head, cubin, self._pack(head), *operands, alpha, beta)
 
     def _pack(self, head: Head) -> Format:
         import cupy
@@ -191,6 +205,8 @@ class SpMM:
         options = format_options(head, cupy.cuda.Device().attributes["MultiProcessorCount"])
         key = json.dumps([head.format, options], sort_keys=True)
         if key not in self._packed:
+            if head.format == self._heads[0].format and self._about.found:
+                options["survey"] = self._about.found
             with self._planning():
                 self._packed[key] = FORMATS[head.format].from_csr(self._csr, dtype=self.dtype, **options)
         return self._packed[key]
@@ -207,16 +223,28 @@ class SpMM:
         self.plan_ms += (time.perf_counter() - start) * 1e3
 
 
-def about(m: int, nnz: int, longest: int, blocks: int, multiprocessors: int) -> dict[str, Any]:
-    """Names for ``suits`` of heads: rows and entries of A, of its longest row, and blocks in the usual format."""
-    names = {"usual": namespace(blocks=blocks), "device": namespace(multiprocessors=multiprocessors)}
-    return {"m": m, "nnz": nnz, "longest": longest, **names}
+class Asked(dict[str, Any]):
+    """Names for ``suits`` of heads: rows and entries of A, and, from ``survey`` once one of them is asked for,
+    entries of the longest row and blocks in the usual format."""
+
+    def __init__(self, m: int, nnz: int, multiprocessors: int, survey: Callable[[], Survey]) -> None:
+        super().__init__(m=m, nnz=nnz, device=namespace(multiprocessors=multiprocessors))
+        self._survey = survey
+        self.found: Survey | None = None
+
+    def __missing__(self, name: str) -> Any:
+        if name not in ("usual", "longest"):
+            raise KeyError(name)
+        self.found = self._survey()
+        self.update(usual=namespace(blocks=self.found.blocks), longest=self.found.longest)
+        return self[name]
 
 
 def usual(able: list[Head], n: int, of: Mapping[str, Any]) -> Head:
-    """The kernel of ``able`` for n columns of B: one that says that it suits A (``of``, from :func:`about`), otherwise
+    """The kernel of ``able`` for n columns of B: one that says that it suits A (``of``, see :class:`Asked`), otherwise
     one of the first one's format that says nothing, if there is one."""
-    suited = [head for head in able if head.suits and of and evaluate(head.suits, {**of, "n": n})[0]]
+    names = ChainMap({"n": n}, of)
+    suited = [head for head in able if head.suits and of and evaluate(head.suits, names)[0]]
     return _for_width(suited or [head for head in able if not head.suits] or able, n)
 
 

@@ -24,6 +24,16 @@ class FormatTooLarge(FormatError):
 
 
 @dataclass(frozen=True)
+class Survey:
+    """What a choice of a kernel asks of A before it is packed: blocks that it would have, and entries of its longest
+    row. ``kept`` is what packing goes on from."""
+
+    blocks: int
+    longest: int
+    kept: Any = dataclasses.field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
 class Format:
     """A frozen set of named arrays plus the shape, in NumPy (host) or CuPy (device) alike.
 
@@ -59,9 +69,10 @@ class Format:
         return signed(random, structure.nnz)
 
     @classmethod
-    def blocks_of(cls, a: Any) -> int:
-        """:attr:`blocks` that a canonical CSR would have, without more of the packing than that takes."""
-        return cls.from_csr(a).blocks
+    def survey(cls, a: Any) -> Survey:
+        """What there is to know of a canonical CSR, without more of the packing than that takes."""
+        lengths = a.indptr[1:] - a.indptr[:-1]
+        return Survey(cls.from_csr(a).blocks, int(lengths.max()) if len(lengths) else 0)
 
     def to_csr(self) -> Any:
         """The matrix as a canonical CSR of the same array module, float64 values, stored zeros dropped."""

@@ -20,19 +20,23 @@ extern "C" __global__ void __launch_bounds__(CTA) mark_first(
     if (entry < nnz) before[entry + 1] = low_of(up_to);
 }
 
-// With which tile each window begins, twice: what is dealt begins elsewhere.
+// With which tile each window begins, and numbers = {all tiles, entries of the longest row}, zeros before.
 extern "C" __global__ void __launch_bounds__(CTA) count_tiles(
     const int* __restrict__ indptr, const int* __restrict__ before, int m, int windows, Count* states,
-    int* __restrict__ begins, int* __restrict__ places) {
+    int* __restrict__ begins, int* __restrict__ numbers) {
     const int window = thread_in_turn(states);
-    int tiles = 0;
+    int tiles = 0, longest = 0;
     if (window < windows) {
-        const int vectors = before[indptr[min((window + 1) * WINDOW, m)]] - before[indptr[window * WINDOW]];
-        tiles = max((vectors + TILE_K - 1) / TILE_K, 1);
+        const int first = window * WINDOW, stop = min(first + WINDOW, m);
+        for (int row = first; row < stop; ++row) longest = max(longest, indptr[row + 1] - indptr[row]);
+        tiles = max((before[indptr[stop]] - before[indptr[first]] + TILE_K - 1) / TILE_K, 1);
     }
+    longest = __reduce_max_sync(~0u, longest);
+    if (threadIdx.x % 32 == 0) atomicMax(numbers + 1, longest);
     const int up_to = low_of(summed(tiles, window, states));
     if (window == 0) begins[0] = 0;
-    if (window < windows) begins[window + 1] = up_to, places[window] = up_to - tiles;
+    if (window < windows) begins[window + 1] = up_to;
+    if (window == windows - 1) numbers[0] = up_to;
 }
 
 // The first tile of each window of a share, where its windows are dealt to `warps` warps, each to the first of those that

@@ -6,7 +6,6 @@ After FlashSparse (Shi et al. 2024) and Acc-SpMM (Zhao et al. 2025): the sparse 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -17,6 +16,7 @@ from . import builder
 from .base import (
     Format,
     FormatError,
+    Survey,
     array_module,
     ceil_div,
     csr_of_entries,
@@ -80,8 +80,16 @@ class Windows(Format):
     cut: Any
 
     @classmethod
-    def from_csr(cls, a: Any, dtype: str = "float16", ctas: int = 2, multiprocessors: int = 1, warps: int = 1) -> Self:
-        """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
+    def from_csr(
+        cls,
+        a: Any,
+        dtype: str = "float16",
+        ctas: int = 2,
+        multiprocessors: int = 1,
+        warps: int = 1,
+        survey: Survey | None = None,
+    ) -> Self:
+        """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`. ``survey`` is what :meth:`survey` gave for it.
 
         There are up to ``ctas`` shares for each of so many ``multiprocessors``, fewer where they would be too small.
         Raises :class:`FormatError` unless there are 1 to 32 ``warps``, and from 2³¹ non-zeros or 2²⁷ tiles on, which
@@ -92,22 +100,24 @@ class Windows(Format):
         cls._check_entries(a)
         xp = array_module(a.data)
         m, k, nnz = int(a.shape[0]), int(a.shape[1]), int(a.nnz)
-        make = _on_host if xp is np else _on_device
         values, most = rounded(a.data, dtype), ctas * multiprocessors
-        columns, data, ends, work, cut = make(a, m, k, nnz, values, cls.window, most, warps)
-        return cls((m, k), nnz, dtype, columns, data, ends, work, cut)
+        if xp is np:
+            arrays = _on_host(a, m, k, nnz, values, cls.window, most, warps)
+        else:
+            kept = survey.kept if survey else _counted_on_device(a, cls.window)
+            arrays = _on_device(a, kept, values, cls.window, most, warps)
+        return cls((m, k), nnz, dtype, *arrays)
 
     @classmethod
-    def blocks_of(cls, a: Any) -> int:
-        """Tiles of a canonical CSR, on a device without a value of them. Raises :class:`FormatError` from 2³¹ non-zeros
-        on."""
+    def survey(cls, a: Any) -> Survey:
+        """Tiles and longest row of a canonical CSR, on a device without a value of them. Raises :class:`FormatError`
+        from 2³¹ non-zeros on."""
         cls._check_entries(a)
         xp = array_module(a.data)
         if xp is np:
-            return super().blocks_of(a)
-        indptr, indices = a.indptr.astype(xp.int32, copy=False), a.indices.astype(xp.int32, copy=False)
-        build = builder.launcher(BUILDER, builder_defines(cls.window))
-        return int(_counted_on_device(build, indptr, indices, int(a.shape[0]), int(a.nnz), cls.window)[1][-1].get())
+            return super().survey(a)
+        kept = _counted_on_device(a, cls.window)
+        return Survey(*kept[-1].get().tolist(), kept)
 
     @classmethod
     def _check_entries(cls, a: Any) -> None:
@@ -223,16 +233,18 @@ def _dealt(begins: Any, work: Any, warps: int) -> Any:
     return places
 
 
-def _on_device(a: Any, m: int, k: int, nnz: int, values: Any, rows: int, most: int, warps: int) -> tuple[Any, ...]:
-    """What :func:`_on_host` makes, on the device and without a sort."""
+def _on_device(a: Any, kept: tuple[Any, ...], values: Any, rows: int, most: int, warps: int) -> tuple[Any, ...]:
+    """What :func:`_on_host` makes, on the device and without a sort, from what :func:`_counted_on_device` counted."""
     import cupy as xp
 
-    windows = ceil_div(m, rows)
     build = builder.launcher(BUILDER, builder_defines(rows))
-    indptr, indices = a.indptr.astype(xp.int32, copy=False), a.indices.astype(xp.int32, copy=False)
-    before, begins, places = _counted_on_device(build, indptr, indices, m, nnz, rows)
+    m, nnz = int(a.shape[0]), int(a.nnz)
+    indptr, indices, before, begins, _ = kept
+    windows = len(begins) - 1
     count, work, cut = builder.shares(build, begins, most)
     _check_count(count)
+    # Windows that are dealt begin elsewhere.
+    places = begins[:-1].copy()
     if warps > 1 and windows:
         build("deal", len(work), begins, windows, work, warps, places, threads=32)
     columns = xp.empty((count, TILE_K), dtype=xp.int32)
@@ -246,18 +258,19 @@ def _on_device(a: Any, m: int, k: int, nnz: int, values: Any, rows: int, most: i
     return columns, data, ends, work, cut
 
 
-def _counted_on_device(
-    build: Callable[..., None], indptr: Any, indices: Any, m: int, nnz: int, rows: int
-) -> tuple[Any, Any, Any]:
-    """How many entries before each one are the first of their columns in their windows, int32[nnz+1], the first tile of
-    each window, int32[windows+1], and the same again, int32[windows]."""
+def _counted_on_device(a: Any, rows: int) -> tuple[Any, ...]:
+    """Row pointers and columns of a CSR, int32, and of windows of so many ``rows``: how many entries before each one
+    are the first of their columns in their windows, int32[nnz+1], the first tile of each window, int32[windows+1], and
+    all tiles and entries of the longest row, int32[2]."""
     import cupy as xp
 
+    build = builder.launcher(BUILDER, builder_defines(rows))
+    m, nnz = int(a.shape[0]), int(a.nnz)
+    indptr, indices = a.indptr.astype(xp.int32, copy=False), a.indices.astype(xp.int32, copy=False)
     windows = ceil_div(m, rows)
     before = xp.empty(nnz + 1, dtype=xp.int32) if nnz else xp.zeros(1, dtype=xp.int32)
     if nnz:
         build("mark_first", builder.ctas(nnz), indptr, indices, m, nnz, builder.states(nnz), before)
-    begins, places = xp.empty(windows + 1, dtype=xp.int32), xp.empty(windows, dtype=xp.int32)
-    states = builder.states(windows)
-    build("count_tiles", builder.ctas(windows), indptr, before, m, windows, states, begins, places)
-    return before, begins, places
+    begins, numbers = xp.empty(windows + 1, dtype=xp.int32), xp.zeros(2, dtype=xp.int32)
+    build("count_tiles", builder.ctas(windows), indptr, before, m, windows, builder.states(windows), begins, numbers)
+    return indptr, indices, before, begins, numbers

@@ -13,9 +13,12 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections.abc import Mapping
 from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+from ..formats.base import FormatError
 
 if TYPE_CHECKING:
     from .head import Head
@@ -41,10 +44,15 @@ class ExpressionError(ValueError):
 
 def split(text: str) -> list[str]:
     """The comma-separated expressions of ``text`` (commas inside parentheses do not separate)."""
+    return [part for part, _ in _parts(text)]
+
+
+@cache
+def _parts(text: str) -> tuple[tuple[str, ast.expr], ...]:
+    """The expressions of ``text`` with their syntax trees, read once: a product asks for the values of a dozen."""
     if not text.strip():
-        return []
-    parsed = _parse(f"({text},)", text)
-    return [ast.unparse(element) for element in parsed.body.elts]
+        return ()
+    return tuple((ast.unparse(element), element) for element in _parse(f"({text},)", text).body.elts)
 
 
 def normal(text: str) -> str:
@@ -77,6 +85,8 @@ def check_numbers(text: str, head: Head, whole: bool = True) -> None:
         }
         plain = {node.id for node in nodes if isinstance(node, ast.Name)} - owners - called
         used = attributes | plain
+        for factor in sorted(used & set(FACTORS) - {part}):
+            raise ExpressionError(f"{text!r} reckons with {factor!r}, which is passed as it is: calls may change it")
         for pointer in sorted(used & pointers):
             raise ExpressionError(f"{pointer!r} is an array, and {text!r} must be made of numbers")
         for unknown in sorted(used - known):
@@ -108,14 +118,16 @@ def _operands(head: Head) -> set[str]:
     return {"b", "c", "scratch"} if head.scratch else {"b", "c"}
 
 
-def evaluate(text: str, names: dict[str, Any]) -> list[Any]:
+def evaluate(text: str, names: Mapping[str, Any]) -> list[Any]:
     """Values of the expressions of ``text``; raises :class:`ExpressionError` with the expression."""
     from simpleeval import EvalWithCompoundTypes
 
     evaluator = EvalWithCompoundTypes(names=names, functions=FUNCTIONS)
     evaluator.ATTR_INDEX_FALLBACK = False
     try:
-        return [evaluator.eval(part) for part in split(text)]
+        return [evaluator.eval(part, tree) for part, tree in _parts(text)]
+    except (FormatError, MemoryError):
+        raise  # of a name whose value is found out when it is asked for
     except Exception as error:
         raise ExpressionError(f"{text!r} does not evaluate: {error}") from error
 

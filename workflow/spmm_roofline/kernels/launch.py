@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,9 @@ class Call:
     keeps: tuple[Any, ...] = field(default=(), repr=False)
     #: Bytes of A on the device where a library keeps it in a format of its own.
     format_bytes: int | None = None
+    #: ``bind(b, c, alpha, beta)`` gives what ``enqueue`` is for other arrays of the same shapes and other factors; None
+    #: where the call is made for its arrays. Two of them may not run at the same time: they share the scratch.
+    bind: Callable[[Any, Any, float, float], Callable[[Any], None]] | None = field(default=None, repr=False)
 
     def __call__(self, stream: Any) -> None:
         self.enqueue(stream)
@@ -73,8 +76,6 @@ def prepare(
         "c": expressions.namespace(operand=c, array=c.storage, ld=c.ld),
         "tile": expressions.namespace(**head.tile),
         "steps": head.steps,
-        "alpha": alpha,
-        "beta": beta,
         "device": expressions.namespace(multiprocessors=device["MultiProcessorCount"], l2_bytes=device["L2CacheSize"]),
     }
     if head.scratch:
@@ -83,13 +84,23 @@ def prepare(
         names["scratch"] = cupy.full(max(int(size), 1), 0xFF, dtype="uint8")
     launches = [_Launch.of(head, launch, module, names) for launch in head.launches]
 
-    def enqueue(stream: Any) -> None:
-        if head.clear_c:
-            c.storage.data.memset_async(0, c.storage.nbytes, stream)
-        for launch in launches:
-            launch.on(stream)
+    clear = head.clear_c
 
-    return Call(enqueue, keeps=(module, a, b, c, names.get("scratch")))
+    def bind(b: Any, c: Any, alpha: float, beta: float) -> Callable[[Any], None]:
+        given = {"b": b, "c": c, "alpha": alpha, "beta": beta}
+        bound = [(launch, launch.arguments_with(given)) for launch in launches]
+
+        def enqueue(stream: Any) -> None:
+            if clear:
+                c.data.memset_async(0, c.nbytes, stream)
+            for launch, arguments in bound:
+                launch.on(stream, arguments)
+
+        return enqueue
+
+    enqueue = bind(b.storage, c.storage, alpha, beta)
+    keeps = (module, a, b, c, names.get("scratch"))
+    return Call(enqueue, keeps=keeps, bind=None if head.tensor_maps else bind)
 
 
 def load(cubin: Path) -> Any:
@@ -106,6 +117,8 @@ class _Launch:
     block: tuple[int, int, int]
     smem: int
     arguments: tuple[Any, ...]
+    #: Which of the arguments stand for B, C, alpha and beta: place, name, and type of a number.
+    given: tuple[tuple[int, str, Any], ...]
 
     @classmethod
     def of(cls, head: Head, launch: Any, module: Any, names: dict[str, Any]) -> _Launch:
@@ -114,18 +127,20 @@ class _Launch:
         grid = _three(expressions.evaluate(launch.grid, names))
         if grid[1] > GRID_LIMIT or grid[2] > GRID_LIMIT:
             raise Unsupported(f"{head.name} would need a grid of {grid}; y and z end at {GRID_LIMIT}")
-        arguments = []
+        arguments: list[Any] = []
+        given = []
         for text, declared in zip(launch.args, launch.types, strict=True):
-            if text in ("b", "c"):
-                arguments.append(names[text].array)
+            number = None if "*" in declared else _number_type(declared)
+            if text in ("b", "c", *expressions.FACTORS):
+                given.append((len(arguments), text, number))
+                arguments.append(None)
                 continue
             if text in head.tensor_maps:
                 rows, columns = expressions.evaluate(head.tensor_maps[text]["box"], names)
                 arguments.append(names[head.tensor_maps[text]["of"]].operand.tensor_map(rows, columns))
                 continue
             (value,) = expressions.evaluate(text, names)
-            if "*" not in declared:
-                number = np.dtype(NUMBER_TYPES[re.sub(r"\bconst\b", "", declared).strip()])
+            if number is not None:
                 if number.kind in "iu" and not np.iinfo(number).min <= value <= np.iinfo(number).max:
                     raise Unsupported(f"{head.name} takes {text} as {declared}, and {value} does not fit")
                 value = number.type(value)
@@ -134,13 +149,28 @@ class _Launch:
         (smem,) = expressions.evaluate(launch.smem, names)
         if smem + function.shared_size_bytes > 48 * 1024:
             function.max_dynamic_shared_size_bytes = smem
-        return cls(function, grid, _three(expressions.evaluate(launch.block, names)), int(smem), tuple(arguments))
+        block = _three(expressions.evaluate(launch.block, names))
+        return cls(function, grid, block, int(smem), tuple(arguments), tuple(given))
 
-    def on(self, stream: Any) -> None:
+    def arguments_with(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
+        """All arguments, with B, C, alpha and beta of ``given``."""
+        arguments = list(self.arguments)
+        for place, name, number in self.given:
+            arguments[place] = given[name] if number is None else number.type(given[name])
+        return tuple(arguments)
+
+    def on(self, stream: Any, arguments: tuple[Any, ...]) -> None:
         if 0 in self.grid:
             return
         with stream:
-            self.function(self.grid, self.block, self.arguments, shared_mem=self.smem)
+            self.function(self.grid, self.block, arguments, shared_mem=self.smem)
+
+
+def _number_type(declared: str) -> Any:
+    """NumPy's dtype of an argument of a kernel that is a number."""
+    import numpy as np
+
+    return np.dtype(NUMBER_TYPES[re.sub(r"\bconst\b", "", declared).strip()])
 
 
 def _three(values: list[Any]) -> tuple[int, int, int]:
