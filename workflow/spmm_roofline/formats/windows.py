@@ -244,7 +244,8 @@ def _on_device(a: Any, kept: tuple[Any, ...], values: Any, rows: int, most: int,
     count, work, cut = builder.shares(build, begins, most)
     _check_count(count)
     # Windows that are dealt begin elsewhere.
-    places = begins[:-1].copy()
+    places = xp.empty(windows, dtype=xp.int32)
+    places.data.copy_from_device_async(begins.data, places.nbytes)
     if warps > 1 and windows:
         build("deal", len(work), begins, windows, work, warps, places, threads=32)
     columns = xp.empty((count, TILE_K), dtype=xp.int32)
