@@ -5,8 +5,9 @@
 
 Every matrix of the folder (.mtx, .npz, .smtx, also packed) is multiplied in FP16 and in FP32 (TF32 included) by each
 general kernel through `spmm_roofline.SpMM`, and by those of `--also`; the product counts if it agrees with one in
-float64. `--times` is a table of other codes' times on the same GPU: columns peer, dtype (fp16, bf16, tf32, fp32),
-matrix, n, time_ms, rel_err. Peers called cusparse* and torch* are vendors', compared with apart from the others.
+float64. What `SpMM` takes where nobody names a kernel is told apart. `--times` is a table of other codes' times on
+the same GPU: columns peer, dtype (fp16, bf16, tf32, fp32), matrix, n, time_ms, rel_err. Peers called cusparse* and
+torch* are vendors', compared with apart from the others.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ PRECISION = {"fp16": "FP16", "bf16": "FP16", "tf32": "FP32", "fp32": "FP32", "fl
 #: Largest error of a product, relative to the largest element of A·|B|, that counts.
 TOLERANCE = {"float16": 1e-3, "tf32": 1e-3, "float32": 1e-5}
 KEY = ["precision", "matrix", "n"]
+#: Times that A is packed, of which the median counts; the first one compiles what packs, and does not.
+PLANS = 5
 
 
 def structure(path: Path, rng: np.random.Generator) -> csr_array:
@@ -71,21 +74,23 @@ def peers(path: Path) -> pd.DataFrame:
     return pd.DataFrame({"peer": best.peer, "peer_ms": best.time_ms, "vendor_ms": vendors})
 
 
-def candidates(a: csr_array, also: set[str]) -> Iterator[tuple[str, str, float, SpMM]]:
-    """Name, dtype, time of the plan in ms, and product(b, out=c) of each general kernel and of those in ``also``."""
-    import cupyx.scipy.sparse as sparse
+def planned(a: Any, dtype: str, **options: Any) -> tuple[SpMM, float]:
+    """The product with ``a``, and the median time of its plan in ms."""
+    multiply = SpMM(a, dtype, **options)
+    return multiply, float(np.median([SpMM(a, dtype, **options).plan_ms for _ in range(PLANS)]))
 
-    on_device = sparse.csr_matrix(a)
+
+def candidates(on_device: Any, also: set[str]) -> Iterator[tuple[str, str, float, SpMM]]:
+    """Name, dtype, time of the plan in ms, and product(b, out=c) of each general kernel and of those in ``also``."""
     for head in heads(str(ROOT / "kernels")).values():
         dtype = head.dtype["a"]
         if (head.study == GENERAL and dtype in PRECISION) or head.name in also:
             try:
-                SpMM(on_device, dtype, kernel=head.name)  # compiles what packs
-                multiply = SpMM(on_device, dtype, kernel=head.name)
+                multiply, plan_ms = planned(on_device, dtype, kernel=head.name)
             except FormatError as error:
                 print(f"{head.name}: {error}", file=sys.stderr)
                 continue
-            yield head.name, dtype, multiply.plan_ms, multiply
+            yield head.name, dtype, plan_ms, multiply
 
 
 def measured(
@@ -99,7 +104,13 @@ def measured(
     exact_a = sparse.csr_matrix(a)
     m, k = a.shape
     touched = len(np.unique(a.indices))
-    for kernel, dtype, plan_ms, multiply in candidates(a, also):
+    # What SpMM takes by itself, with the time of looking at A and packing.
+    taken = {}
+    for dtype in TOLERANCE:
+        for n in widths:
+            multiply, plan_ms = planned(exact_a, dtype, n=n)
+            taken[multiply.kernel_for(n), n] = plan_ms
+    for kernel, dtype, plan_ms, multiply in candidates(exact_a, also):
         size = 2 if dtype == "float16" else 4
         for n in widths:
             try:
@@ -117,11 +128,13 @@ def measured(
             bytes_once = a.nnz * (4 + size) + 4 * (m + 1) + size * n * (touched + m)
             yield {
                 "precision": PRECISION[dtype],
+                "dtype": dtype,
                 "matrix": name,
                 "n": n,
                 "kernel": kernel,
                 "time_ms": timing.median_ms,
                 "plan_ms": plan_ms,
+                "taken_plan_ms": taken.get((kernel, n)),
                 "error": error,
                 "share_of_bound": bytes_once / dram_gb_per_s * 1e-6 / timing.median_ms,
                 "mb_once": bytes_once / 1e6,
@@ -154,6 +167,18 @@ def told(best: pd.DataFrame) -> None:
                 print(f"n = {n}: {mean:.2f} × the best peer, {least}; {of_vendors:.2f} × the vendor's")
 
 
+def told_of_taken(taken: pd.DataFrame) -> None:
+    """Print the ratios of the kernels that SpMM takes by itself."""
+    for (dtype, n), own in taken.reset_index().groupby(["dtype", "n"]):
+        plans = own.taken_plan_ms / own.time_ms
+        text = f"a plan takes as long as {plans.median():.0f} products, at most {plans.max():.0f}"
+        if "peer" in own:
+            ratios = own.peer_ms / own.time_ms
+            least = f"least {ratios.min():.2f} ({own.matrix[ratios.idxmin()]})"
+            text = f"{np.exp(np.log(ratios.dropna()).mean()):.2f} × the best peer of the precision, {least}; {text}"
+        print(f"{dtype}, n = {n}: {text}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--matrices", type=Path, required=True, help="folder of matrices, searched with its subfolders")
@@ -183,8 +208,12 @@ def main() -> int:
         rows += measured(name, structure(path, rng), widths, also, clock, bandwidth)
         if options.write:
             pd.DataFrame(rows).to_csv(options.write, index=False)
-    best = pd.DataFrame(rows).sort_values("time_ms").drop_duplicates(KEY).set_index(KEY).sort_index()
-    told(best.join(others) if others is not None else best)
+    table = pd.DataFrame(rows).sort_values("time_ms").set_index(KEY)
+    if others is not None:
+        table = table.join(others)
+    told(table[~table.index.duplicated()].sort_index())
+    print("\nThe kernel that SpMM takes by itself:")
+    told_of_taken(table[table.taken_plan_ms.notna()])
     return 0
 
 

@@ -56,19 +56,51 @@ def test_the_usual_kernel_is_near_the_fastest_general_one(matrices, dtype):
 @pytest.mark.parametrize(
     ("nnz", "longest", "n", "chosen"),
     [
-        (20_000, 30, 8, "split_fma"),
-        (20_000, 5000, 64, "split_fma"),
-        (50_000, 30, 32, "window_tf32_f32"),
-        (50_000, 30, 64, "window_fma_medium"),
-        (20_000, 30, 65, "rows_fma"),
-        (20_000, 1430, 128, "rows_fma"),
-        (20_000, 1440, 128, "window_fma"),
-        (30_000, 30, 512, "window_fma"),
+        (2_000_000, 30, 8, "split_fma"),
+        (2_000_000, 50_000, 64, "split_fma"),
+        (5_000_000, 30, 32, "window_tf32_f32"),
+        (5_000_000, 30, 64, "window_fma_medium"),
+        (2_000_000, 30, 65, "rows_fma"),
+        (2_000_000, 15_350, 128, "rows_fma"),
+        (2_000_000, 15_370, 128, "window_fma"),
+        (3_000_000, 30, 512, "window_fma"),
     ],
 )
 def test_windows_are_for_rows_with_columns_in_common(nnz, longest, n, chosen):
     able = list(general("float32").values())
-    assert usual(able, n, asked(10_000, nnz, longest, 1_000)).name == chosen
+    assert usual(able, n, asked(10_000, nnz, longest, 100_000)).name == chosen
+
+
+@pytest.mark.parametrize(
+    ("dtype", "nnz", "n", "chosen"),
+    [
+        ("float32", 20_000, 128, "split_fma"),
+        ("float32", 20_000, 512, "rows_fma"),
+        ("float32", 50_000, 128, "rows_fma"),
+        ("tf32", 50_000, 128, "rows_fma_tf32"),
+        ("tf32", 50_000, 512, "window_tf32_tall"),
+        ("tf32", 50_000, 2048, "window_tf32_tall_wide"),
+        ("float16", 20_000, 256, "split_f16_medium"),
+        ("float16", 20_000, 512, "staged_f16"),
+    ],
+)
+def test_small_products_share_nothing(dtype, nnz, n, chosen):
+    assert usual(list(general(dtype).values()), n, asked(512, nnz, 100, 1_000)).name == chosen
+
+
+@pytest.mark.parametrize(
+    ("nnz", "n", "chosen"),
+    [
+        (1_800_000, 32, "split_f16"),
+        (2_000_000, 32, "window_f16"),
+        (1_600_000, 128, "split_f16_medium"),
+        (1_700_000, 128, "staged_f16"),
+        (1_600_000, 256, "staged_f16"),
+    ],
+)
+def test_tensor_cores_want_columns_in_common(nnz, n, chosen):
+    able = list(general("float16").values())
+    assert usual(able, n, asked(10_000, nnz, 30, 100_000)).name == chosen
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "tf32", "float32"])
@@ -84,15 +116,16 @@ def test_a_kernel_that_was_named_is_taken_whatever_it_suits():
 @pytest.mark.parametrize(
     ("nnz", "n", "chosen"),
     [
-        (60_000, 32, "window_tf32_tall"),
-        (54_000, 32, "window_tf32"),
-        (33_000, 512, "window_tf32_tall_wide"),
-        (33_000, 65, "rows_fma_tf32"),
+        (6_000_000, 32, "window_tf32_tall"),
+        (5_400_000, 32, "window_tf32"),
+        (3_300_000, 512, "window_tf32_tall_wide"),
+        (3_200_000, 512, "window_fma_tf32"),
+        (3_200_000, 520, "window_tf32_tall_wide"),
     ],
 )
 def test_tall_windows_are_for_full_tiles(nnz, n, chosen):
     able = list(general("tf32").values())
-    assert usual(able, n, asked(10_000, nnz, 30, 1_000)).name == chosen
+    assert usual(able, n, asked(10_000, nnz, 30, 100_000)).name == chosen
 
 
 def test_a_is_looked_at_only_where_a_condition_asks():

@@ -5,9 +5,9 @@ source: "our own; a row of C from entries one after the other after GE-SpMM (Hua
 idea: entries of CSR in pieces of rows on CUDA cores in full FP32, a CTA at neighbouring rows at the same time, all of the first-level cache for their rows of B
 after: gespmm_seq_row
 family: rows_f32
-# Windows whose rows share few columns, and products too small for sharing to pay (suites flagship and attention).
-# At most 30 parts of a row: the format cuts those of more entries than the last factor.
-suits: n > 64 and (nnz < 26 * usual.blocks or n * nnz < 80000 * device.multiprocessors) and longest < 30 * min(max((nnz + m) // (16 * device.multiprocessors), 48), 512)
+# Windows whose rows share few columns, and products too small for sharing to pay (suites flagship and attention), but for
+# those that split_fma takes. At most 30 parts of a row: the format cuts those of more entries than the last factor.
+suits: n > 64 and (nnz < 26 * usual.blocks or n * nnz < 150000 * device.multiprocessors) and not (nnz < 24 * usual.blocks and n * nnz < 25000 * device.multiprocessors) and longest < 30 * min(max((nnz + m) // (16 * device.multiprocessors), 48), 512)
 format: csr_shares
 format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, groups: tile.warps * 128 // tile.slab}
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}

@@ -5,7 +5,8 @@ source: "our own; equal parts of the non-zeros after Yang, Buluç and Owens 2018
 idea: entries of CSR in equal parts for all groups of eight lanes, on CUDA cores in full FP32, eight rows of B on their way a group
 after: rows_fma
 family: rows_f32
-suits: n <= 64 and nnz < 40 * usual.blocks
+# Windows whose rows share few columns, and of wider products the smallest (suites flagship and attention).
+suits: nnz < (40 if n <= 64 else 24) * usual.blocks and (n <= 64 or n * nnz < 25000 * device.multiprocessors)
 format: csr_split
 format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: tile.warps, groups: 128 // tile.slab, batch: tile.batch}
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}

@@ -25,14 +25,14 @@ variants:
   tall:
     idea: windows of sixteen rows, two products for each row of B that is read
     after: window_tf32
-    suits: n <= 64 and nnz >= 55 * usual.blocks
+    # Full tiles, and of wider products those between the small ones that rows_fma_tf32 takes and the large ones.
+    suits: nnz >= (55 if n <= 64 else 26) * usual.blocks and (n <= 64 or 150000 * device.multiprocessors <= n * nnz < 500000 * device.multiprocessors)
     format: vectors_16x1
     tile: {rows: 16, slab: 32, warps: 24, ctas: 1}
   tall_wide:
     idea: strips of 128 columns
     after: window_tf32_tall
-    # Not the small products that rows_fma_tf32 takes.
-    suits: nnz >= (33 if n <= 512 else 25) * usual.blocks and n > 64 and n * nnz >= 80000 * device.multiprocessors
+    suits: n > 64 and n * nnz >= 500000 * device.multiprocessors and nnz >= (33 if n <= 512 else 25) * usual.blocks
     format: vectors_16x1
     tile: {rows: 16, slab: 128, warps: 12, ctas: 1}
   f32:

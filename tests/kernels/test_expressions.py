@@ -66,7 +66,10 @@ def test_every_condition_of_a_kernel_tells_products_apart():
         check_condition(head.suits)
         names = {"device": namespace(multiprocessors=132), "m": 10_000, "longest": 30}
         cases = [
-            {**names, "n": n, "nnz": nnz, "usual": namespace(blocks=1000)} for n in (8, 512) for nnz in (10**4, 10**5)
+            {**names, "n": n, "nnz": nnz, "usual": namespace(blocks=blocks)}
+            for n in (8, 128, 512)
+            for blocks in (10**3, 10**5)
+            for nnz in (10 * blocks, 100 * blocks)
         ]
         if head.suits:
             assert len({evaluate(head.suits, case)[0] for case in cases}) == 2, name

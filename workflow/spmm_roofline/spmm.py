@@ -127,6 +127,10 @@ class SpMM:
             out[...] = c[:, :n]
         return out
 
+    def kernel_for(self, n: int) -> str:
+        """Name of the kernel for B of ``n`` columns: what was named or tried, or what the heads say."""
+        return (self._chosen.get(n) or self._usual(n)).name
+
     def _head(self, b: Any, n: int, padded: int) -> Head:
         """The kernel for this width of B: the one that its strips speak for, or the fastest here."""
         import cupy
