@@ -52,7 +52,8 @@ class SpMM:
     >>> c = multiply(b)                                 # b: cupy.ndarray float16[k, n]
     >>> multiply(b, out=c, alpha=0.5, beta=1.0)
 
-    Calls are asynchronous, on CuPy's current stream. ``plan_ms`` is the time that looking at A and packing have taken.
+    Calls are asynchronous, on CuPy's current stream; the first one on a stream allocates, so that it should come before
+    a capture. ``plan_ms`` is the time that looking at A and packing have taken.
     Raises :class:`ValueError` for a dtype or kernel that there is not and for operands that do not fit,
     :class:`.kernels.launch.Unsupported` where the kernel does not take the sizes, and CuPy's own errors.
     """

@@ -1,35 +1,147 @@
-// Packs a CSR in device memory as windows of WINDOW rows, without a sort. The rows of a CSR are sorted: where a column
-// stands among the distinct columns of its window follows from where it would stand in each of the window's rows,
-// and from how many entries before that are the first of their column.
+// Packs a CSR in device memory as windows of WINDOW rows, without a sort: the rows of a CSR are sorted, and WINDOW lanes
+// merge those of a window, each with a row of it.
 //
-// WINDOW and TILE_K are defined by windows.py, builder.cuh stands before.
+// WINDOW, TILE_K and STRETCH are defined by windows.py, builder.cuh stands before.
 
-// before[entry] = how many entries before are the first of their column in their window: no row above has it.
-extern "C" __global__ void __launch_bounds__(CTA) mark_first(
-    const int* __restrict__ indptr, const int* __restrict__ indices, int m, int nnz, Count* states,
-    int* __restrict__ before) {
-    const int entry = thread_in_turn(states);
-    const int row = range_of_lane(indptr, m, min(entry, nnz - 1)), column = indices[min(entry, nnz - 1)];
-    bool known = entry >= nnz;
-    for (int above = row - 1; above >= row / WINDOW * WINDOW && !known; --above) {
-        const int stop = indptr[above + 1], at = lower_bound(indices, indptr[above], stop, column);
-        known = at < stop && indices[at] == column;
-    }
-    const Count up_to = summed(!known, entry, states);
-    if (entry == 0) before[0] = 0;
-    if (entry < nnz) before[entry + 1] = low_of(up_to);
+namespace {
+
+// No column: behind the last one of a row.
+constexpr int NONE = 0x7FFFFFFF;
+
+// A window's columns come in stretches, about one for STRETCH entries, each for WINDOW lanes. The number of its first
+// one; those of a window follow each other.
+__device__ int first_stretch(const int* indptr, int m, int window) {
+    return window + indptr[min(window * WINDOW, m)] / STRETCH;
 }
 
-// With which tile each window begins, and numbers = {all tiles, entries of the longest row}, zeros before.
+constexpr int FEW = 8;
+
+// A stretch, and what a lane has of it: entries `at` to `end` of its row.
+struct Stretch {
+    int number, window, at, end;
+    // The last column of the window, or 0.
+    int last;
+    bool is_last;
+};
+
+// Sum over the WINDOW lanes of `group`.
+__device__ int added(int own, unsigned group) {
+    for (int distance = WINDOW / 2; distance > 0; distance /= 2) own += __shfl_xor_sync(group, own, distance);
+    return own;
+}
+
+// Of a row of a window, entries `begin` to `end`, the first one behind those that are, with those of the other rows up to
+// the same column, so many of all. `columns` are there at most. For the WINDOW lanes of `group`.
+__device__ int cut(const int* indices, int begin, int end, int many, int columns, unsigned group) {
+    const int first = begin;
+    int low = 0, high = columns;
+    while (low < high) {
+        const int middle = low + (high - low) / 2, at = lower_bound(indices, begin, end, middle);
+        if (added(at - first, group) < many) {
+            low = middle + 1, begin = at;
+        } else {
+            high = middle, end = at;
+        }
+    }
+    return lower_bound(indices, begin, end, low);
+}
+
+// That of this lane, one of WINDOW; without entries where there are no more. For all lanes of a warp.
+__device__ Stretch stretch_of_lane(const int* indptr, const int* indices, int m, int windows, int stretches) {
+    Stretch own = {thread() / WINDOW, 0, 0, 0, 0, false};
+    int low = 0, high = own.number < stretches ? windows : 0;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (first_stretch(indptr, m, middle) <= own.number) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    own.window = low - 1;
+    const int lane = threadIdx.x % WINDOW, row = own.window * WINDOW + lane;
+    int begin = 0, end = 0;
+    if (low > 0 && row < m) begin = indptr[row], end = indptr[row + 1];
+    own.last = begin < end ? indices[end - 1] : 0;
+    for (int distance = WINDOW / 2; distance > 0; distance /= 2) {
+        own.last = max(own.last, __shfl_xor_sync(~0u, own.last, distance));
+    }
+    own.at = begin, own.end = end;
+    if (low == 0) return own;
+    const int first = first_stretch(indptr, m, own.window), count = first_stretch(indptr, m, low) - first;
+    const int part = own.number - first;
+    own.is_last = part + 1 == count;
+    if (count > 1) {
+        const unsigned group = ~0u >> (32 - WINDOW) << (threadIdx.x % 32 - lane);
+        const int length = end - begin;
+        int longest = length;
+        for (int distance = WINDOW / 2; distance > 0; distance /= 2) {
+            longest = max(longest, __shfl_xor_sync(group, longest, distance));
+        }
+        const int from = __shfl_sync(group, begin, __ffs(__ballot_sync(group, length == longest)) - 1);
+        const long long all = added(length, group);
+        // Stretches have about as many entries; or, where they are few, as many of the longest row, which is found sooner.
+        const auto begin_of = [&](int part) {
+            if (count > FEW) return cut(indices, begin, end, static_cast<int>(all * part / count), own.last + 1, group);
+            const int column = indices[from + static_cast<int>(static_cast<long long>(longest) * part / count)];
+            return lower_bound(indices, begin, end, column);
+        };
+        if (part > 0) own.at = begin_of(part);
+        if (!own.is_last) own.end = begin_of(part + 1);
+    }
+    return own;
+}
+
+// Calls take(column, number, mine, value) for the columns of a stretch in turn, for all of its lanes; `mine` says whether
+// the lane's row has an entry there, of this value. Returns how many they are. For all lanes of a warp.
+template <class Bits, class Take>
+__device__ int merge(const Stretch& of, const int* indices, const Bits* values, const Take& take) {
+    int at = of.at, column = at < of.end ? indices[at] : NONE, count = 0;
+    while (__any_sync(~0u, column != NONE)) {
+        int least = column;
+        for (int distance = WINDOW / 2; distance > 0; distance /= 2) {
+            least = min(least, __shfl_xor_sync(~0u, least, distance));
+        }
+        const bool mine = column == least && at < of.end;
+        Bits value = 0;
+        if (mine && values != nullptr) value = values[at];
+        if (mine) column = ++at < of.end ? indices[at] : NONE;
+        if (least != NONE) take(least, count++, mine, value);
+    }
+    return count;
+}
+
+}  // namespace
+
+// How many columns each stretch has.
+extern "C" __global__ void __launch_bounds__(CTA) count_columns(
+    const int* __restrict__ indptr, const int* __restrict__ indices, int m, int windows, int stretches,
+    int* __restrict__ counts) {
+    const Stretch own = stretch_of_lane(indptr, indices, m, windows, stretches);
+    const unsigned char* none = nullptr;
+    const int count = merge(own, indices, none, [](int, int, bool, unsigned char) {});
+    if (own.number < stretches && threadIdx.x % WINDOW == 0) counts[own.number] = count;
+}
+
+// With which tile each window begins, and numbers = {all tiles, entries of the longest row}, zeros before. What stretches
+// have becomes what those of their window before them have.
 extern "C" __global__ void __launch_bounds__(CTA) count_tiles(
-    const int* __restrict__ indptr, const int* __restrict__ before, int m, int windows, Count* states,
+    const int* __restrict__ indptr, int* __restrict__ counts, int m, int windows, Count* states,
     int* __restrict__ begins, int* __restrict__ numbers) {
     const int window = thread_in_turn(states);
     int tiles = 0, longest = 0;
     if (window < windows) {
-        const int first = window * WINDOW, stop = min(first + WINDOW, m);
-        for (int row = first; row < stop; ++row) longest = max(longest, indptr[row + 1] - indptr[row]);
-        tiles = max((before[indptr[stop]] - before[indptr[first]] + TILE_K - 1) / TILE_K, 1);
+        for (int row = window * WINDOW; row < min(window * WINDOW + WINDOW, m); ++row) {
+            longest = max(longest, indptr[row + 1] - indptr[row]);
+        }
+        const int end = first_stretch(indptr, m, window + 1);
+        int columns = 0;
+        for (int stretch = first_stretch(indptr, m, window); stretch < end; ++stretch) {
+            const int own = counts[stretch];
+            counts[stretch] = columns;
+            columns += own;
+        }
+        tiles = max((columns + TILE_K - 1) / TILE_K, 1);
     }
     longest = __reduce_max_sync(~0u, longest);
     if (threadIdx.x % 32 == 0) atomicMax(numbers + 1, longest);
@@ -89,46 +201,25 @@ extern "C" __global__ void __launch_bounds__(32) deal(
 
 namespace {
 
-// The columns behind a window's last one, and where it ends.
-__device__ void pad(
-    const int* indptr, const int* indices, const int* before, const int* begins, const int* places, int m, int window,
-    int* columns, int* ends) {
-    const int first = window * WINDOW, stop = min(first + WINDOW, m);
-    int last = 0;
-    for (int row = first; row < stop; ++row) {
-        if (indptr[row] < indptr[row + 1]) last = max(last, indices[indptr[row + 1] - 1]);
-    }
-    const int vectors = before[indptr[stop]] - before[indptr[first]];
-    const int place = places[window], after = place + begins[window + 1] - begins[window];
-    const long long end = static_cast<long long>(after) * TILE_K;
-    for (long long slot = static_cast<long long>(place) * TILE_K + vectors; slot < end; ++slot) {
-        columns[slot] = last;
-    }
-    ends[after - 1] = window;
-}
-
-// The columns of all tiles, and the bits of their values: first CTAs with a thread for each window, then those with one
-// for each entry.
+// The columns of all tiles, the bits of their values, and where windows end; `before` is what count_tiles() left.
 template <class Bits>
 __device__ void place(
     const int* indptr, const int* indices, const Bits* values, const int* before, const int* begins, const int* places,
-    int m, int windows, int nnz, int* columns, Bits* data, int* ends) {
-    const int cta_windows = (windows + CTA - 1) / CTA;
-    if (blockIdx.x < cta_windows) {
-        if (thread() < windows) pad(indptr, indices, before, begins, places, m, thread(), columns, ends);
-        return;
-    }
-    const int entry = (blockIdx.x - cta_windows) * CTA + threadIdx.x, row = range_of_lane(indptr, m, min(entry, nnz - 1));
-    if (entry >= nnz) return;
-    const int window = row / WINDOW, column = indices[entry];
-    int rank = 0;
-    for (int i = window * WINDOW; i < min(window * WINDOW + WINDOW, m); ++i) {
-        const int begin = indptr[i];
-        rank += before[lower_bound(indices, begin, indptr[i + 1], column)] - before[begin];
-    }
-    const long long slot = static_cast<long long>(places[window]) * TILE_K + rank;
-    if (before[entry + 1] != before[entry]) columns[slot] = column;
-    data[(slot / TILE_K * WINDOW + row % WINDOW) * TILE_K + slot % TILE_K] = values[entry];
+    int m, int windows, int stretches, int* columns, Bits* data, int* ends) {
+    const Stretch own = stretch_of_lane(indptr, indices, m, windows, stretches);
+    const bool there = own.number < stretches;
+    const int lane = threadIdx.x % WINDOW;
+    const unsigned first = there ? static_cast<unsigned>(places[own.window]) * TILE_K : 0;
+    const unsigned begin = there ? first + before[own.number] : 0;
+    const int count = merge(own, indices, values, [&](int column, int number, bool mine, Bits value) {
+        const unsigned slot = begin + number;
+        if (lane == 0) columns[slot] = column;
+        if (mine) data[(static_cast<long long>(slot / TILE_K) * WINDOW + lane) * TILE_K + slot % TILE_K] = value;
+    });
+    if (!there || !own.is_last) return;
+    const int tiles = begins[own.window + 1] - begins[own.window];
+    for (unsigned slot = begin + count + lane; slot < first + tiles * TILE_K; slot += WINDOW) columns[slot] = own.last;
+    if (lane == 0) ends[first / TILE_K + tiles - 1] = own.window;
 }
 
 }  // namespace
@@ -136,20 +227,20 @@ __device__ void place(
 extern "C" __global__ void __launch_bounds__(CTA) place_16(
     const int* __restrict__ indptr, const int* __restrict__ indices, const unsigned short* __restrict__ values,
     const int* __restrict__ before, const int* __restrict__ begins, const int* __restrict__ places, int m, int windows,
-    int nnz, int* __restrict__ columns, unsigned short* __restrict__ data, int* __restrict__ ends) {
-    place(indptr, indices, values, before, begins, places, m, windows, nnz, columns, data, ends);
+    int stretches, int* __restrict__ columns, unsigned short* __restrict__ data, int* __restrict__ ends) {
+    place(indptr, indices, values, before, begins, places, m, windows, stretches, columns, data, ends);
 }
 
 extern "C" __global__ void __launch_bounds__(CTA) place_32(
     const int* __restrict__ indptr, const int* __restrict__ indices, const unsigned* __restrict__ values,
     const int* __restrict__ before, const int* __restrict__ begins, const int* __restrict__ places, int m, int windows,
-    int nnz, int* __restrict__ columns, unsigned* __restrict__ data, int* __restrict__ ends) {
-    place(indptr, indices, values, before, begins, places, m, windows, nnz, columns, data, ends);
+    int stretches, int* __restrict__ columns, unsigned* __restrict__ data, int* __restrict__ ends) {
+    place(indptr, indices, values, before, begins, places, m, windows, stretches, columns, data, ends);
 }
 
 extern "C" __global__ void __launch_bounds__(CTA) place_64(
     const int* __restrict__ indptr, const int* __restrict__ indices, const unsigned long long* __restrict__ values,
     const int* __restrict__ before, const int* __restrict__ begins, const int* __restrict__ places, int m, int windows,
-    int nnz, int* __restrict__ columns, unsigned long long* __restrict__ data, int* __restrict__ ends) {
-    place(indptr, indices, values, before, begins, places, m, windows, nnz, columns, data, ends);
+    int stretches, int* __restrict__ columns, unsigned long long* __restrict__ data, int* __restrict__ ends) {
+    place(indptr, indices, values, before, begins, places, m, windows, stretches, columns, data, ends);
 }

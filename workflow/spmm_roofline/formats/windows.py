@@ -39,6 +39,8 @@ LEAST_COST = 16
 LEAST_SLACK, SLACK, SMALL, SMALL_SLACK = 6, 8, 32, 10
 #: Tiles whose lanes a kernel still counts in 32 bits.
 TILES_MOST = 2**27 - 1
+#: Entries of a window that a group of lanes merges, about, when a device packs it.
+STRETCH = 64
 #: Warps to which the windows of a share are dealt at most: as many as a CTA has.
 WARPS_MOST = 32
 
@@ -49,7 +51,7 @@ BUILDER = Path(__file__).with_suffix(".cu")
 def builder_defines(window: int) -> dict[str, str]:
     """Macros of that code for windows of so many rows."""
     slack = {"LEAST_SLACK": LEAST_SLACK, "SLACK": SLACK, "SMALL": SMALL, "SMALL_SLACK": SMALL_SLACK}
-    return builder.defines(WINDOW_COST, LEAST_COST, WINDOW=window, TILE_K=TILE_K, **slack)
+    return builder.defines(WINDOW_COST, LEAST_COST, WINDOW=window, TILE_K=TILE_K, STRETCH=STRETCH, **slack)
 
 
 @dataclass(frozen=True)
@@ -238,9 +240,8 @@ def _on_device(a: Any, kept: tuple[Any, ...], values: Any, rows: int, most: int,
     import cupy as xp
 
     build = builder.launcher(BUILDER, builder_defines(rows))
-    m, nnz = int(a.shape[0]), int(a.nnz)
     indptr, indices, before, begins, _ = kept
-    windows = len(begins) - 1
+    windows, stretches = len(begins) - 1, len(before)
     count, work, cut = builder.shares(build, begins, most)
     _check_count(count)
     # Windows that are dealt begin elsewhere.
@@ -253,25 +254,24 @@ def _on_device(a: Any, kept: tuple[Any, ...], values: Any, rows: int, most: int,
     ends = xp.empty(count, dtype=xp.int32)
     ends.data.memset_async(0xFF, ends.nbytes)  # -1 where no window ends
     if windows:
-        ctas = builder.ctas(windows) + ceil_div(nnz, builder.CTA)
-        given = indptr, indices, values, before, begins, places
-        build(f"place_{8 * values.itemsize}", ctas, *given, m, windows, nnz, columns, data, ends)
+        given = indptr, indices, values, before, begins, places, int(a.shape[0]), windows, stretches
+        build(f"place_{8 * values.itemsize}", builder.ctas(stretches * rows), *given, columns, data, ends)
     return columns, data, ends, work, cut
 
 
 def _counted_on_device(a: Any, rows: int) -> tuple[Any, ...]:
-    """Row pointers and columns of a CSR, int32, and of windows of so many ``rows``: how many entries before each one
-    are the first of their columns in their windows, int32[nnz+1], the first tile of each window, int32[windows+1], and
-    all tiles and entries of the longest row, int32[2]."""
+    """Row pointers and columns of a CSR, int32, and of windows of so many ``rows``: how many columns each stretch of a
+    window has before it, int32[stretches], the first tile of each window, int32[windows+1], and all tiles and entries
+    of the longest row, int32[2]."""
     import cupy as xp
 
     build = builder.launcher(BUILDER, builder_defines(rows))
     m, nnz = int(a.shape[0]), int(a.nnz)
     indptr, indices = a.indptr.astype(xp.int32, copy=False), a.indices.astype(xp.int32, copy=False)
     windows = ceil_div(m, rows)
-    before = xp.empty(nnz + 1, dtype=xp.int32) if nnz else xp.zeros(1, dtype=xp.int32)
-    if nnz:
-        build("mark_first", builder.ctas(nnz), indptr, indices, m, nnz, builder.states(nnz), before)
+    stretches = windows + nnz // STRETCH
+    before = xp.empty(stretches, dtype=xp.int32)
+    build("count_columns", builder.ctas(stretches * rows), indptr, indices, m, windows, stretches, before)
     begins, numbers = xp.empty(windows + 1, dtype=xp.int32), xp.zeros(2, dtype=xp.int32)
     build("count_tiles", builder.ctas(windows), indptr, before, m, windows, builder.states(windows), begins, numbers)
     return indptr, indices, before, begins, numbers
