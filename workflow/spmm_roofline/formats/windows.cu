@@ -14,7 +14,8 @@ __device__ int first_stretch(const int* indptr, int m, int window) {
     return window + indptr[min(window * WINDOW, m)] / STRETCH;
 }
 
-constexpr int FEW = 8;
+// As many stretches of a window are few.
+constexpr int FEW = WINDOW;
 
 // A stretch, and what a lane has of it: entries `at` to `end` of its row.
 struct Stretch {
