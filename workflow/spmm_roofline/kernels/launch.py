@@ -130,14 +130,14 @@ class _Launch:
         arguments: list[Any] = []
         given = []
         for text, declared in zip(launch.args, launch.types, strict=True):
+            if text in head.tensor_maps:
+                rows, columns = expressions.evaluate(head.tensor_maps[text]["box"], names)
+                arguments.append(names[head.tensor_maps[text]["of"]].operand.tensor_map(rows, columns))
+                continue
             number = None if "*" in declared else _number_type(declared)
             if text in ("b", "c", *expressions.FACTORS):
                 given.append((len(arguments), text, number))
                 arguments.append(None)
-                continue
-            if text in head.tensor_maps:
-                rows, columns = expressions.evaluate(head.tensor_maps[text]["box"], names)
-                arguments.append(names[head.tensor_maps[text]["of"]].operand.tensor_map(rows, columns))
                 continue
             (value,) = expressions.evaluate(text, names)
             if number is not None:
