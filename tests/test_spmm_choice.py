@@ -37,9 +37,13 @@ def matrices():
     }
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "tf32", "float32"])
-def test_the_usual_kernel_is_near_the_fastest_general_one(matrices, dtype):
-    files = {name: RECORDED / f"flagship/{name}.csv" for name in general(dtype)}
+@pytest.mark.parametrize(
+    ("suite", "dtype"),
+    [("flagship", dtype) for dtype in ("float16", "bfloat16", "tf32", "float32")]
+    + [("attention", dtype) for dtype in ("float16", "tf32", "float32")],
+)
+def test_the_usual_kernel_is_near_the_fastest_general_one(matrices, suite, dtype):
+    files = {name: RECORDED / suite / f"{name}.csv" for name in general(dtype)}
     able = {name: head for name, head in general(dtype).items() if files[name].exists()}
     rows = pd.concat(pd.read_csv(files[name]) for name in able)
     regrets = []
@@ -48,9 +52,9 @@ def test_the_usual_kernel_is_near_the_fastest_general_one(matrices, dtype):
         head = usual([able[name] for name in able if name in times.index], n, matrices[matrix])
         regrets.append(times[head.name] / times.min() - 1)
     regrets = np.array(regrets)
-    assert len(regrets) == 225
-    assert np.expm1(np.log1p(regrets).mean()) < 0.025
-    assert regrets.max() < 0.35 and (regrets < 0.2).mean() > 0.97
+    assert len(regrets) == {"flagship": 225, "attention": 168}[suite]
+    assert np.expm1(np.log1p(regrets).mean()) < 0.02
+    assert regrets.max() < 0.3 and (regrets < 0.2).mean() > 0.97
 
 
 @pytest.mark.parametrize(
