@@ -144,6 +144,14 @@ def test_tuned(n):
         check(multiply(b), a, exact, "float16")
 
 
+def test_the_kernel_for_a_width_has_a_name():
+    from spmm_roofline import SpMM
+
+    a = sparse(900, 700, 0.02)
+    assert SpMM(a, "float32", kernel="split_fma").kernel_for(512) == "split_fma"
+    assert SpMM(a, "float32").kernel_for(32) == "split_fma"
+
+
 @pytest.mark.parametrize("vendor", ["cublas", "cusparse"])
 def test_the_product_of_a_library(vendor):
     from spmm_roofline import SpMM

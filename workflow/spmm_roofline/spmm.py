@@ -31,8 +31,8 @@ SOURCES = Path(__file__).resolve().parents[2] / "kernels"
 #: The study whose kernels serve all matrices, and are taken where nobody names another.
 GENERAL = "flagship"
 
-#: Launches that are kept for later calls.
-MOST_BINDS = 8
+#: Launches that are kept for later calls, with their scratch.
+MOST_BINDS = 64
 
 #: Bytes to which kernels want the first element of B and C aligned.
 ALIGNED = 16
@@ -52,10 +52,11 @@ class SpMM:
     >>> c = multiply(b)                                 # b: cupy.ndarray float16[k, n]
     >>> multiply(b, out=c, alpha=0.5, beta=1.0)
 
-    Calls are asynchronous, on CuPy's current stream; the first one on a stream allocates, so that it should come before
-    a capture. ``plan_ms`` is the time that looking at A and packing have taken.
-    Raises :class:`ValueError` for a dtype or kernel that there is not and for operands that do not fit,
-    :class:`.kernels.launch.Unsupported` where the kernel does not take the sizes, and CuPy's own errors.
+    Calls are asynchronous, on CuPy's current stream. The first one on a stream allocates, and should come before a
+    capture; a graph uses what belongs to this object, until 64 other shapes and streams have followed. ``plan_ms`` is
+    the time that looking at A and packing have taken. Raises :class:`ValueError` for a dtype or kernel that there is
+    not and for operands that do not fit, :class:`.kernels.launch.Unsupported` where the kernel does not take the sizes,
+    and CuPy's own errors.
     """
 
     def __init__(
