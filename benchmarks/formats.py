@@ -137,14 +137,14 @@ def main() -> None:
         lines.append(size + [cell for cost in costs for cell in cells(cost, csr_bytes)])
         print(" ".join(f"{cell:>14}" for cell in lines[-1]), flush=True)
     if options.write:
-        options.write.write_text(page(a, gpu, lines))
+        options.write.write_text(page(a, gpu, options.repeats, lines))
 
 
 def cells(cost: tuple[float, int] | None, csr_bytes: int) -> list[str]:
     return [f"{cost[0]:.{0 if cost[0] > 99 else 1}f}", f"{cost[1] / csr_bytes:.1f}"] if cost else ["–", "–"]
 
 
-def page(a: csr_array, gpu: str, lines: list[list[str]]) -> str:
+def page(a: csr_array, gpu: str, repeats: int, lines: list[list[str]]) -> str:
     """The table with what it was measured on, and how to measure it again."""
     cores = len(os.sched_getaffinity(0))
     rows = [HEADER, ["---", "---", *["---:"] * (len(HEADER) - 2)], *lines]
@@ -159,7 +159,8 @@ are left out.
 
 {table}
 
-Measured by `taskset -c 0,1 python benchmarks/formats.py --write docs/formats.md`; `--help` says what can be chosen.
+Measured by `taskset -c 0,1 python benchmarks/formats.py --repeats {repeats} --write docs/formats.md`; `--help` says
+what can be chosen.
 """
 
 

@@ -75,22 +75,39 @@ def peers(path: Path) -> pd.DataFrame:
 
 
 def planned(a: Any, dtype: str, **options: Any) -> tuple[SpMM, float]:
-    """The product with ``a``, and the median time of its plan in ms."""
+    """The product with ``a``, CuPy's CSR m×k, and the median time of its plan in ms; raises :class:`FormatError`."""
     multiply = SpMM(a, dtype, **options)
     return multiply, float(np.median([SpMM(a, dtype, **options).plan_ms for _ in range(PLANS)]))
 
 
-def candidates(on_device: Any, also: set[str]) -> Iterator[tuple[str, str, float, SpMM]]:
-    """Name, dtype, time of the plan in ms, and product(b, out=c) of each general kernel and of those in ``also``."""
+def candidates(a: Any, also: set[str]) -> Iterator[tuple[str, str, float, SpMM]]:
+    """Name, dtype, time of the plan in ms, and product(b, out=c) of each general kernel and of those in ``also``.
+
+    ``a``: CuPy's CSR, m×k.
+    """
     for head in heads(str(ROOT / "kernels")).values():
         dtype = head.dtype["a"]
         if (head.study == GENERAL and dtype in PRECISION) or head.name in also:
             try:
-                multiply, plan_ms = planned(on_device, dtype, kernel=head.name)
+                multiply, plan_ms = planned(a, dtype, kernel=head.name)
             except FormatError as error:
                 print(f"{head.name}: {error}", file=sys.stderr)
                 continue
             yield head.name, dtype, plan_ms, multiply
+
+
+def taken(a: Any, widths: list[int]) -> dict[tuple[str, int], float]:
+    """Kernel that SpMM takes by itself and width → median time of looking at ``a`` and packing, ms, in every dtype."""
+    found = {}
+    for dtype in TOLERANCE:
+        for n in widths:
+            try:
+                multiply, plan_ms = planned(a, dtype, n=n)
+            except FormatError as error:
+                print(f"SpMM in {dtype} at n = {n}: {error}", file=sys.stderr)
+                continue
+            found[multiply.kernel_for(n), n] = plan_ms
+    return found
 
 
 def measured(
@@ -104,12 +121,7 @@ def measured(
     exact_a = sparse.csr_matrix(a)
     m, k = a.shape
     touched = len(np.unique(a.indices))
-    # What SpMM takes by itself, with the time of looking at A and packing.
-    taken = {}
-    for dtype in TOLERANCE:
-        for n in widths:
-            multiply, plan_ms = planned(exact_a, dtype, n=n)
-            taken[multiply.kernel_for(n), n] = plan_ms
+    unasked = taken(exact_a, widths)
     for kernel, dtype, plan_ms, multiply in candidates(exact_a, also):
         size = 2 if dtype == "float16" else 4
         for n in widths:
@@ -138,7 +150,7 @@ def measured(
                 "kernel": kernel,
                 "time_ms": timing.median_ms,
                 "plan_ms": plan_ms,
-                "taken_plan_ms": taken.get((kernel, n)),
+                "taken_plan_ms": unasked.get((kernel, n)),
                 "error": error,
                 "share_of_bound": bytes_once / dram_gb_per_s * 1e-6 / timing.median_ms,
                 "mb_once": bytes_once / 1e6,
@@ -161,26 +173,19 @@ def told(best: pd.DataFrame) -> None:
                 cells.append(cell)
             print(f"{name:24s} " + " | ".join(cells))
         for n, own in rows.groupby("n"):
-            products = own.plan_ms / own.time_ms
-            print(f"n = {n}: a plan takes as long as {products.median():.0f} products, at most {products.max():.0f}")
-        if "peer" in rows:
-            for n, own in rows.groupby("n"):
-                ratios, vendors = own.peer_ms / own.time_ms, own.vendor_ms / own.time_ms
-                mean, of_vendors = (np.exp(np.log(x.dropna()).mean()) for x in (ratios, vendors))
-                least = f"least {ratios.min():.2f} ({own.matrix[ratios.idxmin()]})"
-                print(f"n = {n}: {mean:.2f} × the best peer, {least}; {of_vendors:.2f} × the vendor's")
+            print(f"n = {n}: {summary(own, own.plan_ms)}")
 
 
-def told_of_taken(taken: pd.DataFrame) -> None:
-    """Print the ratios of the kernels that SpMM takes by itself."""
-    for (dtype, n), own in taken.reset_index().groupby(["dtype", "n"]):
-        plans = own.taken_plan_ms / own.time_ms
-        text = f"a plan takes as long as {plans.median():.0f} products, at most {plans.max():.0f}"
-        if "peer" in own:
-            ratios = own.peer_ms / own.time_ms
-            least = f"least {ratios.min():.2f} ({own.matrix[ratios.idxmin()]})"
-            text = f"{np.exp(np.log(ratios.dropna()).mean()):.2f} × the best peer of the precision, {least}; {text}"
-        print(f"{dtype}, n = {n}: {text}")
+def summary(rows: pd.DataFrame, plan_ms: pd.Series) -> str:
+    """Geometric means over the rows of one width, and how many products their plans take."""
+    plans = plan_ms / rows.time_ms
+    text = f"a plan takes as long as {plans.median():.0f} products, at most {plans.max():.0f}"
+    if "peer" in rows:
+        ratios, vendors = rows.peer_ms / rows.time_ms, rows.vendor_ms / rows.time_ms
+        mean, of_vendors = (np.exp(np.log(x.dropna()).mean()) for x in (ratios, vendors))
+        least = f"least {ratios.min():.2f} ({rows.matrix[ratios.idxmin()]})"
+        text = f"{mean:.2f} × the best peer of the precision, {least}; {of_vendors:.2f} × the vendor's; {text}"
+    return text
 
 
 def main() -> int:
@@ -217,7 +222,8 @@ def main() -> int:
         table = table.join(others)
     told(table[~table.index.duplicated()].sort_index())
     print("\nThe kernel that SpMM takes by itself:")
-    told_of_taken(table[table.taken_plan_ms.notna()])
+    for (dtype, n), own in table[table.taken_plan_ms.notna()].reset_index().groupby(["dtype", "n"]):
+        print(f"{dtype}, n = {n}: {summary(own, own.taken_plan_ms)}")
     return 0
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from spmm_roofline.formats.base import FormatError, Survey
 from spmm_roofline.kernels import heads
-from spmm_roofline.spmm import GENERAL, SOURCES, Asked, usual
+from spmm_roofline.spmm import GENERAL, SOURCES, Facts, usual
 
 RECORDED = Path(__file__).resolve().parents[1] / "resources/recorded/h200"
 MULTIPROCESSORS = 132
@@ -21,8 +21,8 @@ def general(dtype):
     return {head.name: head for head in sorted(able, key=lambda head: head.format != USUAL)}
 
 
-def asked(m, nnz, longest, blocks):
-    return Asked(m, nnz, MULTIPROCESSORS, lambda: Survey(blocks, longest))
+def facts(m, nnz, longest, blocks):
+    return Facts(m, nnz, MULTIPROCESSORS, lambda: Survey(blocks, longest))
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def matrices():
     packed = pd.read_csv(RECORDED / "formats.csv")
     blocks = packed[packed["format"] == USUAL].drop_duplicates("matrix").set_index("matrix")["blocks"]
     return {
-        row.Index: asked(row.m, row.nnz, row.row_length_max, blocks[row.Index])
+        row.Index: facts(row.m, row.nnz, row.row_length_max, blocks[row.Index])
         for row in described.loc[described.index.intersection(blocks.index)].itertuples()
     }
 
@@ -72,7 +72,7 @@ def test_the_usual_kernel_is_near_the_fastest_general_one(matrices, suite, dtype
 )
 def test_windows_are_for_rows_with_columns_in_common(nnz, longest, n, chosen):
     able = list(general("float32").values())
-    assert usual(able, n, asked(10_000, nnz, longest, 100_000)).name == chosen
+    assert usual(able, n, facts(10_000, nnz, longest, 100_000)).name == chosen
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_windows_are_for_rows_with_columns_in_common(nnz, longest, n, chosen):
     ],
 )
 def test_small_products_share_nothing(dtype, nnz, n, chosen):
-    assert usual(list(general(dtype).values()), n, asked(512, nnz, 100, 1_000)).name == chosen
+    assert usual(list(general(dtype).values()), n, facts(512, nnz, 100, 1_000)).name == chosen
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_small_products_share_nothing(dtype, nnz, n, chosen):
 )
 def test_tensor_cores_want_columns_in_common(nnz, n, chosen):
     able = list(general("float16").values())
-    assert usual(able, n, asked(10_000, nnz, 30, 100_000)).name == chosen
+    assert usual(able, n, facts(10_000, nnz, 30, 100_000)).name == chosen
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "tf32", "float32"])
@@ -129,7 +129,7 @@ def test_a_kernel_that_was_named_is_taken_whatever_it_suits():
 )
 def test_tall_windows_are_for_full_tiles(nnz, n, chosen):
     able = list(general("tf32").values())
-    assert usual(able, n, asked(10_000, nnz, 30, 100_000)).name == chosen
+    assert usual(able, n, facts(10_000, nnz, 30, 100_000)).name == chosen
 
 
 def test_a_is_looked_at_only_where_a_condition_asks():
@@ -138,7 +138,7 @@ def test_a_is_looked_at_only_where_a_condition_asks():
         return Survey(1_000, 30)
 
     looks, able = [], list(general("float32").values())
-    of = Asked(10_000, 20_000, MULTIPROCESSORS, survey)
+    of = Facts(10_000, 20_000, MULTIPROCESSORS, survey)
     assert list(of) == ["m", "nnz", "device"] and not looks
     with pytest.raises(KeyError):
         of["k"]
@@ -152,4 +152,4 @@ def test_what_looking_raises_is_not_blamed_on_the_condition():
         raise FormatError("too large")
 
     with pytest.raises(FormatError, match="too large"):
-        usual(list(general("float32").values()), 128, Asked(10_000, 20_000, MULTIPROCESSORS, survey))
+        usual(list(general("float32").values()), 128, Facts(10_000, 20_000, MULTIPROCESSORS, survey))

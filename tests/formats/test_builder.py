@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.sparse import random_array
+from scipy.sparse import csr_array, random_array
 
 from spmm_roofline.formats import FORMATS, builder, csr_shares, csr_split, windows
 from spmm_roofline.formats.base import Survey
@@ -24,9 +24,20 @@ def test_the_code_compiles(path, defines, name, arch, tmp_path):
     assert code and not resources["spill_store_bytes"]
 
 
+def rows_of_all_lengths():
+    """Empty and long rows beside each other, long ones without a column in common, and equal ones."""
+    rng = np.random.default_rng()
+    full = rng.random((3, 2000)) < 0.9
+    none = np.zeros((3, 2000), dtype=bool)
+    some = rng.random((300, 4000)) < rng.choice([0, 0.001, 0.02, 0.3], (300, 1))
+    same = np.repeat(rng.random((1, 4000)) < 0.2, 33, axis=0)
+    pattern = np.vstack([some, np.hstack([full, none]), np.hstack([none, full]), same, some[:5]])
+    return csr_array(pattern * (rng.random(pattern.shape) + 0.5))
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("options", [{}, {"ctas": 7}, {"ctas": 60}, {"ctas": 7, "warps": 12}, {"ctas": 7, "groups": 3}])
-@pytest.mark.parametrize("density", [0.0, 0.002, 0.3])
+@pytest.mark.parametrize("density", [0.0, 0.002, 0.3, "of all lengths"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("name", [name for _, _, name in PACKS])
 def test_a_device_packs_as_a_host_does(name, dtype, density, options):
@@ -35,7 +46,10 @@ def test_a_device_packs_as_a_host_does(name, dtype, density, options):
 
     pack = FORMATS[name].from_csr
     options = {name: value for name, value in options.items() if name in pack.__annotations__}
-    a = random_array((3001, 1500), density=density, format="csr", rng=np.random.default_rng())
+    if isinstance(density, str):
+        a = rows_of_all_lengths()
+    else:
+        a = random_array((3001, 1500), density=density, format="csr", rng=np.random.default_rng())
     on_host, on_device = (pack(matrix, dtype=dtype, **options) for matrix in (a, sparse.csr_matrix(a)))
     for field, array in on_host.arrays().items():
         other = cupy.asnumpy(getattr(on_device, field))

@@ -162,11 +162,10 @@ class SpMM:
 
     def _usual(self, n: int) -> Head:
         """The kernel for this width of B by what the heads say."""
-        return usual(self._heads, n, self._about if len(self._heads) > 1 else {})
+        return usual(self._heads, n, self._facts if len(self._heads) > 1 else {})
 
     @cached_property
-    def _about(self) -> Asked:
-        """What heads say whom they suit by, but for n."""
+    def _facts(self) -> Facts:
         import cupy
 
         def survey() -> Survey:
@@ -174,7 +173,7 @@ class SpMM:
                 return FORMATS[self._heads[0].format].survey(self._csr)
 
         multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
-        return Asked(self.shape[0], int(self._csr.nnz), multiprocessors, survey)
+        return Facts(self.shape[0], int(self._csr.nnz), multiprocessors, survey)
 
     def _enqueue(self, head: Head, b: Any, c: Any, n: int, alpha: float, beta: float, keep: bool, stream: Any) -> None:
         """Put the product on ``stream``. What is worked out for it serves later calls with arrays of the same shapes.
@@ -183,16 +182,16 @@ class SpMM:
         """
         scaled = (alpha, beta) != (1.0, 0.0)
         # Calls that may run at the same time share no scratch.
-        key = (head.name, n, b.shape, c.shape, scaled, stream.ptr, get_ident())
-        arrays = (*key, alpha, beta, b.data.ptr, c.data.ptr)
-        bind = self._binds.get(key) or self._binds.get(arrays)
+        of_shapes = (head.name, n, b.shape, c.shape, scaled, stream.ptr, get_ident())
+        of_arrays = (*of_shapes, alpha, beta, b.data.ptr, c.data.ptr)
+        bind = self._binds.get(of_shapes) or self._binds.get(of_arrays)
         if bind is None:
             call = self._call(head, b, c, n, alpha, beta)
             bind = call.bind or (lambda *_: call.enqueue)
             if keep or call.bind:
                 while len(self._binds) >= MOST_BINDS:
                     self._binds.pop(next(iter(self._binds)), None)
-                self._binds[key if call.bind else arrays] = bind
+                self._binds[of_shapes if call.bind else of_arrays] = bind
         bind(b, c, alpha, beta)(stream)
 
     def _call(self, head: Head, b: Any, c: Any, n: int, alpha: float, beta: float) -> Call:
@@ -211,8 +210,9 @@ class SpMM:
         options = format_options(head, cupy.cuda.Device().attributes["MultiProcessorCount"])
         key = json.dumps([head.format, options], sort_keys=True)
         if key not in self._packed:
-            if head.format == self._heads[0].format and self._about.found:
-                options["survey"] = self._about.found
+            survey = self._facts.survey
+            if head.format == self._heads[0].format and survey and survey.kept is not None:
+                options["survey"] = survey
             with self._planning():
                 self._packed[key] = FORMATS[head.format].from_csr(self._csr, dtype=self.dtype, **options)
         return self._packed[key]
@@ -229,25 +229,25 @@ class SpMM:
         self.plan_ms += (time.perf_counter() - start) * 1e3
 
 
-class Asked(dict[str, Any]):
-    """Names for ``suits`` of heads: rows and entries of A, and, from ``survey`` once one of them is asked for,
-    entries of the longest row and blocks in the usual format."""
+class Facts(dict[str, Any]):
+    """What ``suits`` of a head may name, but for n: rows ``m`` and entries ``nnz`` of A, multiprocessors of the device,
+    and entries of the longest row and blocks in the usual format, for which A is surveyed when a head first asks."""
 
-    def __init__(self, m: int, nnz: int, multiprocessors: int, survey: Callable[[], Survey]) -> None:
+    def __init__(self, m: int, nnz: int, multiprocessors: int, make_survey: Callable[[], Survey]) -> None:
         super().__init__(m=m, nnz=nnz, device=namespace(multiprocessors=multiprocessors))
-        self._survey = survey
-        self.found: Survey | None = None
+        self._make_survey = make_survey
+        self.survey: Survey | None = None
 
     def __missing__(self, name: str) -> Any:
         if name not in ("usual", "longest"):
             raise KeyError(name)
-        self.found = self._survey()
-        self.update(usual=namespace(blocks=self.found.blocks), longest=self.found.longest)
+        self.survey = self._make_survey()
+        self.update(usual=namespace(blocks=self.survey.blocks), longest=self.survey.longest)
         return self[name]
 
 
 def usual(able: list[Head], n: int, of: Mapping[str, Any]) -> Head:
-    """The kernel of ``able`` for n columns of B: one that says that it suits A (``of``, see :class:`Asked`), otherwise
+    """The kernel of ``able`` for n columns of B: one that says that it suits A (``of``, a :class:`Facts`), otherwise
     one of the first one's format that says nothing, if there is one."""
     names = ChainMap({"n": n}, of)
     suited = [head for head in able if head.suits and of and evaluate(head.suits, names)[0]]

@@ -70,7 +70,10 @@ class Format:
 
     @classmethod
     def survey(cls, a: Any) -> Survey:
-        """What there is to know of a canonical CSR, without more of the packing than that takes."""
+        """What packing ``a``, a canonical CSR of SciPy or CuPy (m×k), finds out first.
+
+        A format that goes on from it (``kept``) takes it as the option ``survey`` of :meth:`from_csr`.
+        """
         lengths = a.indptr[1:] - a.indptr[:-1]
         return Survey(cls.from_csr(a).blocks, int(lengths.max()) if len(lengths) else 0)
 

@@ -8,14 +8,11 @@ namespace {
 // No column: behind the last one of a row.
 constexpr int NONE = 0x7FFFFFFF;
 
-// A window's columns come in stretches, about one for STRETCH entries, each for WINDOW lanes. The number of its first
-// one; those of a window follow each other.
+// A window's columns come in stretches, about one for STRETCH entries, each for WINDOW lanes. The number of a window's
+// first one; its others follow.
 __device__ int first_stretch(const int* indptr, int m, int window) {
     return window + indptr[min(window * WINDOW, m)] / STRETCH;
 }
-
-// As many stretches of a window are few.
-constexpr int FEW = WINDOW;
 
 // A stretch, and what a lane has of it: entries `at` to `end` of its row.
 struct Stretch {
@@ -25,15 +22,19 @@ struct Stretch {
     bool is_last;
 };
 
-// Sum over the WINDOW lanes of `group`.
-__device__ int added(int own, unsigned group) {
-    for (int distance = WINDOW / 2; distance > 0; distance /= 2) own += __shfl_xor_sync(group, own, distance);
+// Sum over the WINDOW lanes around each one of `lanes`, and the largest.
+__device__ int added(int own, unsigned lanes) {
+    for (int distance = WINDOW / 2; distance > 0; distance /= 2) own += __shfl_xor_sync(lanes, own, distance);
+    return own;
+}
+__device__ int largest(int own, unsigned lanes) {
+    for (int distance = WINDOW / 2; distance > 0; distance /= 2) own = max(own, __shfl_xor_sync(lanes, own, distance));
     return own;
 }
 
-// Of a row of a window, entries `begin` to `end`, the first one behind those that are, with those of the other rows up to
-// the same column, so many of all. `columns` are there at most. For the WINDOW lanes of `group`.
-__device__ int cut(const int* indices, int begin, int end, int many, int columns, unsigned group) {
+// Where in a lane's row, entries `begin` to `end`, the column lies that has `many` entries of all WINDOW rows before it:
+// the least such column of so many `columns`. For the lanes of `group`.
+__device__ int quantile(const int* indices, int begin, int end, int many, int columns, unsigned group) {
     const int first = begin;
     int low = 0, high = columns;
     while (low < high) {
@@ -63,10 +64,7 @@ __device__ Stretch stretch_of_lane(const int* indptr, const int* indices, int m,
     const int lane = threadIdx.x % WINDOW, row = own.window * WINDOW + lane;
     int begin = 0, end = 0;
     if (low > 0 && row < m) begin = indptr[row], end = indptr[row + 1];
-    own.last = begin < end ? indices[end - 1] : 0;
-    for (int distance = WINDOW / 2; distance > 0; distance /= 2) {
-        own.last = max(own.last, __shfl_xor_sync(~0u, own.last, distance));
-    }
+    own.last = largest(begin < end ? indices[end - 1] : 0, ~0u);
     own.at = begin, own.end = end;
     if (low == 0) return own;
     const int first = first_stretch(indptr, m, own.window), count = first_stretch(indptr, m, low) - first;
@@ -74,16 +72,14 @@ __device__ Stretch stretch_of_lane(const int* indptr, const int* indices, int m,
     own.is_last = part + 1 == count;
     if (count > 1) {
         const unsigned group = ~0u >> (32 - WINDOW) << (threadIdx.x % 32 - lane);
-        const int length = end - begin;
-        int longest = length;
-        for (int distance = WINDOW / 2; distance > 0; distance /= 2) {
-            longest = max(longest, __shfl_xor_sync(group, longest, distance));
-        }
+        const int length = end - begin, longest = largest(length, group);
         const int from = __shfl_sync(group, begin, __ffs(__ballot_sync(group, length == longest)) - 1);
         const long long all = added(length, group);
         // Stretches have about as many entries; or, where they are few, as many of the longest row, which is found sooner.
         const auto begin_of = [&](int part) {
-            if (count > FEW) return cut(indices, begin, end, static_cast<int>(all * part / count), own.last + 1, group);
+            if (count > WINDOW) {
+                return quantile(indices, begin, end, static_cast<int>(all * part / count), own.last + 1, group);
+            }
             const int column = indices[from + static_cast<int>(static_cast<long long>(longest) * part / count)];
             return lower_bound(indices, begin, end, column);
         };

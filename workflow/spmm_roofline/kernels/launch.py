@@ -84,14 +84,12 @@ def prepare(
         names["scratch"] = cupy.full(max(int(size), 1), 0xFF, dtype="uint8")
     launches = [_Launch.of(head, launch, module, names) for launch in head.launches]
 
-    clear = head.clear_c
-
     def bind(b: Any, c: Any, alpha: float, beta: float) -> Callable[[Any], None]:
         given = {"b": b, "c": c, "alpha": alpha, "beta": beta}
         bound = [(launch, launch.arguments_with(given)) for launch in launches]
 
         def enqueue(stream: Any) -> None:
-            if clear:
+            if head.clear_c:
                 c.data.memset_async(0, c.nbytes, stream)
             for launch, arguments in bound:
                 launch.on(stream, arguments)

@@ -1,0 +1,79 @@
+"""Which launches a planned product keeps for later calls: host code, with stand-ins for launches and arrays."""
+
+from threading import Thread
+from types import SimpleNamespace
+
+import pytest
+
+from spmm_roofline.kernels import heads
+from spmm_roofline.kernels.launch import Call
+from spmm_roofline.spmm import MOST_BINDS, SOURCES, SpMM
+
+FREE, ANOTHER = SimpleNamespace(ptr=0), SimpleNamespace(ptr=7)
+
+
+def array(pointer, rows=10, columns=32):
+    return SimpleNamespace(data=SimpleNamespace(ptr=pointer), shape=(rows, columns))
+
+
+@pytest.fixture
+def product():
+    """A product of which a call notes what is worked out, and what is launched with which arrays and factors."""
+    made = object.__new__(SpMM)
+    made._binds, made.worked_out, made.launched = {}, [], []
+
+    def call(head, b, c, n, alpha, beta):
+        scratch = len(made.worked_out)
+        made.worked_out.append(head.name)
+
+        def bind(b, c, alpha, beta):
+            return lambda stream: made.launched.append((scratch, b, c, alpha, beta))
+
+        return Call(bind(b, c, alpha, beta), bind=None if head.vendor else bind)
+
+    made._call = call
+    return made
+
+
+def enqueue(product, b, c, alpha=1.0, beta=0.0, keep=True, stream=FREE, kernel="rows_fma"):
+    product._enqueue(heads(str(SOURCES))[kernel], b, c, c.shape[1], alpha, beta, keep, stream)
+    return product.launched[-1]
+
+
+def test_other_arrays_of_the_same_shapes_and_other_factors_are_launched_as_they_are(product):
+    for pointer, alpha in enumerate([0.5, 2.0, -1.0]):
+        b, c = array(pointer), array(10 + pointer)
+        assert enqueue(product, b, c, alpha, 1.0, keep=pointer > 0) == (0, b, c, alpha, 1.0)
+    assert enqueue(product, b, c)[0] == 1, "code without factors is another"
+    assert enqueue(product, array(1, 10, 64), array(2, 10, 64))[0] == 2, "and so is a grid for another width"
+    assert len(product.worked_out) == 3
+
+
+def test_streams_and_threads_have_a_scratch_each(product):
+    b, c = array(1), array(2)
+    own = [enqueue(product, b, c, stream=stream)[0] for stream in (FREE, ANOTHER, FREE)]
+    other = Thread(target=enqueue, args=(product, b, c))
+    other.start()
+    other.join()
+    assert [*own, product.launched[-1][0]] == [0, 1, 0, 2]
+
+
+def test_the_call_of_a_library_serves_its_very_arrays_and_keeps_no_others_alive(product):
+    b, c, other = array(1), array(2), array(3)
+    scratches = [
+        enqueue(product, b, to, keep=keep, kernel="cublas_gemm_f16")[0]
+        for to, keep in [(c, False), (c, True), (c, True), (other, True)]
+    ]
+    assert scratches == [0, 1, 1, 2]
+    assert len(product._binds) == 2
+
+
+def test_the_oldest_launches_are_dropped(product):
+    for columns in range(1, MOST_BINDS + 2):
+        enqueue(product, array(1, 10, columns), array(2, 10, columns))
+    assert len(product._binds) == MOST_BINDS
+    before = len(product.worked_out)
+    enqueue(product, array(1, 10, 2), array(2, 10, 2))
+    assert len(product.worked_out) == before
+    enqueue(product, array(1, 10, 1), array(2, 10, 1))
+    assert len(product.worked_out) == before + 1
