@@ -16,6 +16,13 @@ launch:
   block: 32 * tile.warps
   args: b, c, n
 work: {flops: 2 * tile.m * tile.n * tile.k * tile.turns * tile.rounds * tile.ctas * device.multiprocessors}
+constants: {bfloat16: 0}
+variants:
+  bf16:
+    idea: the same chain in bfloat16
+    after: wgmma_sp_f16
+    dtype: {a: bfloat16, b: bfloat16}
+    constants: {bfloat16: 1}
 deviations: []
 ---*/
 #include "ptx/wgmma.cuh"
@@ -43,7 +50,11 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS) wgmma_sp_f16(
         ptx::wgmma_fence();
 #pragma unroll
         for (int turn = 0; turn < TILE_TURNS; ++turn) {
-            ptx::wgmma_sp_m64n256k32_f32_f16<0>(sums[0][0], fragment_a[0], of_b, 0x44EE44EEu);
+            if constexpr (BFLOAT16) {
+                ptx::wgmma_sp_m64n256k32_f32_bf16<0>(sums[0][0], fragment_a[0], of_b, 0x44EE44EEu);
+            } else {
+                ptx::wgmma_sp_m64n256k32_f32_f16<0>(sums[0][0], fragment_a[0], of_b, 0x44EE44EEu);
+            }
         }
         ptx::wgmma_commit();
         ptx::wgmma_wait<0>();

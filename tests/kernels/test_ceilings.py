@@ -30,6 +30,7 @@ def of_launch(name, multiprocessors=132):
         ("dram_read", {"bytes": BYTES}),
         ("dram_triad", {"bytes": 3 * BYTES // 2}),
         ("l2_read", {"bytes": 64 * BYTES}),
+        ("l2_copy", {"bytes": 2 * 64 * BYTES}),
         # Eight words of 16 bytes, 2048 times, by 256 threads of two CTAs.
         ("shared_read", {"bytes": 132 * 2 * 256 * 2048 * 8 * 16}),
         ("fma_f64", {"flops": 132 * 4 * 256 * 512 * 32 * 8 * 2}),
@@ -45,6 +46,7 @@ def of_launch(name, multiprocessors=132):
         ("mma_sp_f16", {"flops": 132 * 2 * 8 * 4096 * 8 * 2 * 16 * 8 * 32}),
         # A chain of 8192 products, by one warpgroup of each CTA.
         ("wgmma_f16", {"flops": 132 * 4 * 8192 * 2 * 64 * 128 * 16}),
+        ("wgmma_f16_tf32", {"flops": 132 * 4 * 8192 * 2 * 64 * 128 * 8}),
         ("wgmma_sp_f16", {"flops": 132 * 2 * 8192 * 2 * 64 * 256 * 32}),
     ],
 )
@@ -56,6 +58,8 @@ def test_twins_of_other_sums_do_the_same_work():
     for name in ("mma_f16", "mma_sp_f16"):
         assert of_launch(f"{name}_f16_sums") == of_launch(name)
         assert CEILINGS[f"{name}_f16_sums"].dtype["accumulator"] == "float16"
+    for name in ("wgmma_f16", "wgmma_sp_f16"):
+        assert of_launch(f"{name}_bf16") == of_launch(name)
 
 
 def test_work_grows_with_the_device():
@@ -86,12 +90,15 @@ def test_a_kernel_with_a_format_says_nothing_of_work():
         ("mma_sp_f16_f16_sums", "float16_tensor_sparse24_float16_sums"),
         ("mma_sp_bf16", "bfloat16_tensor_sparse24"),
         ("wgmma_f16", "float16_tensor"),
+        ("wgmma_f16_bf16", "bfloat16_tensor"),
+        ("wgmma_f16_tf32", "tf32_tensor"),
         ("wgmma_sp_f16", "float16_tensor_sparse24"),
+        ("wgmma_sp_f16_bf16", "bfloat16_tensor_sparse24"),
     ],
 )
 def test_the_head_of_a_ceiling_names_the_peak_that_it_measures(name, peak):
     head = CEILINGS[name]
-    assert roofline.unit(head.features, head.dtype["a"], head.dtype["accumulator"]) == peak
+    assert roofline.unit(head.as_dict()) == peak
 
 
 def test_every_ceiling_of_computation_has_its_peak_tested():
@@ -147,7 +154,7 @@ def test_every_product_is_in_the_sums(launched, name):
         assert np.isfinite(c).all() and (c[:count] > 0).all()
         return
     # Of ones each multiply-add adds one; of a 2:4 product half are of values.
-    sparse = "sparse24" in roofline.unit(head.features, head.dtype["a"], head.dtype["accumulator"])
+    sparse = "sparse24" in roofline.unit(head.as_dict())
     assert (c[:count] == done["flops"] / (4 if sparse else 2) / count).all()
 
 
@@ -171,6 +178,14 @@ def test_every_word_is_read_in_every_round(launched, size):
     b = np.arange(size // 4, dtype=np.uint32) % 7
     c, _, _ = launched("l2_read", b, 10**6, np.uint32)
     assert c.sum(dtype=np.uint64) == CEILINGS["l2_read"].tile["rounds"] * int(b.sum(dtype=np.uint64))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("size", [BYTES, 3 * 16, 5_000_016])
+def test_a_copy_within_l2_is_a_copy(launched, size):
+    b = np.random.default_rng().integers(0, 2**32, size // 4, dtype=np.uint32)
+    c, _, _ = launched("l2_copy", b, size // 4 + 4, np.uint32)
+    assert np.array_equal(c, [*b, 0, 0, 0, 0])
 
 
 @pytest.mark.gpu

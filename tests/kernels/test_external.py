@@ -127,7 +127,7 @@ def test_a_library_is_a_kernel_of_its_name(library):
     found = heads(external=(str(library.path),))
     head = found["peer_on_host"]
     assert found.keys() - heads().keys() == {"peer_on_host"}
-    assert (head.study, head.vendor, head.format, head.features) == ("external", "external", "csr", ("cuda",))
+    assert (head.study, head.vendor, head.format, head.unit) == ("external", "external", "csr", "cuda")
     assert head.dtype == {"a": "float32", "b": "float32", "accumulator": "float32", "c": "float32"}
     assert head.source == "a library of the tests" and library_version(head) == "libon_host.so"
 
@@ -154,7 +154,8 @@ def test_every_choice_of_dtypes_has_a_tolerance(library, monkeypatch, dtypes):
 
 @pytest.mark.parametrize("unit", [unit for unit in UNITS if unit])
 def test_the_units_are_those_of_the_roofline(unit):
-    assert roofline.unit(UNITS[unit], "float32", "float32") == f"float32_{unit}"
+    dtype = {"a": "float32", "accumulator": "float32"}
+    assert roofline.unit({"vendor": "external", "unit": unit, "dtype": dtype}) == f"float32_{unit}"
 
 
 def test_the_header_is_of_the_version_that_is_called():

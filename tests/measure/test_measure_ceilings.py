@@ -23,7 +23,8 @@ def test_l2_is_swept_and_all_else_has_one_working_set():
     for head in KERNELS.values():
         sizes = ceilings.working_sets(head, L2_BYTES)
         if head.memory.get("level") == "l2":
-            assert sizes[0] == 1 << 20 and L2_BYTES < sizes[-1] <= 2 * L2_BYTES
+            most = 0.5 * L2_BYTES if head.memory["result"] == "copy" else 2 * L2_BYTES
+            assert sizes[0] == 1 << 20 and most / 1.5 < sizes[-1] <= most
             assert all(1 < after / before <= 1.5 for before, after in itertools.pairwise(sizes))
         else:
             assert len(sizes) == 1

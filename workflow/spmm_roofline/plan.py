@@ -244,10 +244,12 @@ class Plan:
     def _tables(self, stage: str, suite: str) -> list[str]:
         if self.device is None:
             return []
+        own = self.suites[suite]
         return [
             f"results/{stage}/{self.device_name}/{suite}/{kernel}{shard.suffix}.csv"
-            for kernel in self.suites[suite].kernels
-            for shard in self.suites[suite].shards
+            for kernel in own.kernels
+            for shard in own.shards
+            if any(takes(self.heads[kernel], own.specs[name]) for name in shard.matrices)
         ]
 
     def device_records(self) -> list[str]:
@@ -334,7 +336,8 @@ class Plan:
     def measure_inputs(self, wildcards: Any) -> dict[str, Any]:
         """Named inputs of a measure or profile job; a library has no cubin."""
         head = self.heads[wildcards.kernel]
-        names = self.shard(wildcards).matrices
+        specs = self.suites[wildcards.suite].specs
+        names = [name for name in self.shard(wildcards).matrices if takes(head, specs[name])]
         arch = self.device[1]
         files: dict[str, Any] = {
             "matrices": [f"results/matrices/{name}.npz" for name in names],
@@ -429,6 +432,15 @@ class Plan:
     def fingerprints(self) -> dict[str, str]:
         """Kernel → fingerprint of its source as it stands, for telling stale rows."""
         return {name: head.sha256() for name, head in self.heads.items()}
+
+
+def takes(head: Head, spec: dict[str, Any]) -> bool:
+    """Whether a kernel is for a matrix: what its format wants of a matrix is what the generator was told to make.
+
+    A kernel of one stencil is for the grids of that stencil alone; a matrix of another kind would not fit its format.
+    """
+    made = spec.get("parameters", {})
+    return all(made[name] == value for name, value in head.format_options.items() if name in made)
 
 
 def shards(names: list[str], most: int) -> tuple[Shard, ...]:

@@ -89,21 +89,20 @@ def compute_limits(
     measured: Mapping[str, Mapping[tuple[str, str], float]],
 ) -> pd.DataFrame:
     """Ceiling of the unit that multiplies in each row: ``compute_limit_gflops`` and ``compute_basis``, measured through
-    the instructions that the kernel uses or from the datasheet; empty where the head or both are missing."""
+    the instructions that the kernel uses or from the datasheet; empty where the head or both are missing, and where
+    a library does not say on what it multiplies. A row of the derived baseline has the head of its winner."""
     unknown = float("nan"), ""
 
-    def limit(device: str, kernel: str, study: str, dtype_a: str, dtype_accumulator: str) -> tuple[float, str]:
+    def limit(device: str, kernel: str) -> tuple[float, str]:
         head = heads.get(kernel)
-        if head is None and study != "cusparse":
+        name = roofline.unit(head) if head is not None else None
+        if name is None:
             return unknown
-        if study == "external" and not head["features"]:
-            return unknown  # nobody said what multiplies
-        features = head["features"] if head is not None else ()
-        name = roofline.unit(features, dtype_a, dtype_accumulator)
-        through = roofline.instructions(features)
+        through = roofline.instructions(head)
         return roofline.limit_gflops(name, through, measured.get(device, {}), peaks.get(device, {})) or unknown
 
-    columns = ["device", "kernel", "study", "dtype_a", "dtype_accumulator"]
+    columns = ["device", "kernel"]
+    rows = rows.assign(kernel=rows["kernel"].where(~is_derived(rows["kernel"]), rows["message"]))
     limits = {key: limit(*key) for key in rows[columns].drop_duplicates().itertuples(index=False, name=None)}
     import pandas as pd
 

@@ -69,11 +69,10 @@ def _measured(row: Mapping[str, Any], heads: Mapping[str, Mapping[str, Any]]) ->
     if head is None:
         return None
     bytes_counted = row["counted"] == "bytes"
-    unit = roofline.unit(head["features"], head["dtype"]["a"], head["dtype"]["accumulator"])
     return {
         "device": row["device"],
-        "ceiling": row["kernel"] if bytes_counted else unit,
-        "through": "" if bytes_counted else roofline.instructions(head["features"]),
+        "ceiling": row["kernel"] if bytes_counted else roofline.unit(head),
+        "through": "" if bytes_counted else roofline.instructions(head),
         "level": row["level"],
         "unit": "GB/s" if bytes_counted else "GFLOP/s",
         "measured": row["rate"],

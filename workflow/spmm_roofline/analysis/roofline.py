@@ -7,7 +7,7 @@ Benefit Memory-Bound Kernels? (No!)", sections 2.2 to 2.5.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import contracts
 
@@ -42,25 +42,46 @@ def attainable_gflops(intensity_flop_per_byte, peak_gflops, bandwidth_gb_per_s):
     return np.minimum(peak_gflops, np.multiply(bandwidth_gb_per_s, intensity_flop_per_byte))
 
 
-def unit(features: Iterable[str], dtype_a: str, dtype_accumulator: str) -> str:
-    """Name of the unit that multiplies, as in ``peak_gflops`` of a device.
+def unit(head: Mapping[str, Any]) -> str | None:
+    """Name of the unit that multiplies, as in ``peak_gflops`` of a device; None for a library that does not say.
 
-    Tensor cores multiply in the dtype of A. CUDA cores multiply in the dtype of the sums: a kernel that reads FP16 and
-    adds in FP32 (cuSPARSE does) converts first.
+    ``head``: ``features`` and ``dtype`` of a kernel, or ``unit`` and ``dtype`` of a library. Tensor cores multiply in
+    the dtype of A. CUDA cores multiply in the dtype of the sums: a kernel that reads FP16 and adds in FP32 (cuSPARSE
+    does) converts first.
     """
-    family = _family(features)
-    if family:
-        sums = "_float16_sums" if dtype_accumulator == "float16" else ""
-        return f"{dtype_a}_{TENSOR_FEATURES[family]}{sums}"
-    return f"{dtype_accumulator}_cuda"
+    kind = _kind(head)
+    if kind in (None, "cuda"):
+        return kind and f"{head['dtype']['accumulator']}_cuda"
+    sums = "_float16_sums" if head["dtype"]["accumulator"] == "float16" else ""
+    return f"{head['dtype']['a']}_{kind}{sums}"
 
 
-def instructions(features: Iterable[str]) -> str:
-    """How a kernel reaches the tensor cores, ``mma`` or ``wgmma``; empty for one that does not.
+def instructions(head: Mapping[str, Any]) -> str | None:
+    """How a kernel reaches the tensor cores, ``mma`` or ``wgmma``; empty for one that does not, None for a library.
 
     Where there are both, as on Hopper, only ``wgmma`` reaches the peak of the datasheet.
     """
-    return (_family(features) or "").partition("_")[0]
+    if head.get("vendor"):
+        return None if on_tensor_cores(head) else ""
+    return (_family(head["features"]) or "").partition("_")[0]
+
+
+def on_tensor_cores(head: Mapping[str, Any]) -> bool:
+    """Whether a kernel or a library multiplies on tensor cores."""
+    return (_kind(head) or "").startswith("tensor")
+
+
+def skips_zeros(head: Mapping[str, Any]) -> bool:
+    """Whether a kernel or a library multiplies on 2:4 tensor cores, whose peak counts the zeros that they skip."""
+    return _kind(head) == "tensor_sparse24"
+
+
+def _kind(head: Mapping[str, Any]) -> str | None:
+    """``cuda``, ``tensor`` or ``tensor_sparse24``."""
+    if head.get("vendor"):
+        return head.get("unit")
+    family = _family(head["features"])
+    return TENSOR_FEATURES[family] if family else "cuda"
 
 
 def _family(features: Iterable[str]) -> str | None:
@@ -77,15 +98,17 @@ def peak_gflops(peaks: Mapping[str, float], unit: str) -> float | None:
 
 
 def limit_gflops(
-    unit: str, through: str, measured: Mapping[tuple[str, str], float], peaks: Mapping[str, float]
+    unit: str, through: str | None, measured: Mapping[tuple[str, str], float], peaks: Mapping[str, float]
 ) -> tuple[float, str] | None:
     """The ceiling of a unit reached ``through`` these instructions in GFLOP/s, and its basis; None if nobody knows it.
 
+    ``through`` is None for a library, whose instructions nobody sees: the highest ceiling of the unit is its own.
     ``measured``: (unit, instructions) → GFLOP/s; ``peaks``: the datasheet's, which hold where nothing was measured.
     """
     for name in (unit, unit.removesuffix("_float16_sums")):
-        if (name, through) in measured:
-            return measured[name, through], "measured"
+        rates = [rate for (of, by), rate in measured.items() if of == name and through in (None, by)]
+        if rates:
+            return max(rates), "measured"
     peak = peak_gflops(peaks, unit)
     return None if peak is None else (peak, "datasheet")
 

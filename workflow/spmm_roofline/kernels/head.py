@@ -62,7 +62,7 @@ FEATURE_ARCHS = {
 #: Entries of a head that are kept as they are written.
 _PLAIN = (
     *("name", "study", "source", "idea", "format", "dtype", "layout", "requires", "after", "vendor", "min_arch"),
-    *("family", "suits", "clear_c", "steps", "format_options", "pads", "tile", "constants", "tensor_maps", "memory"),
+    *("family", "suits", "unit", "clear_c", "steps", "format_options", "pads", "tile", "constants", "tensor_maps", "memory"),
 )
 
 
@@ -103,6 +103,8 @@ class Head:
     #: For which products this kernel is to be taken before the usual ones of its study, a condition.
     suits: str = ""
     vendor: str | None = None
+    #: Unit on which a library multiplies; None for a kernel, whose features show it.
+    unit: str | None = None
     variant: str | None = None
     min_arch: str | None = None
     clear_c: bool = False
@@ -194,6 +196,7 @@ class Head:
             "after": self.after,
             "family": self.family,
             "vendor": self.vendor,
+            "unit": self.unit,
             "format": self.format,
             "dtype": self.dtype,
             "layout": self.layout,

@@ -32,7 +32,7 @@ from .run import DEFAULT_OPTIONS, Progress, WorkerProcess, git_commit
 DRAM_BYTES = 2 << 30
 #: Bytes of B for the kernels whose operands stay in registers or shared memory.
 OPERAND_BYTES = 32 << 10
-#: Elements of C for all but the DRAM kernels: more than a launch has threads.
+#: Elements of C for kernels that write no copy of B: more than a launch has threads.
 PLACES = 1 << 20
 
 #: A sum of ones in half precision grows at least to here, whatever the order of the additions.
@@ -47,10 +47,14 @@ Case = tuple[str, int]
 
 
 def working_sets(head: Head, l2_bytes: int) -> list[int]:
-    """Bytes of B at which a ceiling is measured: for L2 from 1 MiB up to twice its size, two points an octave."""
+    """Bytes of B at which a ceiling is measured: for L2 from 1 MiB up to twice its size, two points an octave.
+
+    A copy within L2 stops where B and its copy fill it.
+    """
     level = head.memory.get("level")
     if level == "l2":
-        return [size << (19 + i) for i in range(20) for size in (2, 3) if size << (19 + i) <= 2 * l2_bytes]
+        most = l2_bytes // 2 if head.memory["result"] == "copy" else 2 * l2_bytes
+        return [size << (19 + i) for i in range(20) for size in (2, 3) if size << (19 + i) <= most]
     return [DRAM_BYTES if level == "dram" else OPERAND_BYTES]
 
 
@@ -146,7 +150,8 @@ def _said(row: Mapping[str, Any]) -> str:
 
 def operands(xp: Any, head: Head, size: int) -> tuple[Dense, Dense]:
     """B of ``size`` bytes and C, on the host (NumPy) or the device (CuPy)."""
-    places = PLACES if head.memory.get("level") != "dram" else size // _itemsize(head.dtype["c"])
+    as_long = head.memory.get("level") == "dram" or head.memory.get("result") == "copy"
+    places = size // _itemsize(head.dtype["c"]) if as_long else PLACES
     return _array(xp, head.dtype["b"], size // _itemsize(head.dtype["b"])), _array(xp, head.dtype["c"], places)
 
 

@@ -128,10 +128,10 @@ class Clock:
         timing = self.time(self._copy, cold=False, repeat_cap=BATCH, time_cap_ms=0)
         return 2 * COPY_BYTES / timing.median_ms / 1e6
 
-    def replay_overhead_ms(self) -> float:
+    def replay_overhead_ms(self, cold: bool = False, repeat_cap: int = 200) -> float:
         """Time between the two events around a graph that clears four bytes: what every time includes."""
         clear = Call(lambda stream: self._sink.data.memset_async(0, 4, stream))
-        return self.time(clear, cold=False, repeat_cap=200, time_cap_ms=1e3).median_ms
+        return self.time(clear, cold, repeat_cap, time_cap_ms=1e3).median_ms
 
     def warm_up(self) -> None:
         """Keep the device busy until its clocks have risen."""

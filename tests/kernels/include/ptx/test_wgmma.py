@@ -1,7 +1,8 @@
 """ptx/wgmma.cuh and ptx/wgmma_sp.cuh: the layouts that their heads state, against NumPy.
 
 They hold wgmma_descriptor, fence_proxy_async, wgmma_fence, wgmma_commit, wgmma_wait and the products
-wgmma_m64n128k16_f32_f16 and wgmma_sp_m64n256k32_f32_f16, and wgmma_rows_descriptor with its product
+wgmma_m64n128k16_f32_f16, wgmma_m64n128k16_f32_bf16, wgmma_m64n128k8_f32_tf32, wgmma_sp_m64n256k32_f32_f16 and
+wgmma_sp_m64n256k32_f32_bf16, and wgmma_rows_descriptor with its product
 wgmma_sp_m64n256k32_f32_bf16_rows; the model of 2:4 fragments is tested beside ptx/mma_sp.cuh.
 """
 
@@ -29,7 +30,7 @@ extern "C" __global__ void probe(const uint4* a, const uint4* b, float* d) {
     float fd[64];
     for (int i = 0; i < 64; ++i) fd[i] = d[64 * threadIdx.x + i];
     ptx::wgmma_fence();
-    ptx::wgmma_m64n128k16_f32_f16(fd, ptx::wgmma_descriptor(of_a, 128, 256), ptx::wgmma_descriptor(of_b, 128, 256));
+    ptx::PRODUCT(fd, ptx::wgmma_descriptor(of_a, 128, 256), ptx::wgmma_descriptor(of_b, 128, 256));
     ptx::wgmma_commit();
     ptx::wgmma_wait<0>();
     for (int i = 0; i < 64; ++i) d[64 * threadIdx.x + i] = fd[i];
@@ -49,7 +50,7 @@ extern "C" __global__ void probe(const unsigned* a, const unsigned* metadata, co
     float fd[128];
     for (int i = 0; i < 128; ++i) fd[i] = d[128 * threadIdx.x + i];
     ptx::wgmma_fence();
-    ptx::wgmma_sp_m64n256k32_f32_f16<SELECTOR>(fd, fa, ptx::wgmma_descriptor(of_b, 128, 512), metadata[threadIdx.x]);
+    ptx::PRODUCT<SELECTOR>(fd, fa, ptx::wgmma_descriptor(of_b, 128, 512), metadata[threadIdx.x]);
     ptx::wgmma_commit();
     ptx::wgmma_wait<0>();
     for (int i = 0; i < 128; ++i) d[128 * threadIdx.x + i] = fd[i];
@@ -57,11 +58,11 @@ extern "C" __global__ void probe(const unsigned* a, const unsigned* metadata, co
 """
 
 
-def core_matrices(rows):
-    """Words of an operand [rows, k] of halves: 8 by 8 values without a gap, first along k, then along the rows."""
-    r, k = rows.shape
-    cores = rows.reshape(r // 8, 8, k // 8, 8).swapaxes(1, 2)
-    return np.ascontiguousarray(cores.astype(np.float16)).view(np.uint32).ravel()
+def core_matrices(rows, dtype=np.float16):
+    """Words of an operand [rows, k]: 8 rows of 16 bytes without a gap, first along k, then along the rows."""
+    (r, k), values = rows.shape, 16 // np.dtype(dtype).itemsize
+    cores = rows.reshape(r // 8, 8, k // values, values).swapaxes(1, 2)
+    return np.ascontiguousarray(cores.astype(dtype)).view(np.uint32).ravel()
 
 
 def by_thread(d):
@@ -91,26 +92,37 @@ def sparse_operand(rng, selector, dtype):
     return tile, fragments.view(np.uint32).ravel(), metadata
 
 
-def test_a_dense_product_is_added_to_the_sums(hopper_function):
+@pytest.mark.parametrize(
+    ("product", "k", "dtype"),
+    [
+        ("wgmma_m64n128k16_f32_f16", 16, np.float16),
+        ("wgmma_m64n128k16_f32_bf16", 16, ml_dtypes.bfloat16),
+        ("wgmma_m64n128k8_f32_tf32", 8, np.float32),
+    ],
+)
+def test_a_dense_product_is_added_to_the_sums(hopper_function, product, k, dtype):
     import cupy
 
     rng = np.random.default_rng()
-    a, b, d = (rng.integers(-8, 8, shape) for shape in ((64, 16), (16, 128), (64, 128)))
+    a, b, d = (rng.integers(-8, 8, shape) for shape in ((64, k), (k, 128), (64, 128)))
     sums = cupy.asarray(by_thread(d).astype(np.float32))
-    hopper_function(DENSE)((1,), (128,), (cupy.asarray(core_matrices(a)), cupy.asarray(core_matrices(b.T)), sums))
+    operands = (cupy.asarray(core_matrices(rows, dtype)) for rows in (a, b.T))
+    hopper_function(DENSE.replace("PRODUCT", product))((1,), (128,), (*operands, sums))
     assert np.array_equal(sums.get(), by_thread(d + a @ b)), "these integers and their sums are exact"
 
 
 @pytest.mark.parametrize("selector", [0, 1])
-def test_a_sparse_product_is_added_to_the_sums(hopper_function, selector):
+@pytest.mark.parametrize(("name", "dtype"), [("f16", np.float16), ("bf16", ml_dtypes.bfloat16)])
+def test_a_sparse_product_is_added_to_the_sums(hopper_function, name, dtype, selector):
     import cupy
 
     rng = np.random.default_rng()
-    tile, bits, metadata = sparse_operand(rng, selector, np.float16)
+    tile, bits, metadata = sparse_operand(rng, selector, dtype)
     b, d = rng.integers(-8, 8, (32, 256)), rng.integers(-8, 8, (64, 256))
     sums = cupy.asarray(by_thread(d).astype(np.float32))
-    function = hopper_function(SPARSE.replace("SELECTOR", str(selector)))
-    arguments = (cupy.asarray(bits), cupy.asarray(metadata), cupy.asarray(core_matrices(b.T)), sums)
+    source = SPARSE.replace("PRODUCT", f"wgmma_sp_m64n256k32_f32_{name}").replace("SELECTOR", str(selector))
+    function = hopper_function(source)
+    arguments = (cupy.asarray(bits), cupy.asarray(metadata), cupy.asarray(core_matrices(b.T, dtype)), sums)
     function((1,), (128,), arguments)
     assert np.array_equal(sums.get(), by_thread(d + tile @ b)), "these integers and their sums are exact"
 

@@ -33,9 +33,8 @@ DTYPES = (
     ("bfloat16", "float32", "bfloat16"),
     ("bfloat16", "float32", "float32"),
 )
-#: Unit that multiplies → ``features`` of the head, from which the analysis tells the unit: which of its instructions
-#: the library uses is its own affair. No unit stands for not knowing, so that CUDA cores have a feature here.
-UNITS = {"cuda": ("cuda",), "tensor": ("mma",), "tensor_sparse24": ("mma_sp",), "": ()}
+#: Units that a library may say it multiplies on; the empty text stands for not saying.
+UNITS = ("cuda", "tensor", "tensor_sparse24", "")
 
 _POINTER, _INT, _INT64, _TEXT = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_char_p
 
@@ -137,7 +136,8 @@ class Library:
             dtype={"a": a, "b": a, "accumulator": sums, **cut_off, "c": c},
             layout={"b": "row_major", "c": "row_major"},
             requires={"n": self.n_multiple} if self.n_multiple > 1 else {},
-            features=UNITS[unit],
+            features=(),
+            unit=unit or None,
             deviations=(),
         )
 

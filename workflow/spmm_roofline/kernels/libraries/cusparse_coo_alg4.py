@@ -4,6 +4,7 @@
 name: cusparse_coo_alg4
 study: cusparse
 vendor: cusparse
+unit: cuda
 source: "NVIDIA cuSPARSE documentation, section cusparseSpMM: CUSPARSE_SPMM_COO_ALG4"
 idea: coordinates instead of row pointers, COO algorithm 4, which NVIDIA documents as the one for row-major operands
 format: coo
@@ -11,6 +12,15 @@ dtype: {a: float32, b: float32, accumulator: float32, c: float32}
 layout: {b: row_major, c: row_major}
 requires: {}
 features: []
+variants:
+  f16:
+    idea: values in half precision, sums in single but for the parts of long rows
+    after: cusparse_coo_alg4
+    dtype: {a: float16, b: float16, parts: float16, c: float16}
+  bf16:
+    idea: values in bfloat16, sums in single but for the parts of long rows
+    after: cusparse_coo_alg4
+    dtype: {a: bfloat16, b: bfloat16, parts: bfloat16, c: bfloat16}
 deviations: []
 ---
 """

@@ -4,6 +4,7 @@
 name: cusparse_csr_alg3
 study: cusparse
 vendor: cusparse
+unit: cuda
 source: "NVIDIA cuSPARSE documentation, section cusparseSpMM: CUSPARSE_SPMM_CSR_ALG3"
 idea: CSR algorithm 3, the deterministic one
 format: csr

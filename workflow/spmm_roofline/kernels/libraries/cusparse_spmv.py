@@ -4,6 +4,7 @@
 name: cusparse_spmv
 study: cusparse
 vendor: cusparse
+unit: cuda
 source: "NVIDIA cuSPARSE documentation, section cusparseSpMV: CUSPARSE_SPMV_ALG_DEFAULT"
 idea: matrix times vector by the algorithm that the library chooses by itself
 format: csr

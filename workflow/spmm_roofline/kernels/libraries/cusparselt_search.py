@@ -4,6 +4,7 @@
 name: cusparselt_search
 study: cusparselt
 vendor: cusparselt
+unit: tensor_sparse24
 source: "NVIDIA cuSPARSELt documentation, sections cusparseLtMatmul and cusparseLtMatmulSearch"
 idea: the library's own 2:4 product of bfloat16 with sums in single precision, its algorithm searched for each case
 format: sparse24
