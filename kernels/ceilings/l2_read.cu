@@ -8,7 +8,7 @@ dtype: {a: none, b: none, accumulator: none, c: none}
 layout: {b: row_major, c: row_major}
 min_arch: sm_80
 requires: {}
-tile: {rounds: 64, threads: 256, ctas: 4}
+tile: {rounds: 256, threads: 256, ctas: 4}
 features: []
 launch:
   grid: tile.ctas * device.multiprocessors

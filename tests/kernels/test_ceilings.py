@@ -29,8 +29,8 @@ def of_launch(name, multiprocessors=132):
         ("dram_copy", {"bytes": 2 * BYTES}),
         ("dram_read", {"bytes": BYTES}),
         ("dram_triad", {"bytes": 3 * BYTES // 2}),
-        ("l2_read", {"bytes": 64 * BYTES}),
-        ("l2_copy", {"bytes": 2 * 64 * BYTES}),
+        ("l2_read", {"bytes": 256 * BYTES}),
+        ("l2_copy", {"bytes": 2 * 256 * BYTES}),
         # Eight words of 16 bytes, 2048 times, by 256 threads of two CTAs.
         ("shared_read", {"bytes": 132 * 2 * 256 * 2048 * 8 * 16}),
         ("fma_f64", {"flops": 132 * 4 * 256 * 512 * 32 * 8 * 2}),
