@@ -42,6 +42,17 @@ def test_text_keeps_its_words():
     assert ">N = 32 &lt; 64</text>" in inline('<text style="font: 8px sans">N = 32 &lt; 64</text>')
 
 
+def test_numbers_with_exponents_keep_their_digits():
+    assert ">10</tspan>" in inline(
+        '<g transform="scale(2)"><text><tspan x="1">10</tspan><tspan x="9">3</tspan></text></g>'
+    )
+
+
+def test_a_title_stays_with_the_shape_of_which_it_tells():
+    shapes = [f'<g id="patch_{n}"><title>m{n}</title><path d="M{n} 0" style="opacity: 0"/></g>' for n in range(2)]
+    assert [f"<g><title>m{n}</title><path" in inline("".join(shapes)) for n in range(2)] == [True, True]
+
+
 def test_marks_keep_place_style_and_order():
     styles = ["fill: red", "fill: red", "fill: blue", "fill: red", "fill: red"]
     body = "".join(

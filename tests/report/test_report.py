@@ -148,7 +148,7 @@ def test_the_first_screen_answers(outline):
         "In FP16 another kernel beats cuSPARSE in 12 of 18 cases",
         "In BF16 only cuSPARSE ran",
         "The kernel to choose",
-        "On h200, 1 of 2 claims that can be tested hold; for 1 more the rows are missing.",
+        "On h200, 1 of 2 claims that can be tested is reproduced; 1 more cannot be tested.",
         "not reproduced",
         "no measured matrix is of the kind",
         "structural",
@@ -194,9 +194,8 @@ def test_an_interval_stands_where_there_are_matrices_to_resample(tmp_path):
 
 def test_every_figure_says_how_to_make_it_again(outline):
     assert outline.text.count("To make it again from results/analysis/") == len(outline.all("figure"))
-    assert (
-        "from results/analysis/cases.csv and results/analysis/ceilings.csv: snakemake --cores 4 report" in outline.text
-    )
+    sources = "results/analysis/cases.csv, results/analysis/ceilings.csv and results/analysis/matrices.csv"
+    assert f"from {sources}: snakemake --cores 4 report" in outline.text
     # The other suite is none of those that the provenance of this page names.
     assert "report --config suite=quick" in outline.text and "suite=real-sample" not in outline.text
 

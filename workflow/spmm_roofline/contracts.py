@@ -224,7 +224,8 @@ def check(data: pd.DataFrame, name: str, where: Where = "table") -> pd.DataFrame
         if column.minimum is not None:
             _refuse(data, filled & (values < column.minimum).fillna(False), where, column, f"is below {column.minimum}")
         if column.maximum is not None:
-            _refuse(data, filled & (values > column.maximum).fillna(False), where, column, f"is above {column.maximum}")
+            above = filled & (values > column.maximum).fillna(False)
+            _refuse(data, above, where, column, f"is above {column.maximum}", contract.key)
     duplicated = data.duplicated(list(contract.key), keep="first")
     if duplicated.any():
         row = int(duplicated.to_numpy().argmax())
@@ -332,12 +333,18 @@ def _boolean(value: Any) -> bool | None:
 _CONVERT = {"string": _string, "integer": _integer, "number": _number, "boolean": _boolean}
 
 
-def _refuse(data: pd.DataFrame, breach: pd.Series, where: Where, column: Column, what: str) -> None:
+def _refuse(
+    data: pd.DataFrame, breach: pd.Series, where: Where, column: Column, what: str, key: tuple[str, ...] = ()
+) -> None:
+    """Raise :class:`ContractError` at the first row of ``breach``, with its ``key`` where the caller gives one."""
     breach = breach.fillna(False).to_numpy(dtype=bool)
     if breach.any():
         row = int(breach.argmax())
         value = data[column.name].tolist()[row]
-        raise ContractError(f"{_place(where, row)}, column {column.name!r} {what} (value {value!r})")
+        of = ", ".join(f"{name}={data[name].iloc[row]}" for name in key)
+        raise ContractError(
+            f"{_place(where, row)}, column {column.name!r} {what} (value {value!r}{f' of {of}' if of else ''})"
+        )
 
 
 # --- documents ------------------------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ def run(
     from .ceilings import bandwidths, ceilings
     from .ceilings import peaks as measured_peaks
     from .claims import claims as judge
-    from .counters import counters
+    from .counters import counters, of_present_code
     from .devices import devices as describe
     from .families import families
     from .fastest import fastest
@@ -110,6 +110,9 @@ def run(
     at_top = _local_first("measure_ceilings", measured_ceilings, folders, "ceilings")
     table["ceilings"] = ceilings(datasheets, records, at_top, table["kernels"], heads, fingerprints)
     dram, reached = bandwidths(table["ceilings"], "dram"), measured_peaks(table["ceilings"])
+    cache = bandwidths(table["ceilings"], "l2")
+    known = datasheets | records
+    l2_bytes = {name: document["l2_bytes"] for name, document in known.items()}
     table["cases"] = cases(
         contracts.read_all(sorted(map(str, measured)), "measure"),
         contracts.read_all([path for folder in folders for path in sorted(folder.glob("*/*.csv"))], "measure"),
@@ -120,8 +123,12 @@ def run(
         peaks,
         dram,
         reached,
+        cache,
+        known,
     )
-    table["devices"] = describe(table["cases"], datasheets, records)
+    counted = _local_first("profile", profiled, folders)
+    counted, other_code = of_present_code(counted, table["kernels"], fingerprints)
+    table["devices"] = describe(table["cases"], datasheets, records, counted, other_code)
     rates = known_rates(table["ceilings"], table["devices"])
     # As long as all the others together, so that it has a process of its own.
     chosen = _beside(selector, table["cases"], table["matrices"], rates)
@@ -132,17 +139,14 @@ def run(
     table["families"] = families(table["cases"], heads)
     table["ladder"] = ladder(table["cases"], heads, bootstrap)
     wanted = contracts.document(claims, "claims")["claims"] if claims else []
-    l2_bytes = {name: document["l2_bytes"] for name, document in (datasheets | records).items()}
     table["claims"] = judge(table["cases"], table["matrices"], wanted, heads, l2_bytes, bootstrap)
     table["synergy"] = synergy(table["cases"], table["matrices"], table["formats"], heads)
     table["synergy_classes"] = classes(table["synergy"], bootstrap)
-    counted = _local_first("profile", profiled, folders)
     table["shared_memory"] = shared_memory(counted, table["matrices"], table["formats"], heads)
     table["counters"] = counters(counted, table["cases"])
-    cache = bandwidths(table["ceilings"], "l2")
     table["stalls"] = stalls(counted, table["cases"])
     table["limiters"] = limiters(table["counters"], table["stalls"], dram, cache)
-    table["roofline"] = roofline(table["cases"], table["counters"], dram, cache)
+    table["roofline"] = roofline(table["cases"], table["counters"], dram, cache, l2_bytes)
     table["bounds"] = bounds(table["cases"], table["counters"], heads, peaks, reached)
     table["published"] = published(
         contracts.read_all(sorted(map(str, papers)), "analysis_papers"), table["cases"], table["synergy"]

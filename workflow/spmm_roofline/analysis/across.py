@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import contracts
+from .cases import once, timed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,12 +16,11 @@ def across(cases: pd.DataFrame) -> pd.DataFrame:
 
     A case is a matrix at a width in a state of L2. Of a kernel only the cases count that every device has on which the
     kernel ran at all, so that devices are compared on the same work; a case of several suites counts once, with its
-    newest row.
+    fastest row.
     """
     import numpy as np
 
-    ran = cases[cases["status"] == "ok"].sort_values(["protocol", "measured_at", "suite"])
-    ran = ran.drop_duplicates(["device", "kernel", "matrix_sha256", "n", "l2"], keep="last")
+    ran = once(timed(cases)).drop_duplicates(["device", "kernel", "matrix_sha256", "n", "l2"])
     group = ["kernel", "l2"]
     devices = ran.groupby(group)["device"].transform("nunique")
     shared = ran.groupby([*group, "matrix_sha256", "n"])["device"].transform("size")

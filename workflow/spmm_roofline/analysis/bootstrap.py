@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable
 
 #: Resampled entries that are held at once; bounds memory for collections of thousands of matrices.
 _CHUNK = 4_000_000
+
+#: Fewer ratios than these resample to a handful of means, which are no interval.
+LEAST = 4
 
 
 def geomean_interval(
@@ -14,15 +18,15 @@ def geomean_interval(
 ) -> tuple[float, float, float]:
     """(geometric mean, lower end, upper end) of positive ``ratios``, resampling the ratios ``resamples`` times.
 
-    ``key`` seeds the generator, so that the same table gives the same bytes whatever else is computed around it. One
-    ratio alone gives a degenerate interval: nothing is known of its spread.
+    ``key`` seeds the generator, so that the same table gives the same bytes whatever else is computed around it. The
+    ends are NaN for fewer than :data:`LEAST` ratios: nothing is known of their spread.
     """
     import numpy as np
 
     logs = np.log(np.asarray(list(ratios), dtype=np.float64))
     mean = float(np.exp(logs.mean()))
-    if logs.size == 1:
-        return mean, mean, mean
+    if logs.size < LEAST:
+        return mean, math.nan, math.nan
     seed = int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:8], "little")
     generator = np.random.default_rng(seed)
     step = max(1, _CHUNK // logs.size)

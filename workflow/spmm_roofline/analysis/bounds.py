@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .. import contracts
-from .cases import COMPARABLE, is_derived
-from .roofline import TENSOR_FEATURES, limit_gflops, machine_balance
+from .cases import COMPARABLE, is_derived, timed
+from .roofline import limit_gflops, machine_balance, on_tensor_cores, skips_zeros
 
 if TYPE_CHECKING:
     import numpy as np
@@ -175,17 +175,17 @@ def bounds(
 ) -> pd.DataFrame:
     """Table ``analysis_bounds``: the limit of the gain of every verified tensor-core row, and what was gained.
 
-    The rival is the fastest verified kernel without tensor cores on the same case in the same class of precision (a
-    TF32 kernel is compared with FP32). α is over the FP32 peak of CUDA cores, in double precision over the FP64 one.
+    The rival is the fastest verified kernel or library without tensor cores on the same case in the same class of
+    precision (a TF32 kernel is compared with FP32). α is over the FP32 peak of CUDA cores, in double precision over the FP64 one.
     Where both were profiled, a gain beyond the limit is explained if the rival moved so many times the bytes, through
     DRAM or through L2. Peaks, from datasheets or measured where the row's is (``measured_peaks``: device → (unit,
     instructions) → GFLOP/s), count the zeros that 2:4 tensor cores skip; of non-zeros they multiply half of their peak
     at most.
     """
-    sparse24 = {family for family, ending in TENSOR_FEATURES.items() if ending == "tensor_sparse24"}
-    skips = {name for name, head in heads.items() if set(head["features"]) & sparse24}
-    tensor = {name for name, head in heads.items() if set(head["features"]) & set(TENSOR_FEATURES)}
-    ok = cases[(cases["status"] == "ok") & ~is_derived(cases["kernel"]) & cases["compute_limit_gflops"].notna()]
+    skips = {name for name, head in heads.items() if skips_zeros(head)}
+    tensor = {name for name, head in heads.items() if on_tensor_cores(head)}
+    ok = timed(cases)
+    ok = ok[~is_derived(ok["kernel"]) & ok["compute_limit_gflops"].notna() & ok["memory_limit_gflops"].notna()]
     ok = ok[ok["intensity_flop_per_byte"] > 0]
     ok = ok.assign(against=ok["precision"].replace({"tf32": "float32"}))
     rivals = ok[~ok["kernel"].isin(tensor)].sort_values(["time_ms", "kernel"])
@@ -204,7 +204,8 @@ def bounds(
         known = (measured_peaks or {}).get(row["device"], {}) if row["compute_basis"] == "measured" else {}
         unit = "float64_cuda" if row["precision"] == "float64" else "float32_cuda"
         cuda, _ = limit_gflops(unit, "", known, peaks.get(row["device"], {})) or (0.0, "")
-        bandwidth = row["bandwidth_limit_gflops"] / row["intensity_flop_per_byte"]
+        # What memory allows over the intensity: of a warm case inside L2 that is the rate of L2.
+        bandwidth = row["memory_limit_gflops"] / row["intensity_flop_per_byte"]
         if not cuda or not bandwidth > 0:
             continue
         peak = row["compute_limit_gflops"] / (2 if row["kernel"] in skips else 1)

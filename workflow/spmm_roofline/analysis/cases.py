@@ -14,11 +14,20 @@ if TYPE_CHECKING:
 KEY = ["device", "suite", "kernel", "matrix", "n", "l2"]
 
 #: What must be equal for two times to be comparable; a matrix may change under its name and a protocol its meaning.
-COMPARABLE = ["device", "suite", "matrix", "matrix_sha256", "n", "l2", "protocol"]
+COMPARABLE = ["device", "host", "suite", "matrix", "matrix_sha256", "n", "l2", "protocol"]
+
+#: The same whatever the suite: what makes two rows of two suites one case.
+CASE = [column for column in COMPARABLE if column != "suite"]
 
 #: Name of the derived baseline; rows of it carry the precision: cusparse_best_f32 and so on.
 BEST = "cusparse_best"
 SHORT = {"float16": "f16", "bfloat16": "bf16", "tf32": "tf32", "float32": "f32", "float64": "f64"}
+
+#: Hosts whose replays of an empty graph differ by no more than this are of one kind.
+HOST_TOLERANCE = 0.25
+
+#: Clock of the multiprocessors, of the highest, below which a row counts as throttled.
+THROTTLED = 0.95
 
 
 def gather(measured: pd.DataFrame, recorded: pd.DataFrame) -> pd.DataFrame:
@@ -52,23 +61,76 @@ def stale(rows: pd.DataFrame, fingerprints: Mapping[str, str], kernels: pd.DataF
     return pd.Series([changed[key] for key in keys], index=rows.index, dtype=bool)
 
 
-def baseline(rows: pd.DataFrame) -> pd.DataFrame:
-    """The fastest cuSPARSE row of each comparable case and precision: index columns and ``baseline_ms``, ``winner``.
+def hosts(rows: pd.DataFrame) -> pd.Series:
+    """Kind of host of each row: the least replay of an empty graph, in µs, on hosts of its kind; empty if unknown.
 
-    The baseline is the library's best honest configuration, so each variant is measured and the minimum is taken
-    case by case.
+    Every time includes the replay, which takes 3 µs on some hosts and 4.5 µs on others with the same GPU: a ratio of
+    two times of 10 µs from two of these is off by a tenth. A job runs on one host, so the median over its rows counts.
+    Beginning with the least replay, all within :data:`HOST_TOLERANCE` of it are one kind of host.
     """
-    candidates = rows[(rows["study"] == "cusparse") & (rows["status"] == "ok")]
-    fastest = candidates.sort_values(["time_ms", "kernel"]).drop_duplicates([*COMPARABLE, "precision"])
-    columns = {"time_ms": "baseline_ms", "kernel": "winner"}
-    return fastest[[*COMPARABLE, "precision", *columns]].rename(columns=columns)
+    import pandas as pd
+
+    job = ["device", "suite", "kernel", "origin"]
+    replay = rows["replay_ms"].astype("float64").groupby([rows[name] for name in job]).transform("median")
+    names: dict[tuple[str, float], str] = {}
+    least: dict[str, float] = {}
+    known = pd.DataFrame({"device": rows["device"], "replay": replay}).dropna().drop_duplicates()
+    for device, value in known.sort_values(["device", "replay"]).itertuples(index=False, name=None):
+        if value > least.get(device, 0.0) * (1 + HOST_TOLERANCE):
+            least[device] = value
+        names[device, value] = f"{1e3 * least[device]:.1f}"
+    found = [names.get(key, "") for key in zip(rows["device"], replay, strict=True)]
+    return pd.Series(found, index=rows.index, dtype="string")
 
 
-def best_rows(rows: pd.DataFrame) -> pd.DataFrame:
+def timed(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows whose time enters means, comparisons and claims: verified, and not noisy."""
+    return rows[(rows["status"] == "ok") & ~rows["noisy"].fillna(False).astype(bool)]
+
+
+def once(rows: pd.DataFrame) -> pd.DataFrame:
+    """Each kernel and the baseline once a case, whatever the suites that measured them: the fastest row of each.
+
+    ``rows``: of ``analysis_cases``; noisy ones are left out. ``baseline_ms`` and ``speedup`` become those of the case:
+    the best of both sides, by one rule.
+    """
+    rows = rows[~rows["noisy"].fillna(False).astype(bool)]
+    against = rows["precision"].replace({"tf32": "float32"})
+    best = rows["baseline_ms"].groupby([*(rows[name] for name in CASE), against]).transform("min")
+    rows = rows.assign(baseline_ms=best, speedup=best / rows["time_ms"])
+    rows = rows.sort_values(["time_ms", "suite"], kind="stable", na_position="last")
+    return rows.drop_duplicates([*CASE, "kernel"])
+
+
+def baseline(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """The fastest cuSPARSE row of each comparable case and precision, and which algorithms were not run there.
+
+    Index columns, ``baseline_ms``, ``winner`` and ``baseline_missing`` (names with commas between them). The baseline
+    is the library's best honest configuration: every algorithm whose head names it is measured on the case, in the
+    same suite and state of L2, or there is no baseline. One that the library refuses counts as run.
+    """
+    members = {
+        name: head["dtype"]["a"] for name, head in heads.items() if head.get("baseline") == BEST
+    }
+    own = rows[rows["kernel"].isin(members)]
+    case = [*COMPARABLE, "precision"]
+    run = own.groupby(case)["kernel"].agg(frozenset).rename("run").reset_index()
+    wanted = {dtype: frozenset(name for name, of in members.items() if of == dtype) for dtype in members.values()}
+    run["baseline_missing"] = [
+        ", ".join(sorted(wanted[dtype] - names)) for dtype, names in zip(run["precision"], run["run"], strict=True)
+    ]
+    fastest = timed(own).sort_values(["time_ms", "kernel"]).drop_duplicates(case)
+    fastest = fastest[[*case, "time_ms", "kernel"]].rename(columns={"time_ms": "baseline_ms", "kernel": "winner"})
+    found = run.drop(columns="run").merge(fastest, on=case, how="left")
+    found.loc[found["baseline_missing"] != "", ["baseline_ms", "winner"]] = [float("nan"), None]
+    return found
+
+
+def best_rows(rows: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
     """The derived kernel cusparse_best as rows of its own: copies of the winners; ``message`` names the variant."""
     import pandas as pd
 
-    winners = rows.merge(baseline(rows), on=[*COMPARABLE, "precision"], how="inner")
+    winners = rows.merge(found.drop(columns="baseline_missing"), on=[*COMPARABLE, "precision"], how="inner")
     winners = winners[winners["kernel"] == winners["winner"]]
     names = BEST + "_" + winners["precision"].map(SHORT).astype("string")
     winners = winners.assign(message=winners["winner"], kernel=pd.array(names, dtype="string")).drop(
@@ -101,12 +163,12 @@ def compute_limits(
         through = roofline.instructions(head)
         return roofline.limit_gflops(name, through, measured.get(device, {}), peaks.get(device, {})) or unknown
 
-    columns = ["device", "kernel"]
-    rows = rows.assign(kernel=rows["kernel"].where(~is_derived(rows["kernel"]), rows["message"]))
-    limits = {key: limit(*key) for key in rows[columns].drop_duplicates().itertuples(index=False, name=None)}
     import pandas as pd
 
-    found = [limits[key] for key in rows[columns].itertuples(index=False, name=None)]
+    kernels = rows["kernel"].where(~is_derived(rows["kernel"]), rows["message"])
+    keys = list(zip(rows["device"], kernels, strict=True))
+    limits = {key: limit(*key) for key in dict.fromkeys(keys)}
+    found = [limits[key] for key in keys]
     return pd.DataFrame(found, index=rows.index, columns=["compute_limit_gflops", "compute_basis"])
 
 
@@ -120,39 +182,53 @@ def cases(
     peaks: Mapping[str, Mapping[str, float]],
     dram_gb_per_s: Mapping[str, float],
     measured_peaks: Mapping[str, Mapping[tuple[str, str], float]] | None = None,
+    l2_gb_per_s: Mapping[str, float] | None = None,
+    records: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> pd.DataFrame:
     """Table ``analysis_cases`` from two tables ``measure`` and the tables ``matrices`` and ``kernels``.
 
-    ``heads``: kernel → head with ``features``; ``fingerprints``: kernel → hash of its present source; ``peaks``:
+    ``heads``: kernel → head as plain values; ``fingerprints``: kernel → hash of its present source; ``peaks``:
     device → unit → GFLOP/s of the datasheets; ``measured_peaks``: device → (unit, instructions) → GFLOP/s, which come
-    before them; ``dram_gb_per_s``: device → highest measured DRAM rate. A row whose device or kernel is in none of
-    these keeps its time and has no bound.
+    before them; ``dram_gb_per_s`` and ``l2_gb_per_s``: device → highest measured rate; ``records``: device → document
+    ``measured_device`` or ``device``, for the size of L2 and the highest clock. A row whose device or kernel is in none
+    of these keeps its time and has no bound.
 
-    The bandwidth limit moves the compulsory traffic (everything once) at the measured rate; with a warm L2, or where
-    the operands fit into it, a row may exceed that limit, and ``bound_fraction`` is then above 1.
+    What binds a row is the lowest of what memory (:func:`.roofline.memory_limits`), the unit that multiplies and the
+    replay of an empty graph allow: a limit that no verified time exceeds by more than noise.
     """
     import numpy as np
     import pandas as pd
 
+    records = records or {}
     rows = gather(measured, recorded)
     rows["stale"] = stale(rows, fingerprints, kernels).astype("boolean")
     kinds = dict(zip(matrices["matrix"], matrices["kind"], strict=True))
     rows["kind"] = rows["matrix"].map(kinds).astype("string").fillna("unknown")
     rows["precision"] = rows["dtype_a"]
-    rows = pd.concat([rows, best_rows(rows)], ignore_index=True).sort_values(KEY, ignore_index=True)
+    rows["host"] = hosts(rows)
+    highest = rows["device"].map({name: record.get("max_sm_clock_mhz") for name, record in records.items()})
+    slow = rows["sm_clock_mhz"].astype("float64") < THROTTLED * highest.astype("float64")
+    rows["throttled"] = slow.astype("boolean").where((rows["status"] == "ok").to_numpy())
+    rows["steps"] = rows["kernel"].map({name: head.get("steps", 1) for name, head in heads.items()}).fillna(1)
+    rows["steps"] = rows["steps"].astype("Int64")
+    against = baseline(rows, heads)
+    rows = pd.concat([rows, best_rows(rows, against)], ignore_index=True).sort_values(KEY, ignore_index=True)
 
     # No library multiplies CSR in TF32: its users would otherwise call the FP32 product.
-    against = baseline(rows).drop(columns="winner").rename(columns={"precision": "against"})
+    against = against.drop(columns="winner").rename(columns={"precision": "against"})
     rows["against"] = rows["precision"].replace({"tf32": "float32"})
     rows = rows.merge(against, on=[*COMPARABLE, "against"], how="left").drop(columns="against")
-    rows["speedup"] = rows["baseline_ms"] / rows["time_ms"]
+    rows["baseline_missing"] = rows["baseline_missing"].fillna("all")
+    rows["speedup"] = (rows["baseline_ms"] / rows["time_ms"]).where(~rows["noisy"].fillna(False).astype(bool))
 
     ok = rows["status"] == "ok"
     flops = 2.0 * rows["nnz"].astype("float64") * rows["n"].astype("float64")
     rows["intensity_flop_per_byte"] = (flops / rows["compulsory_bytes"].astype("float64")).where(ok)
     bandwidth = rows["device"].map(dict(dram_gb_per_s)).astype("float64")
     rows["bandwidth_limit_gflops"] = (rows["intensity_flop_per_byte"] * bandwidth).where(ok)
-    # A derived row has no head; it multiplies where its winner does, as every cuSPARSE row.
+    l2_bytes = {name: record["l2_bytes"] for name, record in records.items()}
+    memory = roofline.memory_limits(rows, dram_gb_per_s, l2_gb_per_s or {}, l2_bytes)
+    rows["memory_limit_gflops"] = memory.min(axis=1).where(ok & memory["dram"].notna())
     limits = compute_limits(rows, heads, peaks, measured_peaks or {})
     rows["compute_limit_gflops"] = limits["compute_limit_gflops"].where(ok)
     rows["compute_basis"] = limits["compute_basis"].where(ok, "")
@@ -160,9 +236,9 @@ def cases(
     strips = {name: head["tile"].get("slab") for name, head in heads.items()}
     rows["strip_columns"] = rows["kernel"].map(strips).astype("Int64")
 
-    memory, compute = rows["bandwidth_limit_gflops"], rows["compute_limit_gflops"]
-    known = memory.notna() & compute.notna()
-    rows["bound"] = pd.array(np.where(known, np.where(memory <= compute, "memory", "compute"), ""), dtype="string")
-    limit = np.minimum(memory, compute).where(known & (memory > 0))
-    rows["bound_fraction"] = rows["useful_gflops"] / limit
+    every = rows[["memory_limit_gflops", "compute_limit_gflops"]].assign(launch=roofline.launch_limit(rows))
+    known = every.notna().all(axis=1) & (every["memory_limit_gflops"] > 0)
+    names = np.array(["memory", "compute", "launch"])[every.fillna(np.inf).to_numpy().argmin(axis=1)]
+    rows["bound"] = pd.array(np.where(known, names, ""), dtype="string")
+    rows["bound_fraction"] = rows["useful_gflops"] / every.min(axis=1).where(known)
     return contracts.check(rows, "analysis_cases")

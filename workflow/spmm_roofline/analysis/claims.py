@@ -1,4 +1,4 @@
-"""Claims of the studies, each evaluated on our measurements: reproduced, not reproduced, or not testable and why."""
+"""Claims of the studies, each evaluated on our measurements: reproduced or not, undecided, or not testable and why."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
 from .. import contracts
-from .bootstrap import geomean_interval
-from .cases import COMPARABLE
+from .bootstrap import LEAST, geomean_interval
+from .cases import COMPARABLE, timed
 
 #: Word of an expression → column of the table of matrices.
 FEATURES = {"sparse24": "tile_24_16x32_fraction", "alpha": "alpha_fraction"}
@@ -43,7 +43,7 @@ def claims(
     ``heads``: kernel → head, for the studies that patterns name; ``l2_bytes``: device → size of its L2. Raises
     :class:`ClaimError` where an expression calls what is not in its vocabulary or names a kernel that nobody knows.
     """
-    ok = cases[cases["status"] == "ok"]
+    ok = timed(cases)
     structure = matrices.set_index("matrix")
     rows = []
     for device in sorted(cases["device"].unique()):
@@ -74,17 +74,26 @@ def _judge(claim: Mapping[str, Any], device: str, words: _Vocabulary, resamples:
         value = float(words.evaluate(claim["value"]))
     except _NothingToTest as reason:
         return row | {"verdict": "not_testable", "cases": 0, "message": str(reason)}
-    holds = expect.get("at_least", value) <= value <= expect.get("at_most", value)
+    low = high = None
+    if words.mean_of is not None and words.mean_of.index.get_level_values("matrix").nunique() >= LEAST:
+        _, low, high = geomean_interval(words.mean_of.to_numpy(), (device, claim["id"]), resamples)
     row |= {
-        "verdict": "reproduced" if holds else "not_reproduced",
+        "verdict": verdict(expect, value, low, high),
+        "low": low,
+        "high": high,
         "value": value,
         "cases": len(words.used),
         "suites": ", ".join(sorted({case[0] for case in words.used})),
     }
-    if words.mean_of is not None:
-        _, low, high = geomean_interval(words.mean_of, (device, claim["id"]), resamples)
-        row |= {"low": low, "high": high}
     return row
+
+
+def verdict(expect: Mapping[str, float], value: float, low: float | None = None, high: float | None = None) -> str:
+    """Whether a value is as expected, ``undecided`` where its interval from ``low`` to ``high`` holds a threshold."""
+    if low is not None and any(low < threshold < high for threshold in expect.values()):
+        return "undecided"
+    holds = expect.get("at_least", value) <= value <= expect.get("at_most", value)
+    return "reproduced" if holds else "not_reproduced"
 
 
 @dataclass
@@ -180,8 +189,8 @@ class _Vocabulary:
     def geomean(self, ratios: pd.Series) -> float:
         import numpy as np
 
-        self.mean_of = ratios.to_numpy()
-        return float(np.exp(np.log(self.mean_of).mean()))
+        self.mean_of = ratios
+        return float(np.exp(np.log(ratios.to_numpy()).mean()))
 
     def median(self, ratios: pd.Series) -> float:
         return float(ratios.median())

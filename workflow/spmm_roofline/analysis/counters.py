@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .. import contracts
+from .cases import stale
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -12,7 +14,10 @@ if TYPE_CHECKING:
 KEY = ["device", "suite", "kernel", "matrix", "n", "l2"]
 
 TIME = "gpu__time_duration.sum"
-DRAM, CACHE, FIRST = "dram__bytes.sum", "lts__t_bytes.sum", "l1tex__t_bytes.sum"
+DRAM, FIRST = "dram__bytes.sum", "l1tex__t_bytes.sum"
+#: Sectors that multiprocessors ask of L2 or write to it. ``lts__t_bytes`` counts what the halves of L2 hand to each other
+#: too, for which no ceiling is measured.
+CACHE = "lts__t_sectors_srcunit_tex.sum"
 SECTORS, IDEAL_SECTORS = "memory_l2_theoretical_sectors_global", "memory_l2_theoretical_sectors_global_ideal"
 INSTRUCTIONS = "smsp__inst_executed.sum"
 CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
@@ -38,15 +43,28 @@ PLAIN = {
     "waiting_warps": "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
     "registers": "launch__registers_per_thread",
     "threads_per_instruction": "smsp__thread_inst_executed_per_inst_executed.ratio",
-    "sectors": SECTORS,
-    "instructions": INSTRUCTIONS,
 }
+#: Column → counter that adds up over the multiplications of a call.
+SUMS = {"sectors": SECTORS, "instructions": INSTRUCTIONS}
+
+
+def of_present_code(
+    profiled: pd.DataFrame, kernels: pd.DataFrame, fingerprints: Mapping[str, str]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows of the table ``profile`` of kernels as they are now, and the others, which explain no time of today.
+
+    ``kernels`` and ``fingerprints`` as for :func:`.cases.stale`.
+    """
+    other = stale(profiled, fingerprints, kernels)
+    return profiled[~other], profiled[other]
 
 
 def counters(profiled: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
     """Table ``analysis_counters`` from the tables ``profile`` and ``analysis_cases``, a row a profiled case.
 
-    Sizes come from the case's measured row; a case without one has its counters and no ratios.
+    Sizes come from the case's measured row; a case without one is left out. Sums are those of one multiplication, of a
+    call of several (``steps``) their share, as times are. A hit rate above 1, which the passes of a profile can add up
+    to, is no hit rate and is left out.
     """
     import pandas as pd
 
@@ -54,40 +72,46 @@ def counters(profiled: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
     if ok.empty:
         return contracts.frame([], "analysis_counters")
     wide = ok.pivot(index=KEY, columns="metric", values="value").reset_index()
-    sizes = cases[[*KEY, "study", "precision", "nnz", "compulsory_bytes"]].drop_duplicates(KEY)
+    sizes = cases[[*KEY, "study", "precision", "nnz", "compulsory_bytes", "steps"]].drop_duplicates(KEY)
     wide = wide.merge(sizes, on=KEY, how="inner")
 
     def counter(name: str) -> pd.Series:
         return wide[name].astype(float) if name in wide else pd.Series(float("nan"), index=wide.index)
 
-    seconds = counter(TIME) * 1e-9
+    def total(name: str) -> pd.Series:
+        return counter(name) / wide["steps"].astype(float)
+
+    seconds = total(TIME) * 1e-9
     compulsory = wide["compulsory_bytes"].astype(float)
     flop = 2.0 * wide["nnz"].astype(float) * wide["n"].astype(float)
-    instructions = counter(INSTRUCTIONS)
-    tensor = sum(counter(name).fillna(0.0) for name in TENSOR)
+    instructions = total(INSTRUCTIONS)
+    tensor = sum(total(name).fillna(0.0) for name in TENSOR)
     by_pattern = [
         wide[[name for name in wide if name.startswith(OPERATIONS) and name.endswith(ending)]].astype(float).sum(axis=1)
         for ending in (DENSE, SPARSE24)
     ]
+    dram, cache = total(DRAM), SECTOR_BYTES * total(CACHE)
     table = wide.assign(
         profiled_ms=seconds * 1e3,
-        dram_bytes=counter(DRAM),
-        cache_bytes=counter(CACHE),
-        first_bytes=counter(FIRST),
-        dram_over_compulsory=_ratio(counter(DRAM), compulsory),
-        cache_over_compulsory=_ratio(counter(CACHE), compulsory),
-        dram_gb_per_s=_ratio(counter(DRAM), seconds) * 1e-9,
-        cache_gb_per_s=_ratio(counter(CACHE), seconds) * 1e-9,
-        dram_flop_per_byte=_ratio(flop, counter(DRAM)),
-        cache_flop_per_byte=_ratio(flop, counter(CACHE)),
+        dram_bytes=dram,
+        cache_bytes=cache,
+        first_bytes=total(FIRST),
+        as_timed=wide["l2"] == "cold",
+        dram_over_compulsory=_ratio(dram, compulsory),
+        cache_over_compulsory=_ratio(cache, compulsory),
+        dram_gb_per_s=_ratio(dram, seconds) * 1e-9,
+        cache_gb_per_s=_ratio(cache, seconds) * 1e-9,
+        dram_flop_per_byte=_ratio(flop, dram),
+        cache_flop_per_byte=_ratio(flop, cache),
         excess_sectors_fraction=1 - _ratio(counter(IDEAL_SECTORS), counter(SECTORS)),
-        conflicts_per_instruction=_ratio(counter(CONFLICTS), instructions),
-        local_bytes=SECTOR_BYTES * (counter(LOCAL[0]) + counter(LOCAL[1])),
+        conflicts_per_instruction=_ratio(total(CONFLICTS), instructions),
+        local_bytes=SECTOR_BYTES * (total(LOCAL[0]) + total(LOCAL[1])),
         tensor_sparse24_fraction=_ratio(by_pattern[1], by_pattern[0] + by_pattern[1]),
         tensor_instructions_fraction=_ratio(tensor, instructions),
         instructions_per_nonzero=_ratio(instructions, flop / 64),
-        **{column: counter(name) / 100 for column, name in SHARES.items()},
+        **{column: share.where(share <= 1) for column, name in SHARES.items() for share in [counter(name) / 100]},
         **{column: counter(name) for column, name in PLAIN.items()},
+        **{column: total(name) for column, name in SUMS.items()},
     )
     return contracts.check(
         table[list(contracts.table("analysis_counters").names)].sort_values(KEY), "analysis_counters"

@@ -6,16 +6,23 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .. import contracts
-from .cases import is_derived
+from .cases import KEY, is_derived
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 def devices(
-    cases: pd.DataFrame, datasheets: Mapping[str, Mapping[str, Any]], records: Mapping[str, Mapping[str, Any]]
+    cases: pd.DataFrame,
+    datasheets: Mapping[str, Mapping[str, Any]],
+    records: Mapping[str, Mapping[str, Any]],
+    profiled: pd.DataFrame,
+    other_code: pd.DataFrame,
 ) -> pd.DataFrame:
-    """Table ``analysis_devices`` from ``analysis_cases`` and, by name, documents ``device`` and ``measured_device``."""
+    """Table ``analysis_devices`` from ``analysis_cases`` and, by name, documents ``device`` and ``measured_device``.
+
+    ``profiled`` and ``other_code``: rows of the table ``profile`` that count, and those of kernels that have changed.
+    """
     rows = []
     for device, group in cases[~is_derived(cases["kernel"])].groupby("device", sort=True):
         record = records.get(device, {})
@@ -31,6 +38,17 @@ def devices(
                 "local_rows": int(local.sum()),
                 "recorded_rows": int((~local).sum()),
                 "stale_rows": int(group["stale"].sum()),
+                "noisy_rows": int(group["noisy"].fillna(False).sum()),
+                "throttled_rows": int(group["throttled"].fillna(False).sum()),
+                "replay_us": ", ".join(sorted(set(group["host"]) - {""})),
+                "profiled_cases": _cases(profiled, device),
+                "other_code_cases": _cases(other_code, device),
             }
         )
     return contracts.frame(rows, "analysis_devices")
+
+
+def _cases(profiled: pd.DataFrame, device: str) -> int:
+    """Cases of a device with counters."""
+    own = profiled[(profiled["device"] == device) & (profiled["status"] == "ok")]
+    return len(own[KEY].drop_duplicates())

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .. import contracts
-from .cases import COMPARABLE
+from .cases import COMPARABLE, timed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,7 +18,8 @@ def families(cases: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]]) -> pd.
     Members of another precision are a family of their own.
     """
     family = {name: head["family"] for name, head in heads.items() if head.get("family")}
-    rows = cases[(cases["status"] == "ok") & cases["kernel"].isin(family)]
+    rows = timed(cases)
+    rows = rows[rows["kernel"].isin(family)]
     rows = rows.assign(family=rows["kernel"].map(family))
     case = [*COMPARABLE, "family", "precision"]
     ran = rows.groupby(case)["kernel"].transform("size")

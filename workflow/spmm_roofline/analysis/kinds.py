@@ -6,55 +6,90 @@ from typing import TYPE_CHECKING
 
 from .. import contracts
 from .bootstrap import geomean_interval
-from .cases import is_derived
+from .cases import is_derived, once
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+
+#: Lead of a geometric mean within which two kernels are as fast as each other: the 95th percentile of how far the times
+#: of two recordings of one case are apart.
+NOISE = 0.03
 
 
 def kinds(cases: pd.DataFrame, resamples: int) -> pd.DataFrame:
     """Table ``analysis_kinds`` from ``analysis_cases``.
 
     cuSPARSE takes part as the derived cusparse_best: whoever takes the library can take the best of its algorithms. A
-    matrix that several suites measure counts once, with its newest row. Among the kernels that ran on the most
-    matrices of a kind the highest geometric mean of ``useful_gflops`` wins; on equal matrices that is also the highest
-    geometric mean of the speed-up. A kernel that refuses some matrices is no choice for the kind. The interval of that
-    mean resamples matrices ``resamples`` times.
+    matrix that several suites measure counts once, with the fastest row of each kernel and of the baseline. A kernel
+    that refuses a matrix of the kind is no choice for it, nor is one that was asked for fewer than half of the
+    matrices. Of the others :func:`leader` is chosen; its interval resamples matrices ``resamples`` times.
     """
     import numpy as np
 
     contract = contracts.table("analysis_kinds")
     key = list(contract.key)
-    ran = cases[(cases["status"] == "ok") & ((cases["study"] != "cusparse") | is_derived(cases["kernel"]))]
-    ran = ran.sort_values(["protocol", "measured_at", "suite"])
-    ran = ran.drop_duplicates(["device", "kernel", "matrix", "n", "l2"], keep="last")
-    ran = ran.assign(
-        log_rate=np.log(ran["useful_gflops"].clip(lower=1e-12)),
-        win=ran["speedup"] > 1,
-        memory=ran["bound"].map({"memory": 1.0, "compute": 0.0}),
-    )
-    groups = ran.groupby([*key, "kernel", "study"], as_index=False).agg(
-        matrices=("matrix", "size"),
-        log_rate=("log_rate", "mean"),
-        wins=("win", "sum"),
-        memory=("memory", "mean"),
-        bound_fraction=("bound_fraction", "median"),
-        stale=("stale", "any"),
-    )
-    chosen = groups.sort_values(
-        [*key, "matrices", "log_rate", "kernel"], ascending=[True] * len(key) + [False, False, True]
-    )
-    chosen = chosen.drop_duplicates(key)
-    ratios = ran[ran["speedup"].notna()].groupby([*key, "kernel"])["speedup"]
-    known = {group: part.to_numpy() for group, part in ratios}
-    rows = []
-    for row in chosen.to_dict("records"):
-        group = tuple(row[name] for name in (*key, "kernel"))
-        interval = geomean_interval(known[group], group, resamples) if group in known else (None, None, None)
-        rows.append(
-            {name: row[name] for name in contract.names if name in row}
-            | {"useful_gflops": np.exp(row["log_rate"])}
+    rows = once(cases[(cases["study"] != "cusparse") | is_derived(cases["kernel"])])
+    # Of a matrix that changed under its name, or of two kinds of host, the newest rows.
+    rows = rows.sort_values(["protocol", "measured_at"]).drop_duplicates([*key, "kernel", "matrix"], keep="last")
+    result = []
+    for group, own in rows.groupby(key, sort=True):
+        refused = set(own.loc[own["status"] != "ok", "kernel"])
+        ran = own[~own["kernel"].isin(refused) & (own["time_ms"] > 0)]
+        times = ran.pivot(index="matrix", columns="kernel", values="time_ms")
+        if times.empty:
+            continue
+        kernel, runner_up, lead = leader(times)
+        mine = ran[ran["kernel"] == kernel]
+        ratios = mine["speedup"].dropna().to_numpy(dtype=float)
+        interval = geomean_interval(ratios, (*group, kernel), resamples) if len(ratios) else (None, None, None)
+        bound = mine["bound"].value_counts().sort_index().sort_values(ascending=False, kind="stable")
+        result.append(
+            dict(zip(key, group, strict=True))
+            | {"kernel": kernel, "study": mine["study"].iloc[0], "matrices": len(mine), "compared": len(ratios)}
             | dict(zip(("speedup", "speedup_low", "speedup_high"), interval, strict=True))
-            | {"bound": "" if np.isnan(row["memory"]) else "memory" if row["memory"] >= 0.5 else "compute"}
+            | {"wins": int((ratios > 1).sum()), "sums": mine["dtype_accumulator"].iloc[0]}
+            | {"runner_up": runner_up, "lead": lead, "within_noise": lead is not None and lead < 1 + NOISE}
+            | {"useful_gflops": float(np.exp(np.log(mine["useful_gflops"].clip(lower=1e-12)).mean()))}
+            | {"bound": bound.index[0] if len(bound) else "", "bound_fraction": mine["bound_fraction"].median()}
+            | {"stale": bool(mine["stale"].any())}
         )
-    return contracts.frame(rows, "analysis_kinds")
+    return contracts.frame(result, "analysis_kinds")
+
+
+def leader(times: pd.DataFrame) -> tuple[str, str, float | None]:
+    """The kernel to choose, the one behind it, and its lead over that one, from a table matrix × kernel of times.
+
+    Two kernels are compared on the matrices that both ran, by the geometric mean of the ratio of their times. The one
+    whose worst comparison is the best is chosen: where one is ahead of every other, it is that one. Kernels that ran on
+    fewer than half of the matrices take no part; pairs that share fewer than half of the matrices are not compared.
+    """
+    import numpy as np
+
+    ran = times.notna().sum()
+    times = times.loc[:, ran >= min(len(times) / 2, ran.max())]
+    names = sorted(times.columns)
+    logs = np.log(times[names].to_numpy(dtype=float))
+    ahead = np.stack([_leads(logs, i) for i in range(len(names))])
+    worst = np.where(np.isnan(ahead), np.inf, ahead).min(axis=1)
+    compared = np.isfinite(worst)
+    if not compared.any():
+        return names[int(np.nanargmin(np.nanmean(logs, axis=0)))], "", None
+    first = int(np.argmax(np.where(compared, worst, -np.inf)))
+    second = int(np.nanargmin(ahead[first]))
+    return names[first], names[second], float(np.exp(ahead[first][second]))
+
+
+def _leads(logs: np.ndarray, of: int) -> np.ndarray:
+    """Lead of one kernel over each other: the mean of log(other / own) over the matrices that both ran.
+
+    ``logs``: matrix × kernel, NaN where it did not run. NaN for itself and where both ran fewer than half.
+    """
+    import numpy as np
+
+    ratios = logs - logs[:, of : of + 1]
+    both = (~np.isnan(ratios)).sum(axis=0)
+    leads = np.nansum(ratios, axis=0) / np.maximum(both, 1)
+    leads[2 * both < len(logs)] = np.nan
+    leads[of] = np.nan
+    return leads

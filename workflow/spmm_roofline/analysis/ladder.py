@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import contracts
 from .bootstrap import geomean_interval
-from .cases import COMPARABLE
+from .cases import COMPARABLE, timed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +19,7 @@ def ladder(cases: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], resample
     Only cases that both kernels ran count. Twins of another precision are compared too: that is what the idea says.
     """
     rungs = {kernel: head["after"] for kernel, head in heads.items() if head.get("after")}
-    ok = cases[cases["status"] == "ok"]
+    ok = timed(cases)
     upper = ok.assign(after=ok["kernel"].map(rungs)).dropna(subset="after")
     lower = ok[[*COMPARABLE, "kernel", "time_ms"]].rename(columns={"kernel": "after", "time_ms": "after_ms"})
     pairs = upper.merge(lower, on=[*COMPARABLE, "after"], how="inner")

@@ -2,7 +2,8 @@
 
 After NVIDIA's guide to Nsight Compute ("Kernel Profiling Guide"), in our words. Section "Sections and Rules", Speed Of
 Light: a unit that runs above :data:`BUSY` of what it can do is what the kernel runs into; where none does, latency is
-the matter. Section "Statistical Sampler / Warp Scheduler States" and Warp State Statistics: states of warps explain a
+the matter. Busy is not limited: only a unit above :data:`LIMITING` that is ahead of every other by :data:`MARGIN`, the
+issue slots among them, is called the limit. Of busy units that are not, none is: ``no_single_limit``. Section "Statistical Sampler / Warp Scheduler States" and Warp State Statistics: states of warps explain a
 time only where schedulers do not issue in most cycles anyhow, and then the state in which most warps wait names what
 they wait for. Which unit is busy:
 
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 #: Share of what a unit can do from which on it is what limits: the guide's rule of thumb of 60 %.
 BUSY = 0.6
 
+#: Share from which on a busy unit is the limit of a kernel, if it is ahead of all others by the margin.
+LIMITING, MARGIN = 0.8, 0.05
+
 #: States that must have been counted before one of them is called the longest; older profiles have one alone.
 LEAST_STATES = 5
 
@@ -61,12 +65,13 @@ STATES = {
     "dispatch_stall": "instruction_supply",
 }
 
-#: Column of a share → what limits where it is the highest and above :data:`BUSY`.
+#: Column of a share → what limits where it is the highest by the margin.
 UNITS = {
     "dram_share_fraction": "dram_bandwidth",
     "l2_share_fraction": "l2_bandwidth",
     "l1_share_fraction": "l1_bandwidth",
     "tensor_share_fraction": "tensor_cores",
+    "issue_share_fraction": "issue",
 }
 
 
@@ -83,14 +88,13 @@ def stalls(profiled: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
 
 
 def limiter(shares: Mapping[str, float], waiting: Mapping[str, float]) -> str:
-    """What limits a call: ``shares`` are those of :data:`UNITS` and ``issue_share_fraction``, 0…1, NaN where unknown;
-    ``waiting``: state → warps for each instruction issued, without :data:`RUNNING`."""
-    busy = {column: share for column, share in shares.items() if share >= BUSY}
-    units = [column for column in UNITS if column in busy]
-    if units:
-        return UNITS[max(units, key=lambda column: busy[column])]
-    if "issue_share_fraction" in busy:
-        return "issue"
+    """What limits a call: ``shares`` are those of :data:`UNITS`, 0…1, NaN where unknown; ``waiting``: state → warps for
+    each instruction issued, without :data:`RUNNING`."""
+    busy = sorted(((share, column) for column, share in shares.items() if share >= BUSY), reverse=True)
+    if busy:
+        most, column = busy[0]
+        alone = len(busy) == 1 or most - busy[1][0] > MARGIN
+        return UNITS[column] if most >= LIMITING and alone else "no_single_limit"
     if len(waiting) < LEAST_STATES:
         return "unknown"
     return STATES.get(max(waiting, key=lambda state: waiting[state]), "other_waits")
@@ -121,7 +125,7 @@ def limiters(
     for row in rows.to_dict("records"):
         line = {name: row[name] for name in contracts.table("analysis_limiters").names if name in row}
         own = waiting.get(tuple(row[name] for name in KEY), {})
-        line["limiter"] = limiter({name: row[name] for name in (*UNITS, "issue_share_fraction")}, own)
+        line["limiter"] = limiter({name: row[name] for name in UNITS}, own)
         if len(own) >= LEAST_STATES and sum(own.values()) > 0:
             line["state"] = max(own, key=lambda state: own[state])
             line["state_warps"] = own[line["state"]]

@@ -30,6 +30,10 @@ TENSOR_FEATURES = {
 }
 
 
+#: Bytes of a value.
+VALUE_BYTES = {"float16": 2, "bfloat16": 2, "tf32": 4, "float32": 4, "float64": 8}
+
+
 def machine_balance(peak_gflops: float, bandwidth_gb_per_s: float) -> float:
     """FLOP/B at which both limits are equal: B = P / B of Zhang et al., equation (1)."""
     return peak_gflops / bandwidth_gb_per_s
@@ -113,15 +117,58 @@ def limit_gflops(
     return None if peak is None else (peak, "datasheet")
 
 
+def memory_limits(
+    rows: pd.DataFrame,
+    dram_gb_per_s: Mapping[str, float],
+    l2_gb_per_s: Mapping[str, float],
+    l2_bytes: Mapping[str, int],
+) -> pd.DataFrame:
+    """What memory allows a row of ``analysis_cases`` in GFLOP/s: columns ``dram`` and ``l2``.
+
+    Compulsory bytes (A, the touched rows of B, and C) pass through L2 once a call. Of these only what no cache of the
+    size of L2 can keep must pass through DRAM: calls that follow each other (``warm``) find all of L2 filled with what
+    the call before has touched; a call after a flush (``cold``) finds nothing, but may leave C in L2. A limit is
+    infinite where nothing must move and missing where the rate or the size of L2 is unknown.
+    """
+    import numpy as np
+    import pandas as pd
+
+    device, steps = rows["device"], rows["steps"].astype("float64")
+    flops = 2.0 * rows["nnz"].astype("float64") * rows["n"].astype("float64")
+    compulsory = rows["compulsory_bytes"].astype("float64")
+    written = rows["m"].astype("float64") * rows["n"].astype("float64") * rows["dtype_c"].map(VALUE_BYTES)
+    cache = device.map(dict(l2_bytes)).astype("float64")
+    kept = np.minimum(cache, compulsory.where(rows["l2"] == "warm", written))
+    must = {"dram": compulsory - kept, "l2": compulsory}
+    limits = {}
+    for level, rates in (("dram", dram_gb_per_s), ("l2", l2_gb_per_s)):
+        seconds = must[level] / steps / (device.map(dict(rates)).astype("float64") * 1e9)
+        limits[level] = (flops * 1e-9 / seconds).where(seconds != 0, np.inf)
+    return pd.DataFrame(limits, index=rows.index)
+
+
+def launch_limit(rows: pd.DataFrame) -> pd.Series:
+    """GFLOP/s at which a row of ``analysis_cases`` would take no longer than the replay of an empty graph."""
+    flops = 2.0 * rows["nnz"].astype("float64") * rows["n"].astype("float64")
+    replay = rows["replay_ms"].astype("float64")
+    return flops * 1e-6 * rows["steps"].astype("float64") / replay.where(replay > 0)
+
+
 def roofline(
-    cases: pd.DataFrame, counters: pd.DataFrame, dram_gb_per_s: Mapping[str, float], l2_gb_per_s: Mapping[str, float]
+    cases: pd.DataFrame,
+    counters: pd.DataFrame,
+    dram_gb_per_s: Mapping[str, float],
+    l2_gb_per_s: Mapping[str, float],
+    l2_bytes: Mapping[str, int],
 ) -> pd.DataFrame:
     """Table ``analysis_roofline`` from the tables ``analysis_cases`` and ``analysis_counters``, a row a verified case.
 
-    ``dram_gb_per_s`` and ``l2_gb_per_s``: device → highest measured rate. A launched kernel is held against what it
-    did: bytes that Nsight Compute counted (the roofline of each level of memory: Ilic et al. 2014; Yang et al. 2020),
-    and products with stored zeros. What a case must save to run in half its time is what it moves or computes more
-    than the ceilings allow in that time; where that is nothing, the ceilings leave room for twice the rate.
+    ``dram_gb_per_s`` and ``l2_gb_per_s``: device → highest measured rate; ``l2_bytes``: device → size of L2. A launched
+    kernel is held against what it did: bytes that Nsight Compute counted (the roofline of each level of memory: Ilic et
+    al. 2014; Yang et al. 2020), and products with stored zeros. Bytes of DRAM count only for calls that were timed as
+    they were profiled, with a cold L2: the passes of a profile leave another L2 than calls that follow each other. What
+    a case must save to run in half its time is what it moves or computes more than the ceilings allow in that time;
+    where that is nothing, the ceilings leave room for twice the rate.
     """
     import numpy as np
     import pandas as pd
@@ -130,28 +177,34 @@ def roofline(
     rows = cases[(cases["status"] == "ok") & (cases["intensity_flop_per_byte"] > 0) & (cases["time_ms"] > 0)]
     rows = rows[~rows["kernel"].str.startswith("cusparse_best_")]
     rows = rows.merge(counters[[*KEY, *moved]], on=KEY, how="left")
-    rows["counted"] = rows["dram_bytes"].notna().astype("boolean")
+    rows["counted"] = (rows["dram_bytes"].notna() | rows["cache_bytes"].notna()).astype("boolean")
 
     flops = 2.0 * rows["nnz"].astype("float64") * rows["n"].astype("float64")
     seconds = rows["time_ms"] * 1e-3
     multiplied = rows["padded_gflops"] * seconds * 1e9
     peak = rows["compute_limit_gflops"]
     dram, l2 = (rows["device"].map(dict(rates)).astype("float64") for rates in (dram_gb_per_s, l2_gb_per_s))
-    traffic = rows["dram_bytes"].fillna(rows["compulsory_bytes"].astype("float64"))
+    least = memory_limits(rows, dram_gb_per_s, l2_gb_per_s, l2_bytes)
+    as_timed = rows["dram_bytes"].where(rows["l2"] == "cold")
 
-    rows["dram_limit_gflops"] = dram * flops / traffic.where(traffic > 0)
-    rows["l2_limit_gflops"] = l2 * flops / rows["cache_bytes"].where(rows["cache_bytes"] > 0)
+    # Where less was counted than must move, as for a result that stays in L2, the count holds.
+    rows["dram_limit_gflops"] = (dram * flops / as_timed.where(as_timed > 0)).fillna(least["dram"])
+    rows["l2_limit_gflops"] = (l2 * flops / rows["cache_bytes"].where(rows["cache_bytes"] > 0)).fillna(least["l2"])
     rows["compute_limit_gflops"] = peak * flops / multiplied.where(multiplied > 0)
-    limits = rows[["dram_limit_gflops", "l2_limit_gflops", "compute_limit_gflops"]]
-    known = rows["dram_limit_gflops"].notna() & rows["compute_limit_gflops"].notna()
+    rows["launch_limit_gflops"] = launch_limit(rows)
+    names = ["dram", "l2", "compute", "launch"]
+    limits = rows[[f"{name}_limit_gflops" for name in names]].astype("float64")
+    known = limits[["dram_limit_gflops", "compute_limit_gflops", "launch_limit_gflops"]].notna().all(axis=1)
     lowest = limits.min(axis=1).where(known)
-    names = np.array(["dram", "l2", "compute"])[limits.fillna(np.inf).to_numpy().argmin(axis=1)]
-    rows["bound"] = pd.array(np.where(known, names, ""), dtype="string")
+    found = np.array(names)[limits.fillna(np.inf).to_numpy().argmin(axis=1)]
+    rows["bound"] = pd.array(np.where(known, found, ""), dtype="string")
     rows["bound_fraction"] = rows["useful_gflops"] / lowest
     rows["distance"] = lowest / rows["useful_gflops"]
     half = seconds / 2 * 1e9
-    rows["save_dram_bytes"] = (traffic - dram * half).clip(lower=0)
+    rows["save_dram_bytes"] = (flops * dram / rows["dram_limit_gflops"] - dram * half).clip(lower=0)
     rows["save_l2_bytes"] = (rows["cache_bytes"] - l2 * half).clip(lower=0)
     rows["save_flops"] = (multiplied - peak * half).clip(lower=0)
+    for name in limits:
+        rows[name] = rows[name].replace(np.inf, np.nan)
     columns = contracts.table("analysis_roofline").names
     return contracts.check(rows[columns].sort_values(KEY, ignore_index=True), "analysis_roofline")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import contracts
 from .bootstrap import geomean_interval
-from .cases import COMPARABLE, is_derived
-from .roofline import TENSOR_FEATURES
+from .cases import COMPARABLE, is_derived, timed
+from .roofline import on_tensor_cores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,8 +80,9 @@ def synergy(
     alphas = dict(zip(matrices["matrix"], matrices["alpha_fraction"], strict=True))
     known = formats.dropna(subset="beta").drop_duplicates("matrix")
     betas = dict(zip(known["matrix"], known["beta"], strict=True))
-    ok = cases[(cases["status"] == "ok") & ~is_derived(cases["kernel"])]
-    tensor = {name for name, head in heads.items() if set(head["features"]) & set(TENSOR_FEATURES)}
+    ok = timed(cases)
+    ok = ok[~is_derived(ok["kernel"]) & (ok["study"] != "cublas")]
+    tensor = {name for name, head in heads.items() if on_tensor_cores(head)}
     scalar = ok[(ok["precision"] == "float32") & ~ok["kernel"].isin(tensor)]
     best = scalar.sort_values(["time_ms", "kernel"]).drop_duplicates([*COMPARABLE])
     best = best[[*COMPARABLE, "kernel", "time_ms", "preprocess_ms"]].rename(

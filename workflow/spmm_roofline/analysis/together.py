@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from .. import contracts
-from .cases import COMPARABLE, is_derived
+from .cases import CASE as SAME
+from .cases import is_derived, once
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,7 +43,8 @@ def performance_profile(over_best: Iterable[float], cases: int, taus: Iterable[f
 def together(cases: pd.DataFrame) -> pd.DataFrame:
     """Table ``analysis_together`` from ``analysis_cases``.
 
-    cuSPARSE takes part as the derived cusparse_best. A case that several suites have counts once, with its newest row.
+    cuSPARSE takes part as the derived cusparse_best. A case that several suites have counts once, with the fastest row
+    of each kernel and of the baseline. Noisy rows are left out.
     """
     import numpy as np
     import pandas as pd
@@ -50,13 +52,15 @@ def together(cases: pd.DataFrame) -> pd.DataFrame:
     derived = is_derived(cases["kernel"])
     rows = cases[(cases["study"] != "cusparse") | derived]
     rows = rows.assign(precision_class=rows["precision"].replace({"tf32": "float32"}))
-    own = [*COMPARABLE, "precision_class"]
+    rows = once(rows)
+    own = [*SAME, "precision_class"]
     library = rows.loc[is_derived(rows["kernel"]), [*own, "preprocess_ms"]]
     rows = rows.merge(library.rename(columns={"preprocess_ms": "baseline_preprocess_ms"}), on=own, how="left")
 
+    comparable = [*SAME, "precision_class"]
+    # Of a matrix that changed under its name, or of two kinds of host, the newest rows.
     rows = rows.sort_values(["protocol", "measured_at", "suite"], kind="stable")
     rows = rows.drop_duplicates([*GROUP, "kernel", "matrix", "n"], keep="last")
-    comparable = [*CASE, "matrix_sha256", "protocol"]
     least = rows.groupby(comparable)["time_ms"].transform("min")
     saved = rows["baseline_ms"] - rows["time_ms"]
     more = (rows["preprocess_ms"] - rows["baseline_preprocess_ms"].fillna(0.0)).clip(lower=0)

@@ -7,7 +7,8 @@ counts one operation an element and here two)."""
 from __future__ import annotations
 
 from . import limits
-from .numbers import counted, significant, times
+from .numbers import counted, listed, significant, times
+from .sentences import population
 from .style import INK, canvas, plain_log
 
 STUDY = "memory_bound"
@@ -16,24 +17,34 @@ SECTION, PLACE, PER = "study", 1, ("device",)
 POINTS = r"^([0-9]d[0-9]+pt)"
 
 
-def _shown(tables):
-    """Median compulsory intensity of each kind of product with one column, in FLOP/B, the lowest first."""
+def _products(tables):
+    """Verified products with one column in float64, with the ``product`` that each is."""
     cases = tables["cases"]
     rows = cases[
         (cases["study"] == STUDY) & (cases["n"] == 1) & (cases["status"] == "ok") & (cases["precision"] == "float64")
     ]
     names = rows["matrix"].str.extract(POINTS, expand=False)
     names = names.where(rows["kind"] == "grid").fillna(rows["kind"].map({"diagonal": "SCALE"})).fillna("SpMV")
-    return rows.groupby(names)["intensity_flop_per_byte"].median().sort_values()
+    return rows.assign(product=names)
+
+
+def _shown(tables):
+    """Median compulsory intensity of each kind of product over its matrices, in FLOP/B, the lowest first."""
+    rows = _products(tables).drop_duplicates(["product", "matrix"])
+    return rows.groupby("product")["intensity_flop_per_byte"].median().sort_values()
 
 
 def _knee(tables):
-    """Intensity at which the ceiling of CUDA cores meets DRAM, and the gain of the ceiling of tensor cores over it."""
-    across = {level.label: level.value for level in limits.levels(tables["ceilings"], "float64")}
+    """Intensity at which the ceiling of CUDA cores meets DRAM, the gain of the ceiling of tensor cores over it, and
+    what of both stands in the datasheet alone."""
+    across = limits.levels(tables["ceilings"], "float64")
     slope = limits.slopes(tables["ceilings"]).get("dram")
-    cuda = max((value for label, value in across.items() if "CUDA" in label), default=None)
-    tensor = max((value for label, value in across.items() if "CUDA" not in label), default=None)
-    return (cuda / slope, tensor / cuda) if slope and cuda and tensor else None
+    cuda = max((level for level in across if "CUDA" in level.label), key=lambda level: level.value, default=None)
+    tensor = max((level for level in across if "CUDA" not in level.label), key=lambda level: level.value, default=None)
+    if not slope or cuda is None or tensor is None:
+        return None
+    told = [level.label for level in (cuda, tensor) if not level.measured]
+    return cuda.value / slope, tensor.value / cuda.value, told
 
 
 def draw(tables, styles):
@@ -49,22 +60,36 @@ def draw(tables, styles):
     ax.set(xscale="log", yscale="log", xlim=(low, high), ylim=(floor, 3 * top))
     ax.set(xlabel="compulsory intensity (FLOP/B)", ylabel="GFLOP/s")
     limits.lines(ax, slopes, across, top)
-    for place, (name, value) in enumerate(intensities.items()):
+    for name, value in intensities.items():
         ax.vlines(value, floor, min(top, value * slopes["dram"]), color=INK, linewidth=0.9, linestyle=":")
-        ax.annotate(name, (value, floor * 1.6 ** (1 + place % 3)), (2, 0), textcoords="offset points", fontsize=7.5)
+        ax.annotate(
+            name,
+            (value, floor),
+            (-1, 3),
+            textcoords="offset points",
+            ha="right",
+            va="bottom",
+            rotation=90,
+            fontsize=7.5,
+        )
     plain_log(ax.xaxis, room=9)
     plain_log(ax.yaxis, room=6)
     return figure
 
 
 def says(tables):
-    intensities, (knee, gain) = _shown(tables), _knee(tables)
-    right = list(intensities[intensities >= knee].index)
-    highest = intensities.index[-1]
-    bound = "all" if not right else f"{len(intensities) - len(right)}"
+    intensities, known = _shown(tables), _knee(tables)
+    if intensities.empty or known is None:
+        return ""
+    knee, gain, told = known
+    memory = int((intensities < knee).sum())
     products = counted(len(intensities), "kind", "kinds")
+    beyond = f"above {significant(knee)} FLOP/B, which is {len(intensities) - memory} of these"
+    counts = f"and can help only products {beyond}" if gain > 1 else "and helps no product"
+    datasheet = f" The ceiling of {listed(told)} was not measured and is the datasheet's." if told else ""
     return (
-        f"DRAM and CUDA cores meet at {significant(knee)} FLOP/B, which leaves {bound} of {products} of product to "
-        f"memory; the highest intensity is {significant(intensities.iloc[-1])} FLOP/B ({highest}). The ceiling of "
-        f"tensor cores is {times(gain)} that of CUDA cores and counts only right of that."
+        f"DRAM and CUDA cores meet at {significant(knee)} FLOP/B. Memory binds {memory} of {products} of product on "
+        f"{population(tables, _products(tables)['matrix'])}; the highest intensity is "
+        f"{significant(intensities.iloc[-1])} FLOP/B ({intensities.index[-1]}). The ceiling of tensor cores is "
+        f"{times(gain)} that of CUDA cores {counts}.{datasheet}"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,19 +13,11 @@ if TYPE_CHECKING:
 def grouped(ax: Axes, values: pd.DataFrame, styles: Mapping[str, Mapping], tilted: bool = False) -> None:
     """Draw ``values`` upright: its index names the groups, its columns have a colour in ``styles``; NaN leaves a gap.
 
-    Columns of one hue grow paler from the left to the right, as kernels of one study look too much alike in bars.
+    A bar has no marker: a colour that is too near to that of another column gives way to a hue that nobody has.
     """
-    import colorsys
-
-    from matplotlib.colors import to_rgb
-
-    colours = [to_rgb(styles[name]["color"]) for name in values.columns]
-    hues = [round(12 * colorsys.rgb_to_hls(*colour)[0]) for colour in colours]
+    colours = _distinct([styles[name]["color"] for name in values.columns])
     width = 0.84 / max(1, len(values.columns))
     for place, name in enumerate(values.columns):
-        alike = hues.count(hues[place])
-        # The palest is a third of the hue: still seen on the page.
-        faded = 1 - 0.67 * hues[:place].count(hues[place]) / max(2, alike - 1)
         shift = (place - (len(values.columns) - 1) / 2) * width
         known = values[name].notna().to_numpy()
         x = [group + shift for group in range(len(values)) if known[group]]
@@ -33,7 +25,7 @@ def grouped(ax: Axes, values: pd.DataFrame, styles: Mapping[str, Mapping], tilte
             x,
             values[name][known],
             width=0.92 * width,
-            color=[1 - faded * (1 - x) for x in colours[place]],
+            color=colours[place],
             label=name,
             linewidth=0,
         )
@@ -41,6 +33,21 @@ def grouped(ax: Axes, values: pd.DataFrame, styles: Mapping[str, Mapping], tilte
     ax.set_xticks(range(len(values)), values.index, **turned)
     ax.set_xlim(-0.6, len(values) - 0.4)
     ax.grid(axis="x", visible=False)
+
+
+def _distinct(colours: Sequence) -> list[tuple[float, float, float]]:
+    """``colours``, those too near to one before them replaced."""
+    import math
+
+    from matplotlib.colors import to_rgb
+
+    from .style import HUES
+
+    found: list = []
+    for colour in colours:
+        candidates = [to_rgb(colour), *map(to_rgb, HUES)]
+        found.append(next((own for own in candidates if all(math.dist(own, x) > 0.2 for x in found)), candidates[0]))
+    return found
 
 
 def lying(ax: Axes, values: pd.Series, colours: Mapping[str, str], notes: Mapping[str, str]) -> None:

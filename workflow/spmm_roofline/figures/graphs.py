@@ -7,6 +7,7 @@ from __future__ import annotations
 from .bars import grouped
 from .numbers import counted, times
 from .pruned import means
+from .sentences import population
 from .style import INK, canvas
 
 STUDY = "cutespmm"
@@ -45,14 +46,19 @@ def draw(tables, styles):
 
 
 def says(tables):
-    # What stands in several tables of the paper counts once.
-    rows = means(_shown(tables), "published", ["kernel", "matrix", "n", "ours"])
+    # What stands in several tables of the paper counts once, and what was not measured here does not count.
+    rows = _shown(tables).dropna(subset="ours")
+    if rows.empty:
+        return ""
+    rows = means(rows, "published", ["kernel", "matrix", "n", "ours"])
     said = []
     for kernel, part in rows.groupby("kernel"):
         ours, theirs = (means(part, name, ["kernel"])[name].item() for name in ("ours", "published"))
-        said.append(f"{kernel} reaches {times(ours)} here and {times(theirs)} in the paper")
-    cases = rows.drop_duplicates(["matrix", "n"])
+        said.append(
+            f"{kernel} reaches {times(ours)} here and {times(theirs)} in the paper ({counted(len(part), 'case')} on "
+            f"{population(tables, part['matrix'])})"
+        )
     return (
-        f"Over the best on scalar cores, in the geometric mean of {counted(len(cases), 'case')} of the paper's tables: "
+        "Over the best on scalar cores, in the geometric mean of the cases that the paper's tables have too: "
         f"{', '.join(said)}."
     )

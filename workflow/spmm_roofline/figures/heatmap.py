@@ -1,12 +1,13 @@
 """Where each kernel wins and loses
-Speed-up over the best of cuSPARSE for each kernel and matrix, one panel a width N. Orange is faster than cuSPARSE,
-purple slower; colours are full at a factor of 8. An empty cell has no time. Matrices are sorted by the fill of their
-16×16 tiles, the fullest on top."""
+Speed-up over the fastest of cuSPARSE's CSR and COO algorithms for each kernel and matrix, one panel a width N. Orange
+is faster than cuSPARSE, purple slower; colours are full at a factor of 8. An empty cell has no time, or cuSPARSE has
+none. Matrices are sorted by the fill of their 16×16 tiles, the fullest on top."""
 
 from __future__ import annotations
 
 from .numbers import counted, significant, times
-from .style import INK, canvas, short_names
+from .sentences import named, population
+from .style import INK, WIDTH, panels, short_names
 
 SECTION, PLACE, PER = "suite", 3, ("device", "suite", "l2", "precision")
 
@@ -28,27 +29,46 @@ def draw(tables, styles):
     fill = tables["matrices"].set_index("matrix")["tile_fill_16x16_fraction"]
     matrices = sorted(rows["matrix"].unique(), key=lambda name: (-fill.get(name, 0.0), name))
     limit = float(np.clip(np.abs(np.log2(rows["speedup"])).max(), 1, 3))
-    written = len(matrices) <= 45 and len(kernels) * len(widths) <= 30
-    height = 1.5 + (0.23 * len(matrices) if len(matrices) <= 60 else 6.0)
-    figure, axes = canvas(1, len(widths), height, sharey=True)
-    for ax, n in zip(axes, widths, strict=True):
+    labels = short_names(matrices)
+    # Inches for cells, beside the names of matrices and the bar of colours, and those that the name of a kernel needs.
+    room, column = WIDTH - 1.1 - 0.06 * max(map(len, labels)), 0.105
+    columns = max(1, min(len(widths), int(room / (column * len(kernels) + 0.2))))
+    lines = -(-len(widths) // columns)
+    cell = room / (-(-len(widths) // lines) * len(kernels))
+    written = len(matrices) <= 45 and cell >= 0.26
+    names = 0.07 * max(map(len, kernels))
+    row = 0.23 if written or lines * len(matrices) <= 20 else 0.14 if len(matrices) <= 45 else 0.115
+    around = 0.3 + names + 0.25 * lines
+    tilt = 40 if cell >= 0.4 else 70 if cell >= 0.2 else 90
+    above = {"rotation": tilt, "ha": "right", "va": "center" if tilt == 90 else "baseline", "rotation_mode": "anchor"}
+    figure, axes = panels(len(widths), columns, row * len(matrices), around)
+    columns = -(-len(widths) // lines)
+    for place, (ax, n) in enumerate(zip(axes, widths, strict=True)):
+        left, lowest = place % columns == 0, place + columns >= len(widths)
         grid = rows[rows["n"] == n].pivot(index="matrix", columns="kernel", values="speedup")
         grid = grid.reindex(index=matrices, columns=kernels)
         text = grid.map(lambda value: significant(value, 2) if value == value else "")
         sns.heatmap(
             np.log2(grid), ax=ax, vmin=-limit, vmax=limit, cmap="PuOr_r", cbar=False, linewidths=0.4 if written else 0,
-            linecolor="#ffffff00", annot=text if written else None, fmt="", annot_kws={"fontsize": 7.5},
-            yticklabels=short_names(matrices) if len(matrices) <= 60 else False,
-            rasterized=not written,
+            linecolor="#ffffff00", annot=text if written else None, fmt="",
+            annot_kws={"fontsize": 7.5 if cell >= 0.33 else 6.5}, rasterized=not written,
+            yticklabels=False, xticklabels=False,
         )  # fmt: skip
         ax.set(title=f"N = {n}", xlabel="", ylabel="")
+        # Not through seaborn, which measures all labels to see whether they overlap.
+        if left:
+            size = 8 if row > 0.2 else 7 if row > 0.12 else 6.5
+            ax.set_yticks([place + 0.5 for place in range(len(labels))], labels, fontsize=size)
+        if lowest:
+            size = 8 if cell > 0.14 else 7 if cell > 0.11 else 6.5
+            ax.set_xticks([place + 0.5 for place in range(len(kernels))], kernels, fontsize=size, **above)
+            if place // columns < lines - 1:
+                _hang(ax)
         ax.tick_params(length=0)
-        ax.tick_params(axis="y", rotation=0)
-        ax.tick_params(axis="x", rotation=40 if len(kernels) * len(widths) <= 20 else 70)
-        for label in ax.get_xticklabels():
-            label.set(ha="right", rotation_mode="anchor")
         ax.grid(False)
-    bar = figure.colorbar(axes[-1].collections[0], ax=axes, shrink=0.8, aspect=30, pad=0.01)
+    bar = figure.colorbar(
+        axes[-1].collections[0], ax=axes, shrink=min(0.8, 3.5 / figure.get_figheight()), aspect=30, pad=0.01
+    )
     powers = range(-int(limit), int(limit) + 1, max(1, round(limit / 4)))
     bar.set_ticks([*powers], labels=[f"{2.0**power:.3g}×" for power in powers])
     bar.outline.set_visible(False)
@@ -56,13 +76,33 @@ def draw(tables, styles):
     return figure
 
 
+def _hang(ax) -> None:
+    """Let the names below an axes hang into the empty place under it, for which the layout would make room."""
+    for tick, label in zip(ax.get_xticks(), ax.get_xticklabels(), strict=True):
+        text = ax.annotate(
+            label.get_text(), (tick, 0), (0, -3), ("data", "axes fraction"), "offset points", fontsize=label.get_size(),
+            rotation=label.get_rotation(), ha="right", va=label.get_va(), rotation_mode="anchor",
+        )  # fmt: skip
+        text.set_in_layout(False)
+    ax.set_xticks([])
+
+
 def says(tables):
-    rows = _shown(tables)
+    rows, name = _shown(tables), named(tables)
+    if rows.empty:
+        return ""
+
+    def case(row):
+        return f"{times(row['speedup'])} ({name(row['kernel'])} on {row['matrix']}, N = {row['n']})"
+
     wins = rows[rows["speedup"] > 1]
+    narrow = int((wins["dtype_accumulator"] == "float16").sum())
+    sums = f", {narrow:,} of them with FP16 sums" if narrow and len(wins) > narrow else ""
+    sums = ", all with FP16 sums" if narrow and len(wins) == narrow else sums
     best, worst = rows.loc[rows["speedup"].idxmax()], rows.loc[rows["speedup"].idxmin()]
+    ends = f"the extremes are {case(best)} and {case(worst)}" if len(rows) > 1 else f"the speed-up is {case(best)}"
     verb = "is" if len(wins) == 1 else "are"
     return (
-        f"{len(wins):,} of {counted(len(rows), 'cell')} {verb} faster than cuSPARSE; the extremes are "
-        f"{times(best['speedup'])} ({best['kernel']} on {best['matrix']}, N = {best['n']}) and "
-        f"{times(worst['speedup'])} ({worst['kernel']} on {worst['matrix']}, N = {worst['n']})."
+        f"{len(wins):,} of {counted(len(rows), 'cell')} on {population(tables, rows['matrix'])} {verb} faster than "
+        f"cuSPARSE{sums}; {ends}."
     )

@@ -42,7 +42,7 @@ def inline(text: str, name: str, alternative: str) -> str:
         if kind == "case":
             element.set("data-cases", cases.replace("_", " "))
             del element.attrib["id"]
-        if element.tag != "text":
+        if element.tag not in ("text", "tspan", "title"):
             element.text = None
         element.tail = None
     _prune(root)
@@ -86,7 +86,8 @@ def _prune(element: ElementTree.Element) -> None:
         if child.tag in ("metadata", "style") or (child.tag in ("g", "defs") and not len(child)):
             continue
         child.attrib.pop("id", None) if child.tag == "g" else None
-        kept.extend(child if child.tag == "g" and not child.attrib else [child])
+        # A title holds for the group in which it stands.
+        kept.extend(child if child.tag == "g" and not child.attrib and child.find("title") is None else [child])
     element[:] = kept
 
 
@@ -143,7 +144,8 @@ def _join(parent: ElementTree.Element) -> None:
     kept: list[ElementTree.Element] = []
     for child in parent:
         last = kept[-1] if kept else None
-        if last is not None and child.tag == last.tag == "g" and child.attrib == last.attrib:
+        titled = child.find("title") is not None
+        if last is not None and child.tag == last.tag == "g" and child.attrib == last.attrib and not titled:
             last.extend(child)
         else:
             kept.append(child)

@@ -1,13 +1,15 @@
 """The ladder of kernels over the size of the matrix
 Rate of each kernel on mixtures of 10 % dense and of 10 % 2:4 tiles, or whichever are there in several sizes, over the
 rows of the matrix at the widest B; both axes are logarithmic. All kernels are credited with the stored 16×16 tiles and
-accumulate in FP16, but for the libraries, dashed (Mistry 2025, section 3.1.2 gives the range of sizes)."""
+accumulate in FP16, but for the libraries, dashed, which add in FP32 (Mistry 2025, section 3.1.2 gives the range of
+sizes)."""
 
 from __future__ import annotations
 
-from .numbers import listed, times
+from .numbers import listed
+from .sentences import population
 from .style import LIBRARIES, canvas, legend, plain_log, short
-from .tiles import PATTERNS, lines, looks, mixed, rated
+from .tiles import PATTERNS, beside, lines, looks, mixed, rated
 
 STUDY = "sptc"
 SECTION, PLACE, PER = "study", 3, ("device", "suite", "l2")
@@ -45,13 +47,14 @@ def draw(tables, styles):
 
 def says(tables):
     rows = _shown(tables)
-    library = rows[rows["study"].isin(LIBRARIES)].groupby("matrix")["time_ms"].min().rename("library_ms")
     own = rows[~rows["study"].isin(LIBRARIES)].sort_values(["time_ms", "kernel"]).drop_duplicates("matrix")
-    own = own.merge(library.reset_index(), on="matrix", how="left")
+    if own.empty:
+        return ""
     said = []
-    for m in (own["m"].min(), own["m"].max()):
-        part = own[own["m"] == m]
-        over = part["library_ms"] / part["time_ms"]
-        beside = f", {times(over.min())} to {times(over.max())} as fast as the libraries" if over.notna().all() else ""
-        said.append(f"with {m:,} rows {listed(sorted(part['kernel'].unique()))}{beside}")
-    return f"The fastest kernels of the ladder are {'; '.join(said)}."
+    for m in sorted({own["m"].min(), own["m"].max()}):
+        leaders = sorted(own.loc[own["m"] == m, "kernel"].unique())
+        verb = "is" if len(leaders) == 1 else "are"
+        part = rows[rows["m"] == m]
+        said.append(f"With {m:,} rows the fastest of the ladder {verb} {listed(leaders)}{beside(part)}.")
+    where = f"{population(tables, own['matrix'])} at N = {rows['n'].iloc[0]}"
+    return f"{where}, the ladder with FP16 sums. {' '.join(said)}"

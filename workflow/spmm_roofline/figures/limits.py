@@ -57,36 +57,60 @@ def slopes(ceilings: pd.DataFrame) -> dict[str, float]:
     return rows.groupby("level")["measured"].max().to_dict()
 
 
+def highest(across: list[Level], low: float, top: float) -> float:
+    """Upper limit of an axis from ``low`` on which ``top`` and the labels of all levels are seen."""
+    high = 2 * top
+    for _ in range(20):
+        gap = _gap(low, high)
+        needed = gap * max(_places([level.value for level in across], gap), default=0)
+        if needed <= high:
+            break
+        high = 1.1 * needed
+    return high
+
+
 def lines(ax: Axes, shown: dict[str, float], across: list[Level], top: float) -> None:
     """Draw slopes and levels into axes whose limits are set; ``top``: where the slopes end, in GFLOP/s."""
     (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
     first = max(shown.values(), default=math.inf)
-    gap = (high / low) ** 0.045  # the height of a label
     for level in across:
         dashes = "solid" if level.measured else (0, (5, 3))
         start = max(level.value / first, left) if shown else left
         ax.hlines(level.value, start, right, color=INK, linewidth=0.9, linestyle=dashes)
-    for level, place in zip(across, _places([level.value for level in across], gap), strict=True):
+    places = _places([level.value for level in across], _gap(low, high))
+    for level, place in zip(across, places, strict=True):
         text = f"{level.label}: {rate(level.value)}"
         ax.annotate(text, (right, place), (-2, 2), textcoords="offset points", ha="right", fontsize=7)
     for number, (name, gb_per_s) in enumerate(shown.items()):
         label, line = SLOPES[name]
         end = min(top / gb_per_s, right)
         ax.plot([left, end], [gb_per_s * left, gb_per_s * end], color=INK, linewidth=1.2, linestyle=line)
-        # Labels of neighbouring slopes stand on either side of them.
+        # Labels lean as the slopes do, far from those of the levels, and on either side of neighbouring slopes.
         upper = number == len(shown) - 1
-        at = left * (end / left) ** (0.4 if upper else 0.85)
-        side = {"xytext": (-6, 6), "ha": "right"} if upper else {"xytext": (6, -9), "ha": "left"}
-        text = f"{label} {bandwidth(gb_per_s)}"
-        ax.annotate(text, (at, gb_per_s * at), textcoords="offset points", fontsize=7.5, **side)
+        at = max(left, low / gb_per_s) ** 0.97 * end**0.03
+        height = gb_per_s * at * _gap(low, high) ** (0.4 if upper else -0.4)
+        ax.text(
+            at, height, f"{label} {bandwidth(gb_per_s)}", fontsize=7.5, va="bottom" if upper else "top",
+            rotation=math.degrees(math.atan(height / at)), transform_rotates_text=True, rotation_mode="anchor",
+            zorder=5,
+        )  # fmt: skip
+
+
+def _gap(low: float, high: float) -> float:
+    """Ratio of two values whose labels stand above each other without touching."""
+    return (high / low) ** 0.045
 
 
 def _places(values: list[float], gap: float) -> list[float]:
-    """Where labels of rising ``values`` stand on a logarithmic axis: those of close lines above the last of them."""
+    """Where labels of rising ``values`` stand on a logarithmic axis: those of close lines above the last of them.
+
+    A line that the labels below it would reach is a close one, too.
+    """
     places: list[float] = []
     start = 0
     for number, value in enumerate(values):
-        if number + 1 == len(values) or values[number + 1] > value * gap:
+        reached = value * gap ** (number + 1 - start)
+        if number + 1 == len(values) or values[number + 1] >= reached:
             places += [value * gap**step for step in range(number + 1 - start)]
             start = number + 1
     return places

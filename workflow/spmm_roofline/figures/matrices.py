@@ -1,21 +1,24 @@
 """The matrices
 Left: rows and mean non-zeros of a row. Right: fill of the 16×16 tiles that hold a non-zero, the structure on which
-tensor-core kernels depend: 6 % is one non-zero a tile row, 100 % a dense tile. A colour is a kind of matrix."""
+tensor-core kernels depend: 6 % is one non-zero a tile row, 100 % a dense tile. A colour with a marker is a kind of
+matrix."""
 
 from __future__ import annotations
 
-from .numbers import counted, percent, significant
-from .style import canvas, plain_log
+from .numbers import counted, percent
+from .sentences import population
+from .style import HUES, MARKERS, canvas, plain_log, short_names
 
 SECTION, PLACE, PER = "matrices", 1, ()
 
 
-def _kinds(matrices) -> dict[str, str]:
-    import seaborn as sns
-
+def _kinds(matrices) -> dict[str, dict]:
+    """Kind → look; a hue that comes back does so with another marker."""
     kinds = sorted(matrices["kind"].unique())
-    colours = [*sns.color_palette("colorblind", 10).as_hex(), *sns.color_palette("dark", 10).as_hex()]
-    return {kind: colours[number % len(colours)] for number, kind in enumerate(kinds)}
+    return {
+        kind: {"color": HUES[number % len(HUES)], "marker": MARKERS[number % 6 + number // len(HUES) % 2 * 6]}
+        for number, kind in enumerate(kinds)
+    }
 
 
 def draw(tables, styles):
@@ -23,39 +26,44 @@ def draw(tables, styles):
     matrices = matrices[(matrices["m"] > 0) & (matrices["nnz"] > 0)]
     if matrices.empty:
         return None
-    colours = _kinds(matrices)
+    looks = _kinds(matrices)
     few = len(matrices) <= 40
-    figure, (plane, fill) = canvas(1, 2, 1.2 + max(2.6, 0.19 * len(matrices) if few else 3.4))
+    lines = list(matrices.sort_values("tile_fill_16x16_fraction")["matrix"]) if few else [*looks][::-1]
+    figure, (plane, fill) = canvas(1, 2, 1.0 + max(2.6, 0.19 * len(lines)) + 0.2 * few)
     for kind, part in matrices.groupby("kind"):
-        plane.scatter(
-            part["m"], part["row_length_mean"], s=26, color=colours[kind], linewidth=0, alpha=0.85, label=kind
-        )
+        look = {"s": 26, "linewidth": 0, "alpha": 0.85} | looks[kind]
+        plane.scatter(part["m"], part["row_length_mean"], label=kind, **look)
+        if few:
+            heights = [lines.index(name) for name in part["matrix"]]
+        else:
+            heights = [lines.index(kind) + 0.08 * (rank * 3 % 7 - 3) for rank in range(len(part))]
+        fill.scatter(100 * part["tile_fill_16x16_fraction"], heights, zorder=3, **look)
     plane.set(xscale="log", yscale="log", xlabel="rows", ylabel="mean non-zeros of a row")
     plane.set_xlim(matrices["m"].min() / 2, matrices["m"].max() * 2)
     plain_log(plane.xaxis)
     plain_log(plane.yaxis)
-    percentages = 100 * matrices.set_index("matrix")["tile_fill_16x16_fraction"].sort_values()
-    kind_of = matrices.set_index("matrix")["kind"]
+    fill.set_yticks(range(len(lines)), short_names(lines))
+    fill.set(xlim=(-2, 102), ylim=(-0.6, len(lines) - 0.4), xlabel="fill of the 16×16 tiles (%)")
     if few:
-        fill.barh(
-            percentages.index, percentages, color=[colours[kind_of[name]] for name in percentages.index], height=0.62
-        )
-        fill.grid(axis="y", visible=False)
-    else:
-        groups = [percentages[kind_of[percentages.index] == kind] for kind in colours]
-        fill.hist(groups, bins=20, range=(0, 100), stacked=True, color=list(colours.values()))
-        fill.set(ylabel="matrices")
-    fill.set(xlabel="fill of the 16×16 tiles (%)")
-    figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=min(6, len(colours)))
+        figure.legend(*plane.get_legend_handles_labels(), loc="outside lower center", ncols=min(6, len(looks)))
     return figure
 
 
 def says(tables):
     matrices = tables["matrices"]
+    matrices = matrices[(matrices["m"] > 0) & (matrices["nnz"] > 0)]
+    if matrices.empty:
+        return ""
     fill = matrices.set_index("matrix")["tile_fill_16x16_fraction"]
+    low, high = (f"{int(count):,}" for count in (matrices["nnz"].min(), matrices["nnz"].max()))
+    sizes = low if low == high else f"{low} to {high}"
+    filled = (
+        f"is {percent(fill.max())}"
+        if len(fill) == 1
+        else f"lies between {percent(fill.min())} ({fill.idxmin()}) and {percent(fill.max())} ({fill.idxmax()}), "
+        f"{percent(fill.median())} in the median"
+    )
     return (
-        f"{counted(len(matrices), 'matrix', 'matrices')} of {counted(matrices['kind'].nunique(), 'kind')}, with "
-        f"{significant(matrices['nnz'].min())} to {significant(matrices['nnz'].max())} non-zeros; the tiles are "
-        f"filled from {percent(fill.min())} ({fill.idxmin()}) to {percent(fill.max())} ({fill.idxmax()}), "
-        f"{percent(fill.median())} in the median."
+        f"{population(tables, matrices['matrix'])} of {counted(matrices['kind'].nunique(), 'kind')}, with "
+        f"{sizes} non-zeros; the mean fill of the tiles of a matrix {filled}."
     )

@@ -23,9 +23,14 @@ def times(ratio: float | None) -> str:
 
 
 def percent(fraction: float | None) -> str:
-    """A share of 0…1 (or above) as whole per cent; small shares keep one decimal."""
+    """A share of 0…1 (or above) as whole per cent; small shares keep one decimal, and what is neither nothing nor all
+    does not read so."""
     if fraction is None or fraction != fraction:
         return "–"
+    if 0 < fraction < 0.0005:
+        return "<0.1 %"
+    if 0.995 <= fraction < 1:
+        return f"{min(99.9, 100 * fraction):.1f} %"
     return f"{100 * fraction:.1f} %" if 0 < fraction < 0.0995 else f"{100 * fraction:.0f} %"
 
 

@@ -1,14 +1,15 @@
 """How often a kernel is the best, and how far off it is where it is not
 Performance profiles after Dolan and Moré (2002): the share of cases, a matrix at a width, on which a kernel takes at
 most so many times as long as the fastest kernel of that case. A line that starts higher wins more often; one that
-reaches the top sooner is the safer choice; one that stays below it failed on the rest. The cases are those that
-kernels of the most studies were asked for. Thick and named: the best kernel of each study, the one with the largest
-area below its line."""
+reaches the top sooner is the safer choice; one that stays below it failed on the rest, or was not asked for it. The
+cases are those that kernels of the most studies were asked for; a kernel stands here if it was asked for half of them.
+Thick and named: the best kernel of each study, the one with the largest area below its line."""
 
 from __future__ import annotations
 
-from .numbers import PRECISIONS, counted, listed, percent
-from .style import canvas, plain_log
+from .numbers import PRECISIONS, counted, listed
+from .sentences import few, leaders, named, population
+from .style import canvas, label_ends, plain_log
 
 SECTION, PLACE, PER = "together", 1, ("device", "l2")
 
@@ -44,43 +45,37 @@ def draw(tables, styles):
                 alpha=1 if named else 0.45,
                 drawstyle="steps-post",
             )  # fmt: skip
-        last = lines.iloc[-1]
-        heights = _apart([100 * last[kernel] for kernel in best], 6.0)
-        for kernel, height in zip(best, heights, strict=True):
-            ax.annotate(
-                kernel, (lines.index[-1], height), xytext=(4, 0), textcoords="offset points", va="center",
-                fontsize=7.5, color=styles[kernel]["color"], annotation_clip=False,
-            )  # fmt: skip
         matrices = counted(about["matrices"], "matrix", "matrices")
         title = f"{PRECISIONS[name]}: {counted(about['cases'], 'case')} of {matrices}"
         ax.set(xscale="log", xlim=(1, lines.index[-1]), ylim=(0, 102), title=title)
         ax.set(xlabel="time over that of the fastest kernel", ylabel="cases (%)")
+        label_ends(ax, 100 * lines.iloc[-1][best], styles, 2.6)
         plain_log(ax.xaxis, ticks=(1, 1.5, 2, 3, 5, 10, 20))
     return figure
 
 
-def _apart(heights, gap):
-    """Heights of labels, at least ``gap`` apart and as near to their lines as that allows, from the top down."""
-    order = sorted(range(len(heights)), key=lambda at: -heights[at])
-    placed, above = list(heights), float("inf")
-    for at in order:
-        placed[at] = above = min(heights[at], above - gap)
-    return placed
+def _most(counts, name) -> tuple[str, str]:
+    """Who leads in ``counts``, and the verb that goes with them."""
+    best = leaders(counts)
+    return few([name(kernel) for kernel in best]), "is" if len(best) == 1 else "are each"
 
 
 def says(tables):
-    rows = tables["performance"]
+    rows, name = tables["performance"], named(tables)
     told = []
-    for name, lines, _ in _shown(tables):
-        own = rows[rows["precision_class"] == name]
-        first = lines.loc[1.0].idxmax()
-        safe = lines.loc[2.0].idxmax()
-        asked = tables["together"].query("precision_class == @name")
-        elsewhere = sorted(set(asked["study"]) - set(own["study"]))
-        more = f" (not asked for on these matrices: {listed(elsewhere)})" if elsewhere else ""
+    for precision, lines, _ in _shown(tables):
+        own = rows[rows["precision_class"] == precision]
+        asked = tables["together"].query("precision_class == @precision")
+        where = population(tables, asked.loc[asked["shared"].astype(bool), "matrix"])
+        cases = int(own["cases"].iloc[0])
+        first, safe = ((lines.loc[tau] * cases).round().astype(int) for tau in (1.0, 2.0))
+        (quick, runs), (sure, stays) = _most(first, name), _most(safe, name)
+        sure, stays = ("", runs.removesuffix(" each")) if sure == quick else (f"{sure} ", stays)
         told.append(
-            f"In {PRECISIONS[name]} {first} is most often the fastest, on {percent(lines.loc[1.0, first])} of "
-            f"{counted(int(own['cases'].iloc[0]), 'case')}, and {'it' if safe == first else safe} is most often within "
-            f"twice the least time, on {percent(lines.loc[2.0, safe])}{more}."
+            f"In {PRECISIONS[precision]}, on {counted(cases, 'case')} of {where}, {quick} {runs} most often the "
+            f"fastest, in {first.max():,}, and {sure}{stays} most often within twice the least time, in {safe.max():,}."
         )
+        elsewhere = sorted(set(asked["study"]) - set(own["study"]))
+        if elsewhere:
+            told[-1] += f" Kernels of {listed(elsewhere)} were asked for fewer than half of these cases."
     return " ".join(told)

@@ -5,8 +5,9 @@ multiplications; where a line stays below 100 %, the rest never gets there."""
 
 from __future__ import annotations
 
-from .numbers import percent, significant
-from .style import canvas, legend, plain_log
+from .numbers import significant
+from .sentences import few, leaders, population, uneven
+from .style import apart, canvas, label_ends, plain_log
 
 STUDY = "cutespmm"
 SECTION, PLACE, PER = "suite", 9, ("device", "suite", "l2")
@@ -28,30 +29,45 @@ def draw(tables, styles):
         return None
     n = rows["n"].iloc[0]
     kernels = [name for name in styles if (rows["kernel"] == name).any()]
-    figure, (cost, paid) = canvas(1, 2, 1.7 + 0.28 * max(4, len(kernels)))
+    looks, ends = apart(styles, rows), {}
+    height = 1.0 + 0.28 * max(5, len(kernels))
+    figure, (cost, paid) = canvas(1, 2, height)
     for place, kernel in enumerate(reversed(kernels)):
         own = rows[rows["kernel"] == kernel].sort_values("matrix")
         heights = [place + 0.05 * (rank * 3 % 9 - 4) for rank in range(len(own))]
-        cost.scatter(own["preprocess_products"], heights, s=14, linewidth=0, alpha=0.8, **styles[kernel])
+        cost.scatter(own["preprocess_products"], heights, s=14, linewidth=0, alpha=0.8, **looks[kernel])
         after = sorted(own["break_even"].dropna().clip(lower=1))
         shares = [100 * (rank + 1) / len(own) for rank in range(len(after))]
         if after:
-            paid.step(after, shares, where="post", color=styles[kernel]["color"], linewidth=1.8)
+            ends[kernel] = shares[-1]
+            last = rows["break_even"].max()  # up to the edge, where the name stands
+            paid.step([*after, last], [*shares, shares[-1]], where="post", color=looks[kernel]["color"], linewidth=1.8)
     cost.set(xscale="log", xlabel=f"packing / one multiplication at N = {n}")
     cost.set_yticks(range(len(kernels)), reversed(kernels))
     paid.set(xscale="log", ylim=(0, 100), xlabel="multiplications", ylabel="matrices that have gained (%)")
     plain_log(cost.xaxis)
+    paid.margins(x=0)
+    label_ends(paid, ends, looks, height - 0.6)
     plain_log(paid.xaxis)
-    legend(figure, styles, kernels)
     return figure
 
 
 def says(tables):
     rows = _shown(tables)
-    medians = rows.groupby("kernel")["preprocess_products"].median().sort_values()
-    ever = rows.groupby("kernel")["break_even"].agg(lambda values: float(values.notna().mean())).sort_values()
+    if rows.empty:
+        return ""
+    medians = rows.groupby("kernel")["preprocess_products"].median().sort_values(kind="stable")
+    least, most = (f"{significant(medians.iloc[at])} multiplications ({medians.index[at]})" for at in (0, -1))
+    cost = least if len(medians) == 1 else f"{least} to {most}"
+    paid = rows[rows["break_even"].notna()].groupby("kernel")["matrix"].nunique()
+    kernels = leaders(paid) if len(paid) else []
+    ran = rows.groupby("kernel")["matrix"].nunique()
+    pays = (
+        f"it pays on the most matrices for {few([f'{kernel} ({paid[kernel]} of {ran[kernel]})' for kernel in kernels])}"
+        if kernels
+        else "it pays on no matrix"
+    )
     return (
-        f"At N = {rows['n'].iloc[0]} packing costs as much as {significant(medians.iloc[0])} multiplications "
-        f"({medians.index[0]}) to {significant(medians.iloc[-1])} ({medians.index[-1]}) in the median; it ever pays on "
-        f"{percent(ever.iloc[-1])} of the matrices at most ({ever.index[-1]})."
+        f"On {population(tables, rows['matrix'])} at N = {rows['n'].iloc[0]} packing costs as much as {cost} in the "
+        f"median; against the best on scalar cores {pays}.{uneven(rows)}"
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .numbers import PRECISIONS, listed, significant, times
 from .pruned import named
+from .sentences import population
 from .style import INK, canvas, plain_log
 
 STUDY, DENSE = "attention", "cublas"
@@ -77,28 +78,38 @@ def draw(tables, styles):
     return figure
 
 
-def _wins(precision, own) -> str:
-    """Up to which sparsity the dense product in ``precision`` wins, width by width."""
+def _wins(precision, own, narrow: bool) -> str:
+    """Up to which sparsity the dense product in ``precision`` wins, width by width; ``narrow``: a sparse kernel that
+    it stands against adds in FP16."""
     until = {n: _until(part) for n, part in own.groupby("n")}
     shares = [f"{significant(100 * most)} % at N = {n}" for n, most in until.items() if most is not None]
     always = [str(n) for n, part in own.groupby("n") if (part["ratio"] > 1).all()]
     never = [str(n) for n, most in until.items() if most is None]
     words = [f"beats them all up to a sparsity of about {listed(shares)}" if shares else ""]
-    words.append(f"which is every layer at N = {listed(always)}" if always else "")
-    words.append(f"loses on the fullest layer at N = {listed(never)}" if never else "")
+    words[0] += f" (which is every layer at N = {listed(always)})" if always else ""
+    words.append(f"does not win on the fullest layer at N = {listed(never)}" if never else "")
     rivals = " and ".join(PRECISIONS[other] for other in RIVALS[precision][0])
+    sums = ", FP16 sums among them," if narrow else ""
     name = PRECISIONS[precision]
-    return (
-        f"Against sparse kernels in {rivals} the dense product in {name} {', '.join(word for word in words if word)}."
-    )
+    said = " and ".join(word for word in words if word)
+    return f"Against sparse kernels in {rivals}{sums} the dense product in {name} {said}."
 
 
 def says(tables):
-    rows = _shown(tables)
+    rows, cases = _shown(tables), tables["cases"]
+    if rows.empty:
+        return ""
+    sparse = cases[(cases["kind"] == "pruned") & (cases["status"] == "ok") & (cases["study"] != DENSE)]
+    narrow = set(sparse.loc[sparse["dtype_accumulator"] == "float16", "precision"])
     order = ("tf32", *(name for name in RIVALS if name != "tf32"))
-    said = [_wins(name, own) for name in order if len(own := rows[rows["precision"] == name])]
+    said = [
+        _wins(name, own, bool(narrow & set(RIVALS[name][0])))
+        for name in order
+        if len(own := rows[rows["precision"] == name])
+    ]
     most = rows.loc[rows["ratio"].idxmax()]
     return (
-        f"{' '.join(said)} The largest factor is {times(most['ratio'])} ({PRECISIONS[most['precision']]}, "
-        f"N = {most['n']}, {significant(100 * most['layer'])} % sparsity)."
+        f"{population(tables, rows['matrix'])}. {' '.join(said)} The fastest sparse kernel takes at most "
+        f"{times(most['ratio'])} the time of a dense product ({PRECISIONS[most['precision']]}, N = {most['n']}, "
+        f"{significant(100 * most['layer'])} % sparsity)."
     )

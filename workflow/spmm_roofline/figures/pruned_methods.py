@@ -1,28 +1,33 @@
 """Kernels of the attention study by method of pruning, beside dense products
-Speed-up over the best of cuSPARSE in FP32 over the sparsity of the model, a column a method, at the shortest and at
-the longest sequence N: the study's kernels, and cuBLAS' dense product in FP32 and TF32, which does not see the zeros
-(Lagos 2025, tables 5.1 to 5.5, which have no dense product). A layer may be sparser than its model."""
+Speed-up over the fastest of cuSPARSE's CSR and COO algorithms in FP32 over the sparsity of the model, a column a
+method, at the shortest and at the longest sequence N: the study's kernels, and cuBLAS' dense product in FP32 and TF32,
+which does not see the zeros (Lagos 2025, tables 5.1 to 5.5, which have no dense product). A layer may be sparser than
+its model."""
 
 from __future__ import annotations
 
-from .ladders import ordered, shaded
+from .ladders import ordered
 from .numbers import counted, percent, times
 from .pruned import means, named, spoken
-from .style import INK, canvas, legend, plain_log
+from .sentences import BASELINE, lead, population
+from .style import INK, apart, canvas, legend, plain_log
 
 STUDY, DENSE = "attention", "cublas"
 SECTION, PLACE, PER = "study", 2, ("device", "suite", "l2")
 
 
-def _shown(tables):
+def _rows(tables):
     cases = tables["cases"]
     rows = cases[(cases["kind"] == "pruned") & cases["speedup"].notna()]
     own = rows["study"] == STUDY
     dense = (rows["study"] == DENSE) & rows["precision"].isin(["float32", "tf32"])
     rows = named(rows[(own | dense) & own.any()])
-    if rows["sparsity"].nunique() < 2:
-        return rows.head(0)
-    return means(rows, "speedup", ["kernel", "study", "method", "sparsity", "n"])
+    return rows if rows["sparsity"].nunique() > 1 else rows.head(0)
+
+
+def _shown(tables):
+    rows = _rows(tables)
+    return means(rows, "speedup", ["kernel", "study", "method", "sparsity", "n"]) if len(rows) else rows
 
 
 def draw(tables, styles):
@@ -32,7 +37,8 @@ def draw(tables, styles):
     widths = sorted({rows["n"].min(), rows["n"].max()})
     methods = sorted(rows["method"].unique())
     own = ordered(tables["ladder"], rows.loc[rows["study"] == STUDY, "kernel"])
-    styles = {name: look for name, look in styles.items() if name not in own} | shaded(styles, own, STUDY)
+    found = apart(styles, rows)
+    styles = {name: found[name] for name in [*(name for name in found if name not in own), *own]}
     figure, axes = canvas(len(widths), len(methods), 0.9 + 2.1 * len(widths), sharex=True, sharey=True)
     for place, ax in enumerate(axes):
         n, method = widths[place // len(methods)], methods[place % len(methods)]
@@ -61,13 +67,16 @@ def draw(tables, styles):
 def says(tables):
     rows = _shown(tables)
     own = rows[rows["study"] == STUDY]
+    if own.empty:
+        return ""
     best = own.loc[own.groupby(["method", "sparsity", "n"])["speedup"].idxmax()]
     wins = int((best["speedup"] > 1).sum())
     top = best.sort_values(["speedup", "kernel"]).iloc[-1]
-    leaders = best["kernel"].value_counts().sort_index().sort_values(kind="stable")
+    counts = best["kernel"].value_counts()
+    others = f"; {len(counts)} kernels are the fastest in some" if len(counts) > 1 else ""
+    leader = f" Of the study's kernels {lead(counts, 'the fastest in')}{others}." if own["kernel"].nunique() > 1 else ""
     return (
-        f"In {wins} of {counted(len(best), 'combination')} of method, sparsity and N a kernel of the study is faster "
-        f"than the best of cuSPARSE, at most {times(top['speedup'])} ({top['kernel']}, {spoken(top['method'])}, "
-        f"{percent(top['sparsity'])}, N = {top['n']}). The fastest of them is {leaders.index[-1]} in "
-        f"{leaders.iloc[-1]}, and one of {len(leaders)} kernels over all."
+        f"On {population(tables, _rows(tables)['matrix'])}, in {wins} of {counted(len(best), 'combination')} of "
+        f"method, sparsity and N a kernel of the study is faster than {BASELINE}, at most {times(top['speedup'])} "
+        f"({top['kernel']}, {spoken(top['method'])}, {percent(top['sparsity'])}, N = {top['n']}).{leader}"
     )

@@ -25,11 +25,14 @@ def shown(tables) -> pd.DataFrame:
 
 
 def leading(rows: pd.DataFrame) -> list[str]:
-    """Of each study the kernel with the highest geometric mean of its speed-up, that of :data:`STUDY` first."""
+    """Of each study the kernel with the highest geometric mean of its speed-up, that of :data:`STUDY` first.
+
+    Only kernels that ran on the most cases of their study take part, so that the means are over the same matrices.
+    """
     import numpy as np
 
     rated = rows.dropna(subset="speedup")
     logs = rated.assign(log=np.log(rated["speedup"].astype(float)))
-    ranked = logs.groupby(["study", "kernel"])["log"].mean().reset_index()
-    best = ranked.sort_values(["log", "kernel"]).drop_duplicates("study", keep="last")
+    ranked = logs.groupby(["study", "kernel"])["log"].agg(["size", "mean"]).reset_index()
+    best = ranked.sort_values(["size", "mean", "kernel"]).drop_duplicates("study", keep="last")
     return list(best.sort_values("study", key=lambda names: names.ne(STUDY))["kernel"])

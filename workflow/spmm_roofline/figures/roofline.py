@@ -2,16 +2,21 @@
 Each mark is one kernel on one matrix at one width: useful rate over compulsory intensity, 2·nnz·N over the bytes of A
 in CSR (none where its format implies the structure), the touched rows of B, and C, each moved once. Slopes are the
 highest measured rates of DRAM and, where it was measured, of L2; levels are measured ceilings of the units that
-multiply (drawn through) or datasheet peaks (dashed). A mark below the slope of DRAM either moves more bytes than it
-must or waits; a mark above it found operands in L2, which is no error."""
+multiply (drawn through) or datasheet peaks (dashed). Where kernels are many, they are spread over several panels. A
+mark below the slope of DRAM either moves more bytes than it must or waits; a mark above it found operands in L2, or
+left its result there. The limit that a row is held against allows for that."""
 
 from __future__ import annotations
 
 from . import limits
-from .numbers import counted, percent
-from .style import MOST_MARKS, canvas, legend, plain_log, tie, without_variants
+from .numbers import counted, listed, percent
+from .sentences import named, population
+from .style import MOST_MARKS, apart, groups_of, key, panels, plain_log, tie, without_variants
 
 SECTION, PLACE, PER = "suite", 4, ("device", "suite", "l2")
+
+#: What binds → how the sentence calls it.
+BOUNDS = {"memory": "memory", "compute": "the unit that multiplies", "launch": "the replay of an empty graph"}
 
 #: Panel → precisions of its rows, and those whose ceilings are drawn: FP16 and BF16 have the same.
 PANELS = {
@@ -29,48 +34,64 @@ def _shown(tables):
 
 def draw(tables, styles):
     rows = _shown(tables)
-    panels = {title: panel for title, panel in PANELS.items() if rows["precision"].isin(panel[0]).any()}
-    if not panels:
+    shown = []
+    for title, (precisions, drawn) in PANELS.items():
+        own = rows[rows["precision"].isin(precisions)]
+        groups = groups_of(styles, own) if len(own) else []
+        for number, group in enumerate(groups, start=1):
+            part = f", {number} of {len(groups)}" if len(groups) > 1 else ""
+            shown.append((f"{title}{part}", drawn, own[own["kernel"].isin(group)]))
+    if not shown:
         return None
     slopes = limits.slopes(tables["ceilings"])
-    across = {title: limits.levels(tables["ceilings"], *drawn) for title, (_, drawn) in panels.items()}
-    figure, axes = canvas(1, len(panels), 4.2 + 0.2 * (rows["kernel"].nunique() // 5), sharex=True, sharey=True)
-    tops = {title: max([rows["useful_gflops"].max(), *(x.value for x in across[title])]) for title in panels}
+    across = [limits.levels(tables["ceilings"], *drawn) for _, drawn, _ in shown]
+    longest = max(part["kernel"].nunique() for _, _, part in shown)
+    height = 3.3 + 0.16 * -(-longest // 2)
+    figure, axes = panels(len(shown), 2 if len(shown) in (2, 4) else 3, height, 0.1, sharex=True, sharey=True)
+    tops = [max([rows["useful_gflops"].max(), *(level.value for level in levels)]) for levels in across]
     left, right = rows["intensity_flop_per_byte"].min() / 2, rows["intensity_flop_per_byte"].max() * 4
     if slopes:
-        right = max(
-            right, 3 * max(tops.values()) / min(slopes.values())
-        )  # the knee of every level stands in the picture
-    axes[0].set(ylabel="useful GFLOP/s", ylim=(rows["useful_gflops"].min() / 2, 4 * max(tops.values())))
-    for ax, (title, (precisions, _)) in zip(axes, panels.items(), strict=True):
-        part = rows[rows["precision"].isin(precisions)]
-        ax.set(xscale="log", yscale="log", title=title, xlabel="compulsory intensity (FLOP/B)", xlim=(left, right))
-        limits.lines(ax, slopes, across[title], tops[title])
+        right = max(right, 3 * max(tops) / min(slopes.values()))  # the knee of every level stands in the picture
+    low = rows["useful_gflops"].min() / 2
+    high = max(limits.highest(levels, low, top) for levels, top in zip(across, tops, strict=True))
+    axes[0].set(xscale="log", yscale="log", xlim=(left, right), ylim=(low, high))
+    many = len(rows) > MOST_MARKS
+    for ax, (title, _, part), levels, top in zip(axes, shown, across, tops, strict=True):
+        ax.set(title=title)
+        limits.lines(ax, slopes, levels, top)
+        looks = apart(styles, part)
         for kernel, of_kernel in part.groupby("kernel"):
             x, y = of_kernel["intensity_flop_per_byte"], of_kernel["useful_gflops"]
-            many = len(rows) > MOST_MARKS
-            marks = ax.scatter(x, y, s=24, linewidth=0, alpha=0.85, zorder=3, rasterized=many, **styles[kernel])
+            marks = ax.scatter(x, y, s=24, linewidth=0, alpha=0.85, zorder=3, rasterized=many, **looks[kernel])
             tie(marks, of_kernel)
-    for ax in axes:
-        plain_log(ax.xaxis, room=11)
+        key(ax, looks, looks, 0.1)
+    plain_log(axes[0].xaxis, room=9)
+    figure.supxlabel("compulsory intensity (FLOP/B)")
+    figure.supylabel("useful GFLOP/s")
     plain_log(axes[0].yaxis, ticks=[10.0**power for power in range(-1, 8)])
-    legend(figure, styles, rows["kernel"])
     return figure
 
 
 def says(tables):
-    rows = _shown(tables)
+    rows, name = _shown(tables), named(tables)
+    if rows.empty:
+        return ""
     known = rows[rows["bound_fraction"].notna()]
     if known.empty:
         return "No limit is known for these rows: the device has no measured DRAM rate or no datasheet here."
-    closest = known.loc[known["bound_fraction"].idxmax()]
-    memory = (known["bound"] == "memory").mean()
-    fastest = known.sort_values("time_ms").drop_duplicates(["matrix", "n", "precision"])
-    above = int(((known["bound_fraction"] > 1) & (known["bound"] == "memory")).sum())
-    beyond = f" {counted(above, 'row lies', 'rows lie')} above the slope: L2 held operands." if above else ""
+    of = known["bound"].value_counts()
+    binds = listed([f"{BOUNDS[bound]} for {of[bound]:,}" for bound in BOUNDS if bound in of])
+    fastest = rows.sort_values(["time_ms", "kernel"]).drop_duplicates(["matrix", "n", "precision"])
+    fastest = fastest[fastest["bound_fraction"].notna()]
+    reached = (
+        f"; the fastest kernel of a case reaches {percent(fastest['bound_fraction'].median())} of its limit in the "
+        f"median of {counted(len(fastest), 'case')}"
+        if len(fastest)
+        else ""
+    )
+    top = known.loc[known["bound_fraction"].idxmax()]
+    closest = f"; {name(top['kernel'])} on {top['matrix']} at N = {top['n']} comes closest, at {percent(top['bound_fraction'])}"
     return (
-        f"The memory limit is the lower one for {percent(memory)} of the rows; the fastest kernel of a case reaches "
-        f"{percent(fastest['bound_fraction'].median())} of its limit in the median, and the closest row "
-        f"{percent(closest['bound_fraction'])} "
-        f"({closest['kernel']} on {closest['matrix']}, N = {closest['n']}).{beyond}"
+        f"On {population(tables, known['matrix'])} the lowest limit is that of {binds} of {counted(len(known), 'row')}"
+        f"{reached}{closest}."
     )

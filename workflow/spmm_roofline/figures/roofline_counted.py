@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from . import limits
 from .numbers import counted, listed, percent, times
-from .style import canvas, legend, plain_log, tie
+from .sentences import named, population
+from .style import apart, canvas, groups_of, key, plain_log, tie
 
 SECTION, PLACE, PER = "suite", 5, ("device", "suite", "l2", "precision")
 
@@ -30,18 +31,25 @@ def draw(tables, styles):
         return None
     slopes = limits.slopes(tables["ceilings"])
     across = limits.levels(tables["ceilings"], *rows["precision"].unique())
-    figure, axes = canvas(1, 2, 4.2 + 0.2 * (rows["kernel"].nunique() // 5), sharey=True)
+    groups = groups_of(styles, rows)
+    longest = max(map(len, groups))
+    figure, axes = canvas(len(groups), 2, len(groups) * (3.4 + 0.16 * -(-longest // 4)) + 0.2, sharey=True)
     top = max([rows["useful_gflops"].max(), *(level.value for level in across)])
-    axes[0].set(ylabel="useful GFLOP/s", ylim=(rows["useful_gflops"].min() / 2, 4 * top))
-    for ax, (level, (column, label)) in zip(axes, PANELS.items(), strict=True):
+    low = rows["useful_gflops"].min() / 2
+    axes[0].set(ylim=(low, limits.highest(across, low, top)))
+    for place, ax in enumerate(axes):
+        group, (level, (column, label)) = groups[place // 2], [*PANELS.items()][place % 2]
         columns = [column, *(["intensity_flop_per_byte"] if level == "dram" else [])]
         left, right = rows[columns].min().min() / 2, rows[columns].max().max() * 4
         own = {level: slopes[level]} if level in slopes else {}
         right = max(right, *(3 * top / value for value in own.values()), 0)
-        ax.set(xscale="log", yscale="log", title=limits.SLOPES[level][0], xlabel=label, xlim=(left, right))
+        number = f", {1 + place // 2} of {len(groups)}" if len(groups) > 1 else ""
+        title = f"{limits.SLOPES[level][0]}{number}"
+        ax.set(xscale="log", yscale="log", title=title, xlabel=label, xlim=(left, right))
         limits.lines(ax, own, across, top)
-        for kernel, part in rows.groupby("kernel"):
-            style = styles[kernel]
+        looks = apart(styles, rows[rows["kernel"].isin(group)])
+        for kernel, part in rows[rows["kernel"].isin(group)].groupby("kernel"):
+            style = looks[kernel]
             x, y = part[column], part["useful_gflops"]
             if level == "dram":
                 compulsory = part["intensity_flop_per_byte"]
@@ -52,27 +60,34 @@ def draw(tables, styles):
                 )  # fmt: skip
             marks = ax.scatter(x, y, s=24, linewidth=0, alpha=0.85, zorder=4, **style)
             tie(marks, part)
+        half = -(-len(group) // 2)
+        key(ax, looks, group[:half] if level == "dram" else group[half:], 0.2)
         plain_log(ax.xaxis, room=9)
+    figure.supylabel("useful GFLOP/s")
     plain_log(axes[0].yaxis, ticks=[10.0**power for power in range(-1, 8)])
-    legend(figure, styles, rows["kernel"])
     return figure
 
 
 def says(tables):
-    rows = _shown(tables)
+    rows, name = _shown(tables), named(tables)
+    if rows.empty:
+        return ""
     known = rows[rows["bound"] != ""]
     if known.empty:
         return f"{counted(len(rows), 'case')} counted; the device has no measured DRAM rate or no datasheet here."
-    names = {"dram": "DRAM", "l2": "L2", "compute": "computation"}
+    names = {"dram": "DRAM", "l2": "L2", "compute": "computation", "launch": "an empty replay"}
     of = known["bound"].value_counts()
-    binds = listed([f"{names[name]} for {percent(of[name] / len(known))}" for name in names if name in of])
+    binds = listed([f"{names[bound]} in {of[bound]:,}" for bound in names if bound in of])
     near = known.loc[known["bound_fraction"].idxmax()]
-    beyond = known[(known[["save_dram_bytes", "save_l2_bytes", "save_flops"]].fillna(0) > 0).any(axis=1)]
+    closest = (
+        f" Closest to its limit is {name(near['kernel'])} on {near['matrix']}, N = {near['n']}, with "
+        f"{percent(near['bound_fraction'])}."
+    )
+    more = int((known[["save_dram_bytes", "save_l2_bytes", "save_flops"]].fillna(0) > 0).any(axis=1).sum())
     l2 = "" if known["l2_limit_gflops"].notna().any() else " The rate of L2 was not measured and limits nothing here."
-    share, room = percent(known["bound_fraction"].median()), times(known["distance"].median())
+    reached, room = percent(known["bound_fraction"].median()), times(known["distance"].median())
     return (
-        f"Of {counted(len(known), 'case')} the lowest limit is that of {binds}; in the median a case reaches {share} "
-        f"of it, and the limits allow {room} its rate. Closest is {near['kernel']} on {near['matrix']}, "
-        f"N = {near['n']}, with {percent(near['bound_fraction'])}. To be twice as fast, "
-        f"{percent(len(beyond) / len(known))} of the cases must move or compute less.{l2}"
+        f"Of {counted(len(known), 'case')} on {population(tables, known['matrix'])} the lowest limit is that of "
+        f"{binds}; in the median a case reaches {reached} of it, and the limits allow {room} its rate.{closest} "
+        f"To be twice as fast, {more:,} of {len(known):,} must move or compute less.{l2}"
     )

@@ -1,31 +1,35 @@
 """Rounding of the sums
-Error of a kernel that adds in FP16 beside the twin that adds in FP32, a matrix a mark, over its longest row. The line
-is u·√L/√6 with u = 2⁻¹¹: what random signs let the roundings of L additions grow to."""
+Error of a kernel that adds in FP16 beside the twin that adds in FP32, a matrix a mark, over its longest row; the
+largest over the suites and widths that both ran. The line is u·√L/√6 with u = 2⁻¹¹: what random signs let the roundings
+of L additions grow to."""
 
 from __future__ import annotations
 
 from .numbers import counted, significant
+from .sentences import population
 from .style import INK, canvas, legend, plain_log
 
 SECTION, PLACE, PER = "matrices", 2, ()
 
 
 def _pairs(tables):
-    """Verified FP16 rows of kernels of which both are there, of one file: sums in FP16 and in FP32."""
+    """Kernels with sums in FP16 beside their twins with sums in FP32, a matrix a row: largest errors over the suites
+    and widths that both ran."""
     cases = tables["cases"]
     lengths = dict(zip(tables["matrices"]["matrix"], tables["matrices"]["row_length_max"], strict=True))
     rows = cases[(cases["status"] == "ok") & (cases["dtype_a"] == "float16") & (cases["study"] != "cusparse")]
     rows = rows.assign(longest=rows["matrix"].map(lengths)).dropna(subset="longest")
-    rows = rows.groupby(["study", "kernel", "dtype_accumulator", "matrix"], as_index=False).agg(
-        {"rel_error": "max", "longest": "max"}
-    )
+    case = ["device", "suite", "matrix", "n", "l2"]
     wide = rows[rows["dtype_accumulator"] == "float32"]
     narrow = rows[rows["dtype_accumulator"] == "float16"]
     twins = wide.assign(twin=wide["kernel"].str.removesuffix("_f32")).merge(
-        narrow[["kernel", "matrix", "rel_error"]],
-        left_on=["twin", "matrix"],
-        right_on=["kernel", "matrix"],
+        narrow[["kernel", *case, "rel_error"]],
+        left_on=["twin", *case],
+        right_on=["kernel", *case],
         suffixes=("", "_narrow"),
+    )
+    twins = twins.groupby(["study", "kernel", "twin", "matrix"], as_index=False).agg(
+        {"rel_error": "max", "rel_error_narrow": "max", "longest": "max"}
     )
     return twins.sort_values(["twin", "longest", "matrix"], ignore_index=True)
 
@@ -46,17 +50,24 @@ def draw(tables, styles):
     axes[0].set_ylabel("relative error of C (Frobenius)")
     axes[0].set_xlim(longest.min() / 1.3, longest.max() * 1.3)
     plain_log(axes[0].xaxis, room=6)
+    plain_log(axes[0].yaxis, room=6)
     legend(figure, styles, {*pairs["twin"], *pairs["kernel"]})
     return figure
 
 
 def says(tables):
     pairs = _pairs(tables)
-    ratio = pairs["rel_error_narrow"] / pairs["rel_error"]
+    if pairs.empty:
+        return ""
+    exact = pairs["rel_error"] == 0
+    ratio = (pairs["rel_error_narrow"] / pairs["rel_error"])[~exact]
+    larger = int((pairs["rel_error_narrow"] > pairs["rel_error"]).sum())
+    typical = f", {significant(ratio.median(), 2)} times as large in the median" if len(ratio) else ""
     worst = pairs.loc[pairs["rel_error_narrow"].idxmax()]
     return (
-        f"Over {counted(pairs['matrix'].nunique(), 'matrix', 'matrices')}, sums in FP16 lose "
-        f"{significant(ratio.median(), 2)} times as much as sums in FP32 in the median; the largest error is "
-        f"{significant(1000 * worst['rel_error_narrow'], 2)}‰ ({worst['twin']} on {worst['matrix']}, longest row "
-        f"{int(worst['longest']):,}), where its FP32 twin has {significant(1000 * worst['rel_error'], 2)}‰."
+        f"On {population(tables, pairs['matrix'])}, the error of sums in FP16 is larger than that of the twin with "
+        f"sums in FP32 in {larger:,} of {counted(len(pairs), 'pair')} of kernels on a matrix{typical}. The largest "
+        f"error of sums in FP16 is {significant(1000 * worst['rel_error_narrow'], 2)}‰ ({worst['twin']} on "
+        f"{worst['matrix']}, longest row {int(worst['longest']):,}), where the twin has "
+        f"{significant(1000 * worst['rel_error'], 2)}‰."
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .numbers import times
 from .rivals import leading, shown
+from .sentences import population
 from .style import INK, canvas, plain_log
 
 STUDY = "cutespmm"
@@ -55,13 +56,14 @@ def draw(tables, styles):
 
 def says(tables):
     rows = _shown(tables)
+    if rows.empty:
+        return ""
     said = []
     for kernel in leading(rows):
         own = rows[rows["kernel"] == kernel]
-        wins = own[own["speedup"] > 1]
         most = own.loc[own["speedup"].idxmax()]
         said.append(
-            f"{kernel} is faster than the best on scalar cores on {len(wins)} of {len(own)}, at most "
+            f"{kernel} is faster on {int((own['speedup'] > 1).sum())} of {population(tables, own['matrix'])}, at most "
             f"{times(most['speedup'])} ({most['matrix']})"
         )
-    return f"Of the matrices at N = {rows['n'].iloc[0]}, {'; '.join(said)}."
+    return f"At N = {rows['n'].iloc[0]}, TF32 over the best on scalar cores in FP32: {'; '.join(said)}."

@@ -6,8 +6,8 @@ A100 and a GH200)."""
 
 from __future__ import annotations
 
-from .ladders import shaded
 from .numbers import bandwidth, percent, size, times
+from .sentences import population
 from .style import INK, canvas, legend, plain_log
 
 STUDY = "memory_bound"
@@ -51,7 +51,6 @@ def draw(tables, styles):
     if rows.empty:
         return None
     l2 = _l2(tables)
-    styles = shaded(styles, sorted(rows["kernel"].unique()), STUDY)
     figure, (rate, ratio) = canvas(1, 2, 3.4, sharex=True)
     for kernel, part in rows.sort_values("compulsory_bytes").groupby("kernel"):
         rate.plot(
@@ -85,19 +84,22 @@ def draw(tables, styles):
 
 def says(tables):
     rows, ratios = _shown(tables)
+    if ratios.empty:
+        return ""
     l2 = _l2(tables)
-    sides = _sides(ratios, l2)
-    said = [
-        f"{times(_mean(part))} as fast up to half of L2" if name == "inside" else f"{times(_mean(part))} beyond it"
-        for name, part in sides.items()
-        if len(part)
-    ]
-    where = f" ({size(l2)})" if l2 == l2 else ""
-    largest = rows[rows["compulsory_bytes"] == rows["compulsory_bytes"].max()].sort_values("time_ms").iloc[0]
+    said = [f"{times(_mean(ratios))} the rate of tensor cores over all sizes"]
+    if l2 == l2:
+        where = {"inside": "up to half of L2", "beyond": "beyond it"}
+        said = [f"{times(_mean(part))} {where[name]}" for name, part in _sides(ratios, l2).items() if len(part)]
+        said[0] = said[0].replace("× ", "× the rate of tensor cores ").replace("beyond it", "beyond half of L2")
+        said[-1] += f" (L2 holds {size(l2)})"
+    largest = rows[rows["compulsory_bytes"] == rows["compulsory_bytes"].max()]
+    largest = largest.sort_values(["time_ms", "kernel"]).iloc[0]
     gained = ratios.loc[ratios["gain"].idxmax()]
+    gain = f"at most {percent(gained['gain'] - 1)}" if gained["gain"] > 1 else "nothing on any size"
     return (
-        f"CUDA cores are {' and '.join(said)}{where}; at the largest size {largest['kernel']} moves "
-        f"{bandwidth(1e-6 * largest['compulsory_bytes'] / largest['time_ms'])}. Tensor cores gain at most "
-        f"{percent(gained['gain'] - 1) if gained['gain'] > 1 else 'nothing'}, where arithmetic allows "
-        f"{percent(gained['gain_limit'] - 1)}."
+        f"On {population(tables, ratios['matrix'])} CUDA cores reach {' and '.join(said)}, in the geometric mean; at "
+        f"the largest size {largest['kernel']} moves "
+        f"{bandwidth(1e-6 * largest['compulsory_bytes'] / largest['time_ms'])}. Tensor cores gain {gain}, where "
+        f"arithmetic allows {percent(gained['gain_limit'] - 1)}."
     )

@@ -1,12 +1,14 @@
 """Speed-up over the best of cuSPARSE
-Each small mark is one matrix, the large one the geometric mean with its 95 % bootstrap interval over matrices. Left of
-1 the kernel loses to cuSPARSE. The baseline is the fastest of cuSPARSE's CSR algorithms on the same case in the same
-precision (TF32 is compared with FP32)."""
+Each small mark is one matrix, the large one the geometric mean over the matrices on which the kernel and cuSPARSE have
+a time, with its 95 % bootstrap interval where there are four or more. Left of 1 the kernel loses to cuSPARSE. The
+baseline is the fastest of cuSPARSE's CSR and COO algorithms that ran on the same case in the same precision (TF32 is
+compared with FP32)."""
 
 from __future__ import annotations
 
-from .numbers import counted, times
-from .style import INK, MOST_MARKS, canvas, marks, plain_log
+from .numbers import times
+from .sentences import LEAST_OF_INTERVAL, named, population
+from .style import INK, MOST_MARKS, canvas, fitting, marks, short
 
 SECTION, PLACE, PER = "suite", 2, ("device", "suite", "l2", "precision")
 
@@ -28,6 +30,9 @@ def draw(tables, styles):
     many = len(rows) > MOST_MARKS
     ratios_of = dict(list(rows.sort_values("speedup").groupby(["n", "kernel"])["speedup"]))
     means_of = {(mean.n, mean.kernel): mean for mean in means.itertuples()}
+    # Once for all axes, which share both.
+    axes[0].set(xscale="log", ylim=(-0.6, len(order) - 0.4))
+    axes[0].set_yticks(range(len(order)), order)
     for ax, n in zip(axes, widths, strict=True):
         ax.axvline(1, color=INK, linewidth=1, zorder=1)
         for place, kernel in enumerate(order):
@@ -41,40 +46,60 @@ def draw(tables, styles):
                 span = [mean.geomean_low, mean.geomean_high]
                 ax.plot(span, [place] * 2, color=style["color"], linewidth=2.2, zorder=3)
                 marks(ax, [mean.geomean], [place], s=58, edge=0.8, markeredgecolor=INK, zorder=4, **style)
-        ax.set(xscale="log", title=f"N = {n}", xlabel="speed-up over cusparse_best", ylim=(-0.6, len(order) - 0.4))
-        ax.set_yticks(range(len(order)), order)
-        plain_log(ax.xaxis, ticks=_ticks(rows["speedup"].min(), rows["speedup"].max()))
+        ax.set(title=f"N = {n}", xmargin=0.08)
+    fitting(axes[0].xaxis, _ticks(rows["speedup"].min(), rows["speedup"].max()), _ratio)
+    figure.supxlabel("speed-up over cusparse_best")
     return figure
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """Round ratios that contain 1: powers of two, or finer steps where the ratios span less than a factor of 3."""
+def _ticks(low: float, high: float) -> list[list[float]]:
+    """Round ratios that contain 1, the finest first: powers of two, before them finer steps where the ratios span less
+    than a factor of 3."""
+    choices = []
     if high / low < 3:
         fine = (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.5, 1.8, 2, 2.5, 3)
         near = [value for value in fine if 0.95 * low <= value <= 1.05 * high or value == 1]
-        return [value for place, value in enumerate(near) if (place - near.index(1)) % (1 + len(near) // 8) == 0]
+        one = near.index(1)
+        choices += [[v for place, v in enumerate(near) if (place - one) % step == 0] for step in (1, 2, 3)]
     powers = [power for power in range(-16, 17) if low / 1.5 <= 2.0**power <= high * 1.5 or power == 0]
-    step = 1 + len(powers) // 7
-    return [2.0**power for power in powers if power % step == 0]
+    return choices + [[2.0**power for power in powers if power % step == 0] for step in (1, 2, 3, 4, 6, 8, 16)]
+
+
+def _ratio(value: float) -> str:
+    """Powers of two below 1 as fractions: 1/64 is shorter than 0.0156."""
+    return f"1/{short(1 / value)}" if value <= 0.25 and (1 / value).is_integer() else short(value)
 
 
 def says(tables):
-    means = tables["speedup"]
+    means, cases, name = tables["speedup"], tables["cases"], named(tables)
+    if means.empty:
+        return ""
     own = means[means["study"] != "cusparse"]
+    where = population(tables, _shown(tables)["matrix"])
     if own.empty:
-        closest = means.groupby("kernel")["geomean"].max().sort_values().index[-1]
-        worst = means.sort_values(["geomean", "kernel"]).iloc[0]
-        return (
-            f"Only cuSPARSE ran: {closest} comes closest to the best of the variants, and {worst['kernel']} at "
-            f"N = {worst['n']} stays furthest behind, at {times(worst['geomean'])} in the geometric mean."
+        ran = ((cases["study"] != "cusparse") & (cases["status"] == "ok")).any()
+        alone = "No other kernel has a time on a case of cuSPARSE" if ran else "Only cuSPARSE has a time"
+        ranked = means.sort_values(["geomean", "kernel", "n"])
+        worst, closest = ranked.iloc[0], ranked.iloc[-1]
+        said = (
+            f"{alone}. On {where}, {closest['kernel']} at N = {closest['n']} comes closest to the best of its "
+            f"algorithms, at {times(closest['geomean'])} in the geometric mean"
         )
-    best = own.sort_values(["geomean", "kernel"], ascending=[False, True]).iloc[0]
-    worst = own.sort_values(["geomean", "kernel"]).iloc[0]
-    low, high = times(best["geomean_low"]), times(best["geomean_high"])
-    spread = f" (95 % interval {low} to {high})" if best["matrices"] > 1 else ""
-    return (
-        f"Highest mean: {best['kernel']} at N = {best['n']} with {times(best['geomean'])}{spread} over "
-        f"{counted(best['matrices'], 'matrix', 'matrices')}, faster than cuSPARSE on {best['wins']}; lowest: "
-        f"{worst['kernel']} at N = {worst['n']} with {times(worst['geomean'])}, faster on {worst['wins']} of "
-        f"{worst['matrices']}."
+        last = f", and {worst['kernel']} at N = {worst['n']} stays furthest behind, at {times(worst['geomean'])}"
+        return f"{said}{last if len(ranked) > 1 else ''}."
+    best = own.sort_values(["geomean", "kernel", "n"], ascending=[False, True, True]).iloc[0]
+    interval = best["matrices"] >= LEAST_OF_INTERVAL and best[["geomean_low", "geomean_high"]].notna().all()
+    spread = f" (95 % interval {times(best['geomean_low'])} to {times(best['geomean_high'])})" if interval else ""
+    said = (
+        f"On {where}, the highest mean is that of {name(best['kernel'])} at N = {best['n']}: "
+        f"{times(best['geomean'])}{spread}, faster than cuSPARSE on {best['wins']} of {best['matrices']}"
     )
+    if len(own) > 1:
+        worst = own.sort_values(["geomean", "kernel", "n"]).iloc[0]
+        said += (
+            f"; the lowest is that of {name(worst['kernel'])} at N = {worst['n']}: {times(worst['geomean'])}, faster "
+            f"on {worst['wins']} of {worst['matrices']}"
+        )
+    low, high = own["matrices"].min(), own["matrices"].max()
+    over = f" Each mean is over those of them that its kernel ran, {low} to {high}." if low < high else ""
+    return f"{said}.{over}"

@@ -1,12 +1,14 @@
 """Every kernel on every matrix
-Speed-up over the best of cuSPARSE, the geometric mean over the widths N that were measured; orange is faster than
-cuSPARSE, purple slower, colours are full at a factor of 8, an empty cell has no time. Matrices of all suites stand side
-by side, by their kind and within it by their non-zeros, the largest to the right; kernels by study."""
+Speed-up over the fastest of cuSPARSE's CSR and COO algorithms, the geometric mean over the widths N at which the kernel
+and cuSPARSE have a time; orange is faster than cuSPARSE, purple slower, colours are full at a factor of 8, an empty
+cell has no time or no baseline. Matrices of all suites stand side by side, by their kind and within it by their
+non-zeros, the largest to the right; the pointer tells their names. Kernels stand by study."""
 
 from __future__ import annotations
 
 from .numbers import PRECISIONS, counted, times
-from .style import FAINT, INK, LIBRARIES, canvas
+from .sentences import EXTERNAL, OWN, named, population
+from .style import FAINT, INK, LIBRARIES, canvas, spread, tell
 
 SECTION, PLACE, PER = "together", 2, ("device", "l2")
 FULL = 3  # powers of two at which a colour is full
@@ -57,31 +59,42 @@ def draw(tables, styles):
         else:
             starts = [at for at, kind in enumerate(kinds) if at == 0 or kinds[at - 1] != kind]
             middles = [(start + end - 1) / 2 for start, end in zip(starts, [*starts[1:], len(kinds)], strict=True)]
-            for at in range(1, len(middles)):  # no label on top of the one before it
-                middles[at] = max(middles[at], middles[at - 1] + 0.016 * len(kinds))
+            middles = spread(middles, 0.016 * len(kinds), 0, len(kinds) - 1)
             ax.set_xticks(middles, [kinds[start] for start in starts], rotation=90, fontsize=6.5)
             for start in starts[1:]:
                 ax.axvline(start - 0.5, color=INK, linewidth=0.6)
+            for at, matrix in enumerate(grid.columns):
+                tell(ax.axvspan(at - 0.5, at + 0.5, facecolor=INK, linewidth=0), matrix)
         ax.tick_params(length=0)
         ax.grid(False)
         for side in ("top", "right", "bottom", "left"):
             ax.spines[side].set(visible=True, color=FAINT)
     bar = figure.colorbar(image, ax=axes, shrink=min(1.0, 2.4 / sum(heights)), aspect=30, pad=0.01, anchor=(0, 1))
-    bar.set_ticks(range(-FULL, FULL + 1), labels=[f"{2.0**power:.3g}×" for power in range(-FULL, FULL + 1)])
+    powers = range(-FULL, FULL + 1, 1 if sum(heights) > 1.2 else FULL)
+    bar.set_ticks([*powers], labels=[f"{2.0**power:.3g}×" for power in powers])
     bar.outline.set_visible(False)
     return figure
 
 
 def says(tables):
-    told = []
-    libraries = set(tables["together"].loc[tables["together"]["study"].isin(LIBRARIES), "kernel"])
-    for name, grid in _shown(tables).items():
-        grid = grid.drop(index=libraries, errors="ignore")
-        best = grid.max().dropna()
-        wins = int((best > 0).sum())
+    told, name = [], named(tables)
+    studies = tables["together"].drop_duplicates("kernel").set_index("kernel")["study"]
+    for precision, grid in _shown(tables).items():
+        grid = grid[~grid.index.map(studies).isin(LIBRARIES)]
+        own = grid.index.map(studies)
+        said = [
+            f"a kernel of {whose} is faster than cuSPARSE on {int((best > 0).sum())} of "
+            f"{population(tables, best.index)}"
+            for whose, part in (
+                ("the published studies", grid[~own.isin([OWN, EXTERNAL])]),
+                ("this project", grid[own == OWN]),
+                ("a user", grid[own == EXTERNAL]),
+            )
+            if len(best := part.max().dropna())
+        ]
         top = grid.stack().dropna().sort_values(kind="stable").index[-1]
         told.append(
-            f"In {PRECISIONS[name]} a kernel of the studies is faster than cuSPARSE on {wins} of "
-            f"{counted(len(best), 'matrix', 'matrices')}, most on {top[1]}: {times(2.0 ** grid.at[top])} by {top[0]}."
+            f"In {PRECISIONS[precision]} {' and '.join(said)}; the highest mean is {times(2.0 ** grid.at[top])} by "
+            f"{name(top[0])} on {top[1]}."
         )
     return " ".join(told)

@@ -7,27 +7,32 @@ are the post's own ratios on its GPU (the post 'Implementing a 2:4 Sparse GEMM K
 from __future__ import annotations
 
 from .bars import grouped
-from .numbers import counted, significant, times
+from .numbers import PRECISIONS, counted, rate, times
+from .sentences import few, leaders, named
 from .style import INK, canvas
 
 STUDY, LIBRARY = "gemm24", "cusparselt"
 SECTION, PLACE, PER = "study", 1, ("device", "suite", "l2")
 
 
+def _squares(tables):
+    """Verified rows on squares, of the precision in which most kernels of the study ran."""
+    cases = tables["cases"]
+    rows = cases[(cases["status"] == "ok") & (cases["m"] == cases["n"]) & (cases["m"] == cases["k"])]
+    of_study = rows[rows["study"] == STUDY].groupby("precision")["kernel"].nunique()
+    return rows[rows["precision"] == of_study.sort_values(kind="stable").index[-1]] if len(of_study) else rows.head(0)
+
+
 def _shown(tables):
     """Rate of each series (columns) on each square (rows), TFLOP/s, and the series that is the library.
 
-    Of every precision the one of the most kernels is taken; a family of tiles is one series, its fastest.
+    A family of tiles is one series, its fastest.
     """
     import pandas as pd
 
-    cases = tables["cases"]
-    rows = cases[(cases["status"] == "ok") & (cases["m"] == cases["n"]) & (cases["m"] == cases["k"])]
-    rows = rows[rows["precision"].isin(rows.loc[rows["study"] == STUDY, "precision"])]
+    rows = _squares(tables)
     if rows.empty:
         return pd.DataFrame(), ""
-    of_study = rows[rows["study"] == STUDY].groupby("precision")["kernel"].nunique()
-    rows = rows[rows["precision"] == of_study.sort_values(kind="stable").index[-1]]
     families = set(tables["families"]["family"])
     series = rows["kernel"].map(lambda name: next((f for f in families if name == f or name.startswith(f"{f}_")), name))
     rows = rows.assign(series=series, rate=2e-9 * rows["m"] ** 3.0 / rows["time_ms"])
@@ -63,15 +68,26 @@ def draw(tables, styles):
 
 def says(tables):
     rates, library = _shown(tables)
+    if rates.empty:
+        return ""
+    name, precision = named(tables), PRECISIONS[_squares(tables)["precision"].iloc[0]]
     size = rates.index.max()
-    best = rates.loc[size].idxmax()
-    said = f"At {size:,} {best} is the fastest with {significant(rates.loc[size].max())} TFLOP/s"
-    if not library or library not in rates:
+    best = leaders(rates.loc[size].dropna())
+    verb, fastest = "is" if len(best) == 1 else "are", rate(1000 * rates.loc[size].max())
+    said = f"At {size:,} in {precision} {few([name(one) for one in best])} {verb} the fastest, at {fastest} counting "
+    said += "2·M·N·K"
+    if not library or len(rates.columns) == 1:
         return f"{said}."
-    over = (rates.drop(columns=library).max(axis=1) / rates[library]).dropna()
+    others = rates.drop(columns=library)
+    over = (others.max(axis=1) / rates[library]).dropna()
     if over.empty:
         return f"{said}."
-    beside = f", {times(over[size])} the rate of {library} for the fastest other" if size in over else ""
+    beside = ""
+    if size in over.index and len(best) == 1:
+        other = others.loc[size].idxmax()
+        beside = f"; {name(other)}, the fastest other, reaches" if best == [library] else ", which is"
+        beside += f" {times(over[size])} the rate of {library}"
     return (
-        f"{said}{beside}; on {int((over > 1).sum())} of {counted(len(over), 'square')} the library is not the fastest."
+        f"{said}{beside}. Another kernel is faster than {library} on {int((over > 1).sum())} of "
+        f"{counted(len(over), 'square')} that both ran."
     )

@@ -1,12 +1,14 @@
 """What the warps do
-Warps in each state for each instruction that is issued, the mean over the profiled cases of a kernel, as shares of all
-warps; on the right their sum, the cycles that a warp takes for an instruction. Green issues or could; blue waits for
-memory beyond L1, teal for shared memory, orange for arithmetic and results, purple for other warps, brown for
-instructions. Long bars of blue on a kernel that leaves DRAM and L2 idle say that it asks for too little at once."""
+Warps in each state for each instruction that is issued, the mean over the cases of a kernel that were profiled, as
+shares of all warps; on the right their sum, the cycles that a warp takes for an instruction. Green issues or could;
+blue waits for memory beyond L1, teal for shared memory, orange for arithmetic and results, purple for other warps,
+brown for instructions. Long bars of blue on a kernel that leaves DRAM and L2 idle say that it asks for too little at
+once."""
 
 from __future__ import annotations
 
 from .numbers import counted, percent, significant
+from .sentences import population, uneven
 from .style import canvas
 
 SECTION, PLACE, PER = "counters", 1, ("device", "l2", "study")
@@ -33,12 +35,20 @@ OTHER = "#a7abb2"
 LEAST = 5
 
 
-def _shown(tables):
-    """Mean warps by kernel (rows) and state (columns) of the cases of which most states were counted."""
+#: What tells a case of a kernel from others of one device and state of L2.
+CASE = ["suite", "kernel", "matrix", "n"]
+
+
+def _counted(tables):
+    """Rows of the cases of which most states were counted."""
     rows = tables["stalls"]
-    case = ["suite", "kernel", "matrix", "n"]
-    rows = rows[rows.groupby(case)["state"].transform("size") >= LEAST] if len(rows) else rows
-    cases = rows[case].drop_duplicates().groupby("kernel").size()
+    return rows[rows.groupby(CASE)["state"].transform("size") >= LEAST] if len(rows) else rows
+
+
+def _shown(tables):
+    """Mean warps by kernel (rows) and state (columns)."""
+    rows = _counted(tables)
+    cases = rows[CASE].drop_duplicates().groupby("kernel").size()
     return rows.pivot_table(index="kernel", columns="state", values="warps", aggfunc="sum").div(cases, axis=0).fillna(0)
 
 
@@ -75,9 +85,15 @@ def draw(tables, styles):
 
 
 def says(tables):
-    means = _shown(tables)
-    states = tables["stalls"]
-    waits = means[[state for state in means if state in set(states.loc[states["waits"].astype(bool), "state"])]]
+    rows, means = _counted(tables), _shown(tables)
+    if means.empty:
+        return ""
+    waiting = set(rows.loc[rows["waits"].astype(bool), "state"])
+    waits = means[[state for state in means if state in waiting]]
+    waits = waits[waits.sum(axis=1) > 0]
+    where = f"on {population(tables, rows['matrix'])}"
+    if waits.empty:
+        return f"No warp of {counted(len(means), 'kernel')} waits {where}."
     longest = waits.idxmax(axis=1)
     most = longest.value_counts().sort_index().sort_values(ascending=False, kind="stable").index[0]
     own = waits.loc[longest == most]
@@ -85,6 +101,7 @@ def says(tables):
     name = STATES.get(most, (most.replace("_", " "),))[0]
     verb = "waits" if len(own) == 1 else "wait"
     return (
-        f"{len(own)} of {counted(len(means), 'kernel')} {verb} most for this: {name}; the largest part of its waiting "
-        f"has {share.index[-1]} with {percent(share.iloc[-1])}."
+        f"{len(own)} of {counted(len(means), 'kernel')} {where} {verb} most for this: {name}; it takes up to "
+        f"{percent(share.iloc[-1])} of the waiting ({share.index[-1]})."
+        f"{uneven(rows, 'was profiled on', 'were profiled on')}"
     )

@@ -1,6 +1,6 @@
 """Rows without a time
 Share of the rows of each kernel by outcome, for kernels with at least one row that is not ok. A time exists only where
-the result was verified, so these rows are in no other figure."""
+the result was verified, so these rows have a mark in no other figure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def draw(tables, styles):
     for status in shares:
         ax.barh(shares.index, shares[status], left=start, color=COLOURS[status], height=0.62, label=status)
         start = start + shares[status]
-    ax.set(xlim=(0, 100), xlabel="rows (%)")
+    ax.set(xlim=(0, 100), ylim=(-0.6, len(shares) - 0.4), xlabel="rows (%)")
     ax.grid(axis="y", visible=False)
     figure.legend(loc="outside lower center", ncols=len(shares.columns))
     return figure
@@ -41,6 +41,10 @@ def draw(tables, styles):
 def says(tables):
     status = tables["status"]
     failed = status[status["status"] != "ok"]
-    by_status = failed.groupby("status")["rows"].sum().sort_values(ascending=False)
+    if failed.empty:
+        return ""
+    by_status = failed.groupby("status")["rows"].sum().sort_values(ascending=False, kind="stable")
     counts = [f"{rows:,} {name.replace('_', ' ')}" for name, rows in by_status.items()]
-    return f"{counted(int(failed['rows'].sum()), 'row has', 'rows have')} no time: {listed(counts)}."
+    total, lost = int(status["rows"].sum()), int(failed["rows"].sum())
+    said = listed(counts) if len(counts) > 1 else by_status.index[0].replace("_", " ")
+    return f"{lost:,} of {counted(total, 'row')} {'has' if lost == 1 else 'have'} no time: {said}."

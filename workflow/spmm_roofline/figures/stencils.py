@@ -7,7 +7,8 @@ al. 2025, figure 8, show EBISU and Brick on CUDA cores and ConvStencil and LoRAS
 from __future__ import annotations
 
 from .bars import grouped
-from .numbers import counted, significant, times
+from .numbers import significant, times
+from .sentences import population
 from .style import canvas
 
 STUDY = "memory_bound"
@@ -59,6 +60,8 @@ def draw(tables, styles):
 
 def says(tables):
     rows = _shown(tables)
+    if rows.empty:
+        return ""
     tensor = set(tables["bounds"]["kernel"])
     best = rows.assign(tensor=rows["kernel"].isin(tensor)).sort_values(["time_ms", "kernel"])
     units = best.drop_duplicates(["matrix", "tensor"]).pivot(index="matrix", columns="tensor", values="time_ms")
@@ -69,8 +72,8 @@ def says(tables):
     gain = (units[False] / units[True]).dropna()
     if gain.empty:
         return said
+    ends = f"{times(gain.min())} ({gain.idxmin()}) to {times(gain.max())} ({gain.idxmax()})"
     return (
         f"Tensor cores are faster than the fastest on CUDA cores on {int((gain > 1).sum())} of "
-        f"{counted(len(gain), 'grid')}, by {times(gain.max())} at most ({gain.idxmax()}) and {times(gain.min())} at "
-        f"least ({gain.idxmin()}). {said}"
+        f"{population(tables, gain.index)}, and reach {ends if len(gain) > 1 else times(gain.max())} its rate. {said}"
     )

@@ -1,15 +1,17 @@
 """One look for all figures: a hue a study, a marker a kernel, cuSPARSE in grey, ink and paper that a page can replace.
 
-The hues are those of Okabe and Ito (2008), told apart with any colour vision, in tones that stand on white and on
-black; markers say the same a second time.
+Where many kernels of one study meet on the same axes, each has a hue of its own and keeps its marker. The hues are
+those of Okabe and Ito (2008), told apart with any colour vision, in tones that stand on white and on black; markers say
+the same a second time.
 """
 
 from __future__ import annotations
 
 import io
 import itertools
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ STUDIES = {
 }
 OTHER = "#5f7f3f"
 LIBRARIES = ("cusparse", "cusparselt", "cublas")
+#: Hues for categories that are no studies, each far from its neighbours.
+HUES = (*(hue for study, hue in STUDIES.items() if study not in LIBRARIES), OTHER)
 MARKERS = "osD^vPX*h<>p"
 
 #: Placeholders that :mod:`inlining` turns into the page's own colours; in a file of its own they are what they say.
@@ -49,6 +53,7 @@ RC = {
     "axes.titlesize": 9,
     "axes.titleweight": "bold",
     "axes.labelsize": 8.5,
+    "figure.labelsize": 8.5,
     "xtick.labelsize": 8,
     "ytick.labelsize": 8,
     "legend.fontsize": 8,
@@ -83,25 +88,87 @@ def canvas(rows: int, columns: int, height: float, **options) -> tuple[Figure, l
     return figure, list(axes.flat)
 
 
+def panels(count: int, columns: int, height: float, around: float, **options) -> tuple[Figure, list]:
+    """A figure of ``count`` axes, at most ``columns`` in a row, each row ``height`` inches high; ``around`` is the room
+    for what they share. Axes with nothing below them carry the labels of a shared x axis."""
+    rows = -(-count // columns)
+    columns = -(-count // rows)
+    figure, axes = canvas(rows, columns, around + rows * height, **options)
+    for ax in axes[count:]:
+        ax.remove()
+    for ax in axes[max(0, count - columns) : count]:
+        ax.tick_params(labelbottom=True)
+    return figure, axes[:count]
+
+
 def kernel_styles(rows: pd.DataFrame) -> dict[str, dict]:
     """Kernel → ``color`` and ``marker``, from rows with ``kernel`` and ``study``; libraries come first.
 
-    Made once of all rows of a report, so that a kernel looks the same in every figure. A study keeps its hue and its
-    kernels differ by lightness; markers change from kernel to kernel.
+    Made once of all rows of a report, so that a kernel looks the same in every figure. A study keeps its hue. Its
+    kernels differ in the tone of the hue and in the marker, and no two of a study agree in both.
     """
-    import seaborn as sns
-
     pairs = rows[["study", "kernel"]].drop_duplicates().sort_values(["study", "kernel"])
     order = sorted(pairs["study"].unique(), key=lambda study: (study not in LIBRARIES, study))
     styles = {}
     for study in order:
-        kernels = list(pairs.loc[pairs["study"] == study, "kernel"])
-        hue = STUDIES.get(study, OTHER)
-        # The darker half of a palette that ends in the hue: light enough to differ, dark enough to be seen.
-        shades = sns.light_palette(hue, 2 * len(kernels) + 1)[len(kernels) + 1 :] if len(kernels) > 1 else [hue]
-        for kernel, shade in zip(kernels, reversed(shades), strict=True):
-            styles[kernel] = {"color": shade, "marker": MARKERS[len(styles) % len(MARKERS)]}
+        tones = _tones(STUDIES.get(study, OTHER))
+        for number, kernel in enumerate(pairs.loc[pairs["study"] == study, "kernel"]):
+            # A marker that comes back does so in another tone.
+            tone = tones[(number + number // len(MARKERS)) % len(tones)]
+            styles[kernel] = {"color": tone, "marker": MARKERS[len(styles) % len(MARKERS)]}
     return styles
+
+
+def _tones(hue: str) -> list[tuple[float, float, float]]:
+    """A hue, a darker and a paler tone of it; both lean to a neighbouring hue, or they would be hard to tell apart."""
+    import colorsys
+
+    from matplotlib.colors import to_rgb
+
+    at, lightness, saturation = colorsys.rgb_to_hls(*to_rgb(hue))
+    dark = colorsys.hls_to_rgb((at - 0.04) % 1, 0.62 * lightness, saturation)
+    pale = colorsys.hls_to_rgb((at + 0.04) % 1, 1 - 0.66 * (1 - lightness), 0.75 * saturation)
+    return [to_rgb(hue), dark, pale]
+
+
+def apart(styles: Mapping[str, Mapping], rows: pd.DataFrame) -> dict[str, dict]:
+    """Looks of the kernels in ``rows`` for axes on which they all meet, in the order of ``styles``.
+
+    Where a study has more kernels than its hue has tones, every kernel has a hue of its own, whatever its study, and
+    keeps its marker unless another kernel of the same hue has it. Libraries stay grey, in tones as different as can be.
+    """
+    studies = rows.drop_duplicates("kernel").set_index("kernel")["study"]
+    shown = [kernel for kernel in styles if kernel in studies]
+    own = [kernel for kernel in shown if studies[kernel] not in LIBRARIES]
+    crowded = max((sum(studies[own] == study) for study in set(studies[own])), default=0) > 3
+    looks, taken = {}, set()
+    colours: dict[str, Iterator] = {study: itertools.cycle(_tones(STUDIES[study])) for study in LIBRARIES}
+    hues = itertools.cycle(HUES)
+    for kernel in shown:
+        marker, colour = styles[kernel]["marker"], styles[kernel]["color"]
+        if studies[kernel] in LIBRARIES or crowded:
+            colour = next(colours.get(studies[kernel], hues))
+            first = MARKERS.index(marker)
+            marker = next(name for name in MARKERS[first:] + MARKERS[:first] if (colour, name) not in taken)
+        taken.add((colour, marker))
+        looks[kernel] = {"color": colour, "marker": marker}
+    return looks
+
+
+def groups_of(styles: Mapping[str, Mapping], rows: pd.DataFrame, most: int = 12) -> list[list[str]]:
+    """The kernels of ``rows`` by panels of ``most`` at most, those of a study together where they fit on one."""
+    studies = rows.drop_duplicates("kernel").set_index("kernel")["study"]
+    groups: list[list[str]] = [[]]
+    for study in dict.fromkeys(studies[kernel] for kernel in styles if kernel in studies):
+        own = [kernel for kernel in styles if kernel in studies and studies[kernel] == study]
+        chunks = -(-len(own) // most)
+        for number in range(chunks):
+            chunk = own[number * len(own) // chunks : (number + 1) * len(own) // chunks]
+            if len(groups[-1]) + len(chunk) <= most:
+                groups[-1] = groups[-1] + chunk
+            else:
+                groups.append(chunk)
+    return groups
 
 
 def without_variants(rows: pd.DataFrame) -> pd.DataFrame:
@@ -123,6 +190,11 @@ def tie(marks: Artist, rows: pd.DataFrame) -> None:
         marks.set_gid("_".join(["case", *_runs(rows["case"])]))
 
 
+def tell(shape: Artist, text: str) -> None:
+    """Let the pointer tell ``text`` on a shape that nobody sees."""
+    shape.set(alpha=0.001, gid=f"tell_{text}")
+
+
 def _runs(numbers: Iterable[int]) -> list[str]:
     """``3, 4, 5, 9`` as ``3-5, 9``: rows of a kernel follow each other."""
     runs: list[list[int]] = []
@@ -139,27 +211,92 @@ def marks(ax: Axes, x, y, s: float, edge: float = 0.0, **look) -> Artist:
     return ax.plot(x, y, linestyle="none", markersize=s**0.5, markeredgewidth=edge, **look)[0]
 
 
-def legend(figure: Figure, styles: dict[str, dict], kernels: Iterable[str]) -> None:
+def legend(figure: Figure, styles: Mapping[str, Mapping], kernels: Iterable[str]) -> None:
     """One legend below all axes, in the order of ``styles``."""
+    handles = _handles(styles, kernels)
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5), handletextpad=0.3)
+
+
+def key(ax: Axes, styles: Mapping[str, Mapping], kernels: Iterable[str], below: float) -> None:
+    """A legend of one of several axes, ``below`` of their height under them."""
+    handles = _handles(styles, kernels)
+    ax.legend(
+        handles=handles, loc="upper center", bbox_to_anchor=(0.46, -below), ncols=2, fontsize=7, handletextpad=0.2,
+        columnspacing=0.8, borderpad=0, handlelength=1.2, labelspacing=0.35,
+    )  # fmt: skip
+
+
+def _handles(styles: Mapping[str, Mapping], kernels: Iterable[str]) -> list[Artist]:
     from matplotlib.lines import Line2D
 
     kernels = set(kernels)
-    handles = [
+    return [
         Line2D([], [], linestyle="none", markersize=6, markeredgewidth=0, label=name, **style)
         for name, style in styles.items()
         if name in kernels
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5), handletextpad=0.3)
 
 
 def short_names(names: Iterable[str], most: int = 40) -> list[str]:
-    """Names as labels: where those longer than ``most`` end alike, an ellipsis stands for that end."""
+    """Names as labels: in those longer than ``most`` an ellipsis replaces letters of the middle, and different names
+    stay different. The words in which all long names end go first, but for the last letters of the name."""
     names = list(names)
-    long = {name for name in names if len(name) > most}
+    long = list(dict.fromkeys(name for name in names if len(name) > most))
     words = zip(*(reversed(name.split("-")) for name in long), strict=False)
     shared = itertools.takewhile(lambda same: len(set(same)) == 1, words) if len(long) > 1 else ()
     end = "".join(f"-{same[0]}" for same in reversed([*shared]))
-    return [f"{name.removesuffix(end)}…" if end and name in long else name for name in names]
+    shortened = {}
+    for name in long:
+        head = name.removesuffix(end)
+        tail = re.search(r"[^-_]{0,8}$", name)[0]
+        half = most // 2
+        fits = end and len(head) + 2 + len(tail) <= most
+        shortened[name] = f"{head}-…{tail}" if fits else f"{name[:half]}…{name[1 - half :]}"
+    labels = [shortened.get(name, name) for name in names]
+    return labels if len({*labels}) == len({*names}) else names
+
+
+def spread(heights: Sequence[float], gap: float, low: float = -math.inf, high: float = math.inf) -> list[float]:
+    """Heights of labels, at least ``gap`` apart and as near to ``heights`` as that and the limits allow.
+
+    Of equal heights the first stays on top. Where the room does not suffice, labels go below ``low``.
+    """
+    order = sorted(range(len(heights)), key=lambda at: (heights[at], -at))
+    # Labels that would meet are a run, which stands around the mean of what its labels want.
+    runs: list[tuple[float, list[int]]] = []
+    for at in order:
+        bottom, members = heights[at], [at]
+        while runs and runs[-1][0] + gap * len(runs[-1][1]) > bottom:
+            below, others = runs.pop()
+            wanted = below * len(others) + (bottom - gap * len(others)) * len(members)
+            members = others + members
+            bottom = wanted / len(members)
+        bottom = min(max(bottom, low), high - gap * (len(members) - 1))
+        runs.append((bottom, members))
+    placed = list(heights)
+    above = math.inf
+    for bottom, members in reversed(runs):
+        bottom = min(bottom, above - gap * len(members))
+        above = bottom
+        for rank, at in enumerate(members):
+            placed[at] = bottom + gap * rank
+    return placed
+
+
+def label_ends(ax: Axes, ends: Mapping[str, float], looks: Mapping[str, Mapping], height: float) -> None:
+    """Names of lines at the right edge of axes that are about ``height`` inches high, each near its end and none on
+    another; the axes' limits are final."""
+    gap = 9.5 / (72 * height)
+    ax.get_ylim()  # or the transformation would not know them yet
+    scale = ax.get_yaxis_transform() + ax.transAxes.inverted()
+    wanted = [scale.transform((1, end))[1] for _, end in ends.items()]
+    for (name, _), end, at in zip(ends.items(), wanted, spread(wanted, gap, 0, 1), strict=True):
+        colour = looks[name]["color"]
+        ax.annotate(
+            name, (1, end), (1.025, at), "axes fraction", va="center", fontsize=7.5, color=colour,
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "linewidth": 0.6, "color": colour, "relpos": (0, 0.5), "shrinkB": 0},
+        )  # fmt: skip
 
 
 def short(value: float) -> str:
@@ -172,20 +309,56 @@ def short(value: float) -> str:
 
 def plain_log(axis, room: int = 7, ticks: Iterable[float] | None = None) -> None:
     """Plain numbers on a logarithmic axis whose limits are final: ``ticks``, or the finest steps of which at most
-    ``room`` fit."""
+    ``room`` fit and whose labels stand apart."""
+    low, high = sorted(axis.get_view_interval())
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    choices = []
+    for steps in ((1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
+        choices.append([step * 10.0**power for power in powers for step in steps])
+    choices += [[10.0**power for power in powers if power % apart == 0] for apart in (2, 3, 4)]
+    inside = [[value for value in choice if low <= value <= high] for choice in choices]
+    few = [choice for choice in inside if len(choice) <= room]
+    fitting(axis, [list(ticks)] if ticks is not None else few or inside[-1:])
+
+
+def fitting(axis, choices: Sequence[Sequence[float]], text=short) -> None:
+    """Ticks on a logarithmic axis: of ``choices``, the finest first, those whose labels stand apart; the last of them
+    where none do. How long the axis is, only the layout says, so that the choice is made when the figure is drawn."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    if ticks is None:
-        low, high = sorted(axis.get_view_interval())
-        for steps in ((1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
-            ticks = [
-                step * 10.0**power for power in range(-9, 13) for step in steps if low <= step * 10.0**power <= high
-            ]
-            if len(ticks) <= room:
-                break
-    axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
-    axis.set_major_locator(FixedLocator(list(ticks)))
+    class Fitting(FixedLocator):
+        def __call__(self):
+            box, (low, high) = self.axis.axes.bbox, sorted(self.axis.get_view_interval())
+            points = 72 / self.axis.get_figure(root=True).dpi
+            at = low, high, int(points * (box.height if upright else box.width))
+            if at not in known:
+                known[at] = _fit(choices, *at, None if upright else text)
+            return known[at]
+
+    known: dict[tuple, list[float]] = {}  # Matplotlib asks again and again, on behalf of all axes that share this one.
+    upright = axis.axis_name == "y"
+    axis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
+    axis.set_major_locator(Fitting(list(choices[-1])))
     axis.set_minor_locator(NullLocator())
+
+
+def _fit(choices: Sequence[Sequence[float]], low: float, high: float, length: float, text) -> list[float]:
+    """The first of ``choices`` whose labels stand apart on an axis ``length`` points long; ``text``: None of labels
+    above each other."""
+    size, gap, beyond = RC["xtick.labelsize"], 4, 5.5
+    for choice in choices:
+        end, kept, apart = -math.inf, [], True
+        for value in choice:
+            at = length * math.log(value / low) / math.log(high / low)
+            half = size / 2 if text is None else 0.32 * size * len(text(value))
+            if text is not None and (at - half < -beyond or at + half > length + beyond):
+                continue  # The label would reach into the neighbouring axes.
+            apart = apart and at - half >= end + gap
+            end = at + half
+            kept.append(value)
+        if apart and kept:
+            return kept
+    return kept[:1]
 
 
 def svg(figure: Figure) -> str:
@@ -197,4 +370,5 @@ def svg(figure: Figure) -> str:
     buffer = io.StringIO()
     FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": None})
     # Hundredths of a point are finer than any screen, and a page holds a hundred thousand coordinates.
-    return re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag.group()), buffer.getvalue())
+    text = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag.group()), buffer.getvalue())
+    return re.sub(r'<g id="tell_([^"]*)">', r"<g><title>\1</title>", text)

@@ -5,8 +5,9 @@ over all is shown. Dotted: where the classes of synergy meet, at 64 and 128."""
 
 from __future__ import annotations
 
-from .numbers import counted, significant
+from .numbers import significant
 from .rivals import shown
+from .sentences import population, uneven
 from .style import INK, canvas, legend, plain_log, tie
 
 STUDY = "cutespmm"
@@ -38,14 +39,19 @@ def draw(tables, styles):
 
 def says(tables):
     rows = shown(tables)
+    if rows.empty:
+        return ""
+    where = population(tables, rows["matrix"])
     table = tables["synergy_classes"]
     ranked = table[(table["synergy"] == "all") & table["spearman"].notna() & table["kernel"].isin(rows["kernel"])]
     if ranked.empty:
-        return f"{counted(rows['matrix'].nunique(), 'matrix', 'matrices')} of one intensity."
-    best = ranked.sort_values(["spearman", "kernel", "n"]).iloc[-1]
-    low, high = ranked["spearman"].min(), ranked["spearman"].max()
-    return (
-        f"Over {counted(rows['matrix'].nunique(), 'matrix', 'matrices')}, Spearman's rank correlation of modelled "
-        f"intensity and rate lies between {significant(low, 2)} and {significant(high, 2)}; it is highest for "
-        f"{best['kernel']} at N = {best['n']}."
+        return f"There is no rank correlation on {where}: fewer than five, or all of one intensity or one rate."
+    ranked = ranked.sort_values(["spearman", "kernel", "n"])
+    low, high = ranked.iloc[0], ranked.iloc[-1]
+    both = (
+        f"lies between {significant(low['spearman'], 2)} ({low['kernel']} at N = {low['n']}) and "
+        f"{significant(high['spearman'], 2)} ({high['kernel']} at N = {high['n']})"
+        if len(ranked) > 1
+        else f"is {significant(high['spearman'], 2)} ({high['kernel']} at N = {high['n']})"
     )
+    return f"On {where}, Spearman's rank correlation of modelled intensity and rate {both}.{uneven(rows)}"

@@ -5,7 +5,7 @@ figure 9). Low: α below 12.5 %; high: from 25 % on."""
 
 from __future__ import annotations
 
-from .numbers import times
+from .numbers import counted, times
 from .rivals import shown
 from .style import canvas, plain_log
 
@@ -58,6 +58,8 @@ def draw(tables, styles):
 
 def says(tables):
     rows = _shown(tables)
+    if rows.empty:
+        return ""
     own = rows[(rows["kernel"] != "best_sc") & rows["geomean"].notna() & (rows["synergy"] != "all")]
     if own.empty:
         return "No kernel on scalar cores ran in FP32 to compare with."
@@ -66,5 +68,6 @@ def says(tables):
         part = own[own["synergy"] == name].sort_values(["geomean", "kernel", "n"])
         if len(part):
             best = part.iloc[-1]
-            said.append(f"{times(best['geomean'])} at {name} synergy ({best['kernel']}, N = {best['n']})")
-    return f"Highest geometric means over the best on scalar cores: {', '.join(said)}."
+            matrices = counted(best["matrices"], "matrix", "matrices")
+            said.append(f"{times(best['geomean'])} on {matrices} of {name} synergy ({best['kernel']}, N = {best['n']})")
+    return f"Highest geometric means of TF32 over the best on scalar cores in FP32: {', '.join(said)}."

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .numbers import counted, times
 from .rivals import leading, shown
+from .sentences import population
 from .style import canvas
 
 STUDY = "cutespmm"
@@ -60,12 +61,14 @@ def draw(tables, styles):
 
 def says(tables):
     rows = _shown(tables)
+    if rows.empty:
+        return ""
     said = []
     for kernel in leading(rows):
         own = rows[rows["kernel"] == kernel]
         best = own.loc[own["speedup"].idxmax()]
         said.append(
-            f"{kernel} is faster than the best on scalar cores in {int((own['speedup'] > 1).sum())} of "
-            f"{counted(len(own), 'case')}, at most {times(best['speedup'])} ({best['matrix']}, N = {best['n']})"
+            f"{kernel} is faster in {int((own['speedup'] > 1).sum())} of {counted(len(own), 'case')} on "
+            f"{population(tables, own['matrix'])}, at most {times(best['speedup'])} ({best['matrix']}, N = {best['n']})"
         )
-    return f"{'; '.join(said)}."
+    return f"TF32 over the best on scalar cores in FP32: {'; '.join(said)}."

@@ -1,13 +1,14 @@
 """Throughput of every kernel on every matrix
 Useful rate, 2·nnz·N over the median time of one call: stored zeros do not count, so the rate of a kernel that pads is
-what a user gets. One panel a width N of B; further right is faster. Grey stands for cuSPARSE, the best of its variants
-case by case; a hue is a study. Collections of more than 40 matrices are shown as distributions (median, quartiles,
-5th to 95th percentile)."""
+what a user gets. One panel a width N of B; further right is faster. Grey stands for cuSPARSE, the fastest of its CSR
+and COO algorithms case by case; a hue is a study, and in the row of a matrix each study has a height of its own.
+Collections of more than 40 matrices are shown as distributions (median, quartiles, 5th to 95th percentile)."""
 
 from __future__ import annotations
 
-from .numbers import counted, percent, rate
-from .style import canvas, legend, marks, plain_log, short_names, without_variants
+from .numbers import counted, rate
+from .sentences import lead, named, population
+from .style import LIBRARIES, canvas, legend, marks, plain_log, short_names, without_variants
 
 SECTION, PLACE, PER = "suite", 1, ("device", "suite", "l2", "precision")
 
@@ -25,14 +26,22 @@ def draw(tables, styles):
         return None
     widths = sorted(rows["n"].unique())
     matrices = list(rows.groupby("matrix")["useful_gflops"].max().sort_values().index)
-    many = len(matrices) > 40
+    many, alone = len(matrices) > 40, len(matrices) == 1
     kernels = [name for name in styles if (rows["kernel"] == name).any()]
-    labels = kernels[::-1] if many else matrices
-    height = 1.3 + 0.24 * max(3, len(labels)) + 0.2 * (len(kernels) // 5)
+    labels = kernels[::-1] if many or alone else matrices
+    lanes = _lanes(rows, styles)
+    row = 0.24 if many or alone else 0.14 + 0.055 * (1 + max(lanes.values()))
+    height = 1.3 + row * max(3, len(labels)) + 0.2 * (len(kernels) // 5)
     figure, axes = canvas(1, len(widths), height, sharey=True, sharex=True)
+    # Once for all axes, which share both: each of them anew would take a fifth of the time.
+    axes[0].set(xscale="log", ylim=(-0.6, len(labels) - 0.4))
+    axes[0].set_yticks(range(len(labels)), short_names(labels))
     for ax, n in zip(axes, widths, strict=True):
         part = rows[rows["n"] == n]
-        if many:
+        if alone:
+            for kernel, of_kernel in part.groupby("kernel"):
+                marks(ax, of_kernel["useful_gflops"], labels.index(kernel), s=26, zorder=2, **styles[kernel])
+        elif many:
             groups = [part.loc[part["kernel"] == kernel, "useful_gflops"].to_numpy() for kernel in labels]
             boxes = ax.boxplot(
                 groups, positions=range(len(labels)), orientation="horizontal", widths=0.6, whis=(5, 95),
@@ -46,24 +55,37 @@ def draw(tables, styles):
             places = [matrices.index(matrix) for matrix in spread.index]
             ax.hlines(places, spread["min"], spread["max"], color="#9aa0aa", linewidth=0.8, zorder=1)
             for kernel, of_kernel in part.groupby("kernel"):
-                y = [matrices.index(matrix) for matrix in of_kernel["matrix"]]
-                marks(ax, of_kernel["useful_gflops"], y, s=26, zorder=2, **styles[kernel])
-        ax.set(xscale="log", title=f"N = {n}", xlabel="useful GFLOP/s", ylim=(-0.6, len(labels) - 0.4))
-        ax.set_yticks(range(len(labels)), short_names(labels))
-    for ax in axes:
-        plain_log(ax.xaxis)
-    if not many:
+                lane = 0.7 * ((lanes[kernel] + 0.5) / (1 + max(lanes.values())) - 0.5)
+                y = [matrices.index(matrix) - lane for matrix in of_kernel["matrix"]]
+                marks(ax, of_kernel["useful_gflops"], y, s=24, zorder=2, **styles[kernel])
+        ax.set(title=f"N = {n}")
+    plain_log(axes[0].xaxis)
+    if many or alone:
+        figure.supxlabel(f"useful GFLOP/s{f' on {matrices[0]}' if alone else ''}")
+    else:
+        for ax in axes:
+            ax.set(xlabel="useful GFLOP/s")
         legend(figure, styles, rows["kernel"])
     return figure
 
 
+def _lanes(rows, styles) -> dict[str, int]:
+    """Kernel → the lane of its study in the row of a matrix, from the top down; libraries share the first."""
+    studies = rows.drop_duplicates("kernel").set_index("kernel")["study"]
+    groups = {kernel: "" if studies[kernel] in LIBRARIES else studies[kernel] for kernel in styles if kernel in studies}
+    order = list(dict.fromkeys(groups.values()))
+    return {kernel: order.index(group) for kernel, group in groups.items()}
+
+
 def says(tables):
     rows = _shown(tables)
+    if rows.empty:
+        return ""
+    name = named(tables)
     top = rows.loc[rows["useful_gflops"].idxmax()]
     cases = rows.sort_values(["time_ms", "kernel"]).drop_duplicates(["matrix", "n"])
-    leader = cases["kernel"].value_counts()
-    name = sorted(leader[leader == leader.max()].index)[0]
     return (
-        f"{name} is the fastest in {percent(leader[name] / len(cases))} of {counted(len(cases), 'case')}; the highest "
-        f"rate is {rate(top['useful_gflops'])}, by {top['kernel']} on {top['matrix']} at N = {top['n']}."
+        f"{lead(cases['kernel'].value_counts(), 'the fastest in', name)} of {counted(len(cases), 'case')} on "
+        f"{population(tables, rows['matrix'])}; the highest rate is {rate(top['useful_gflops'])}, by "
+        f"{name(top['kernel'])} on {top['matrix']} at N = {top['n']}."
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .ladders import ordered, shaded
-from .style import LIBRARIES, without_variants
+from .ladders import ordered
+from .numbers import PRECISIONS, counted, listed, times
+from .style import LIBRARIES, apart, without_variants
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,12 +46,8 @@ def ladder(tables, rows: pd.DataFrame) -> list[str]:
 
 
 def looks(tables, rows: pd.DataFrame, styles) -> dict[str, dict]:
-    """Looks of the lines of ``rows``, in the order of :func:`ladder`: each study from a dark tone to a pale one."""
-    studies = rows.drop_duplicates("kernel").set_index("kernel")["study"]
-    found = {}
-    for study in studies.unique():
-        own = [kernel for kernel in ladder(tables, rows) if studies[kernel] == study]
-        found |= shaded(styles, own, study) if len(own) > 1 else {kernel: styles[kernel] for kernel in own}
+    """Looks of the lines of ``rows``, told apart, in the order of :func:`ladder`."""
+    found = apart(styles, rows)
     return {kernel: found[kernel] for kernel in ladder(tables, rows)}
 
 
@@ -60,3 +57,25 @@ def lines(ax, rows: pd.DataFrame, over: str, looks: dict[str, dict]) -> None:
         own = rows[rows["kernel"] == kernel].sort_values(over)
         dashes = "--" if own["study"].isin(LIBRARIES).any() else "-"
         ax.plot(own[over], own["tflops"], linewidth=1.3, linestyle=dashes, markersize=4.5, markeredgewidth=0, **look)
+
+
+def libraries(rows: pd.DataFrame) -> str:
+    """The libraries' kernels of ``rows`` with the dtype of their sums, which is not FP16 as in the ladder."""
+    own = rows[rows["study"].isin(LIBRARIES)].drop_duplicates("kernel").sort_values("kernel")
+    sums = zip(own["kernel"], own["dtype_accumulator"], strict=True)
+    return listed([f"{kernel} ({PRECISIONS[dtype]} sums)" for kernel, dtype in sums]) if len(own) else ""
+
+
+def beside(rows: pd.DataFrame) -> str:
+    """How fast the ladder's fastest kernel is beside that of the libraries, matrix by matrix; empty without one."""
+    library = rows[rows["study"].isin(LIBRARIES)].groupby("matrix")["time_ms"].min()
+    own = rows[~rows["study"].isin(LIBRARIES)].groupby("matrix")["time_ms"].min()
+    over = (library / own).dropna()
+    if over.empty:
+        return ""
+    ends = f"{times(over.min())} ({over.idxmin()}) to {times(over.max())} ({over.idxmax()})"
+    both = len(over) == rows["matrix"].nunique()
+    where = "" if both else f", on the {counted(len(over), 'matrix', 'matrices')} that both ran"
+    return (
+        f"; the ladder's fastest is {ends if len(over) > 1 else times(over.min())} as fast as {libraries(rows)}{where}"
+    )

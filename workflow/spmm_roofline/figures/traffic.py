@@ -1,12 +1,13 @@
 """Traffic over what is compulsory
-Bytes that Nsight Compute counted in one call, over A in CSR, the touched rows of B, and C, each moved once; a mark is
-a matrix at one width, the bar the median. Left: between DRAM and L2. Right: through L2, where every byte that a CTA
+Bytes that Nsight Compute counted in one call, over A in CSR, the touched rows of B, and C, each moved once; a mark is a
+matrix at one width, the bar the median. Left: between DRAM and L2. Right: through L2, where every byte that a CTA
 fetches again counts; marks are filled where L2 moves more than half of what the fastest row here moves a second. A
-kernel far to the right on both waits for memory it need not move."""
+kernel far to the right on both moves bytes that it need not."""
 
 from __future__ import annotations
 
 from .numbers import bandwidth, counted, times
+from .sentences import named, population, uneven
 from .style import INK, canvas, plain_log
 
 SECTION, PLACE, PER = "suite", 11, ("device", "suite", "l2")
@@ -36,21 +37,22 @@ def draw(tables, styles):
             )  # fmt: skip
             ax.vlines(own[column].median(), place - 0.34, place + 0.34, color=INK, linewidth=1.4, zorder=4)
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":", zorder=2)
-        ax.set(xscale="log", title=title, xlabel="bytes / compulsory bytes")
+        ax.set(xscale="log", title=title, xlabel="bytes / compulsory bytes", ylim=(-0.6, len(order) - 0.4))
         ax.set_yticks(range(len(order)), order)
         plain_log(ax.xaxis, room=6)
     return figure
 
 
 def says(tables):
-    rows = _shown(tables)
-    medians = rows.groupby("kernel")[["dram_over_compulsory", "cache_over_compulsory"]].median()
-    most = medians.sort_values("cache_over_compulsory").iloc[-1]
-    least = medians.sort_values("cache_over_compulsory").iloc[0]
+    rows, name = _shown(tables), named(tables)
+    if rows.empty:
+        return ""
+    medians = rows.groupby("kernel")["cache_over_compulsory"].median().sort_values(kind="stable")
     top = rows.loc[rows["cache_gb_per_s"].idxmax()]
-    seen = f"{counted(rows['kernel'].nunique(), 'kernel')} on {counted(rows['matrix'].nunique(), 'matrix', 'matrices')}"
+    least = f", the most, and {name(medians.index[0])} {times(medians.iloc[0])}, the least" if len(medians) > 1 else ""
     return (
-        f"{seen}: in the median {most.name} takes {times(most['cache_over_compulsory'])} the compulsory bytes"
-        f" through L2 and {least.name} {times(least['cache_over_compulsory'])}; the highest rate through L2 is "
-        f"{bandwidth(top['cache_gb_per_s'])}, by {top['kernel']} on {top['matrix']} at N = {top['n']}."
+        f"{counted(len(medians), 'kernel')} on {population(tables, rows['matrix'])}: in the median "
+        f"{name(medians.index[-1])} takes {times(medians.iloc[-1])} the compulsory bytes through L2{least}; the "
+        f"highest rate through L2 is {bandwidth(top['cache_gb_per_s'])}, by {name(top['kernel'])} on {top['matrix']} "
+        f"at N = {top['n']}.{uneven(rows, 'was profiled on', 'were profiled on')}"
     )

@@ -62,7 +62,7 @@ FEATURE_ARCHS = {
 #: Entries of a head that are kept as they are written.
 _PLAIN = (
     *("name", "study", "source", "idea", "format", "dtype", "layout", "requires", "after", "vendor", "min_arch"),
-    *("family", "suits", "unit", "clear_c", "steps", "format_options", "pads", "tile", "constants", "tensor_maps", "memory"),
+    *("family", "suits", "unit", "baseline", "clear_c", "steps", "format_options", "pads", "tile", "constants", "tensor_maps", "memory"),
 )
 
 
@@ -105,6 +105,8 @@ class Head:
     vendor: str | None = None
     #: Unit on which a library multiplies; None for a kernel, whose features show it.
     unit: str | None = None
+    #: The derived baseline whose fastest a library's algorithm may be.
+    baseline: str | None = None
     variant: str | None = None
     min_arch: str | None = None
     clear_c: bool = False
@@ -197,6 +199,7 @@ class Head:
             "family": self.family,
             "vendor": self.vendor,
             "unit": self.unit,
+            "baseline": self.baseline,
             "format": self.format,
             "dtype": self.dtype,
             "layout": self.layout,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..figures.numbers import PRECISIONS, counted, listed, percent, significant, times
+from ..figures.sentences import few, leaders
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 #: Outcomes of a claim, the best first.
-VERDICTS = ("reproduced", "not_reproduced", "not_testable")
+VERDICTS = ("reproduced", "not_reproduced", "undecided", "not_testable")
 
 
 def answers(tables: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
@@ -79,25 +80,35 @@ def alone(fastest: pd.DataFrame) -> str:
 
 
 def sentence(fastest: pd.DataFrame, precision: str) -> str:
-    """Who wins in a precision, how often and by how much."""
+    """Who wins in a precision, how often and by how much, of the cases that have a baseline."""
     import numpy as np
 
     rows = fastest[fastest["precision"] == precision]
     name = PRECISIONS[precision]
     if rows.empty:
         return ""
-    # The fastest kernel of a class without cuSPARSE may still be slower than cuSPARSE in FP32.
-    wins = rows[(rows["study"] != "cusparse") & ~(rows["speedup"] <= 1)]
+    known = rows[rows["speedup"].notna()]
     rival = "cuSPARSE in FP32" if precision == "tf32" else "cuSPARSE"
+    rest = len(rows) - len(known)
+    more = f" {counted(rest, 'more case has', 'more cases have')} no baseline." if rest else ""
+    if known.empty:
+        return f"In {name} no case has a baseline: cuSPARSE was not run with all of its algorithms."
+    # The fastest kernel of a class without cuSPARSE may still be slower than cuSPARSE in FP32.
+    wins = known[(known["study"] != "cusparse") & (known["speedup"] > 1)]
     if wins.empty:
-        return f"In {name} {rival} is the fastest in all {counted(len(rows), 'case')}."
-    leader = wins["kernel"].value_counts()
-    leader = sorted(leader[leader == leader.max()].index)[0]
-    gains = wins["speedup"].dropna()
-    gain = f", there by {times(float(np.exp(np.log(gains).mean())))} in the geometric mean" if len(gains) else ""
-    share = "all" if len(wins) == len(rows) else f"{len(wins):,} of"
-    cases = counted(len(rows), "case")
-    return f"In {name} another kernel beats {rival} in {share} {cases}{gain}, most often {leader}."
+        every = f"all {counted(len(known), 'case')}" if len(known) > 1 else "the one case"
+        return f"In {name} {rival} is the fastest in {every}.{more}"
+    names = few(leaders(wins["kernel"].value_counts()))
+    gain = times(float(np.exp(np.log(wins["speedup"]).mean())))
+    share = "all" if len(wins) == len(known) else f"{len(wins):,} of"
+    return (
+        f"In {name} another kernel beats {rival} in {share} {counted(len(known), 'case')}, there by {gain} in the "
+        f"geometric mean, most often {names}.{more}"
+    )
+
+
+#: What binds → how a sentence calls it.
+BOUNDS = {"memory": "memory", "compute": "the unit that multiplies", "launch": "the replay of an empty graph"}
 
 
 def limits(fastest: pd.DataFrame) -> str:
@@ -105,13 +116,14 @@ def limits(fastest: pd.DataFrame) -> str:
     known = fastest[fastest["bound_fraction"].notna()]
     if known.empty:
         return "What limits them is unknown: the device has no measured DRAM rate or no file in config/devices."
-    memory = float((known["bound"] == "memory").mean())
+    counts = known["bound"].value_counts()
+    order = sorted((name for name in BOUNDS if name in counts), key=lambda name: -counts[name])
+    parts = [f"{BOUNDS[name]} in {percent(counts[name] / len(known))}" for name in order]
     median = float(known["bound_fraction"].median())
-    what = "memory bandwidth" if memory >= 0.5 else "the unit that multiplies"
     rest = " and spend most of their time on something else" if median < 0.5 else ""
     return (
-        f"The limit that binds is {what} in {percent(max(memory, 1 - memory))} of the fastest rows; "
-        f"in the median they reach {percent(median)} of their limit{rest}."
+        f"Of the fastest rows the limit that binds is {listed(parts)}; in the median they reach {percent(median)} of "
+        f"their limit{rest}."
     )
 
 
@@ -128,7 +140,9 @@ def facts(device: pd.Series) -> list[tuple[str, str]]:
         ("CUDA", device["cuda"]),
         ("Measured", first if first == last else f"{first} to {last}"),
         ("Rows", listed(origins)),
-        ("Stale rows", f"{device['stale_rows']:,}"),
+        ("Stale, noisy, throttled", " · ".join(f"{device[f'{name}_rows']:,}" for name in ("stale", "noisy", "throttled"))),
+        ("Empty replay", f"{device['replay_us']} µs" if device["replay_us"] else "not measured"),
+        ("Counters", f"{device['profiled_cases']:,} cases, {device['other_code_cases']:,} of other code left out"),
         ("Commit", ", ".join(commit[:7] for commit in device["git_commit"].split(", "))),
     ]
 
@@ -157,17 +171,24 @@ def choice(kinds: pd.DataFrame, precision: str) -> dict[str, Any]:
 
 
 def _cell(row: Any) -> dict[str, Any]:
-    """One kernel to choose; an interval says something of two matrices or more."""
+    """One kernel to choose; an interval says something of four matrices or more."""
     low, high = row.speedup_low, row.speedup_high
     return {
         "kernel": row.kernel,
         "shown": "cuSPARSE" if row.study == "cusparse" else row.kernel,
         "vendor": row.study == "cusparse",
+        "sums": "FP16 sums" if row.sums == "float16" else "",
+        "as_fast": _shown(row.runner_up) if row.within_noise else "",
         "speedup": times(row.speedup),
-        "interval": f"{significant(low)}–{significant(high)}" if row.matrices > 1 and low < high else "",
+        "interval": f"{significant(low)}–{significant(high)}" if low < high else "",
         "share": percent(row.bound_fraction),
         "bound": row.bound,
         "matrices": int(row.matrices),
+        "compared": int(row.compared),
         "wins": int(row.wins),
         "stale": bool(row.stale),
     }
+
+
+def _shown(kernel: str) -> str:
+    return "cuSPARSE" if kernel.startswith("cusparse_best_") else kernel

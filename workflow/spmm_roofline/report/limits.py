@@ -18,6 +18,7 @@ CASE = list(contracts.table("analysis_limiters").key)
 
 #: What limits → its name in a sentence, and the column of its share for a unit that is busy.
 LIMITERS = {
+    "no_single_limit": "no single unit",
     "dram_bandwidth": "the bandwidth of DRAM",
     "l2_bandwidth": "the bandwidth of L2",
     "l1_bandwidth": "L1 and shared memory",
@@ -43,14 +44,15 @@ BUSY = {
     "issue": ("issue_share_fraction", "a scheduler issues in {} of the cycles"),
 }
 
-#: From here on a remark is made, whatever limits: occupancy below, threads of an instruction below, excess and bank
-#: conflicts above.
+#: From here on a busy unit is named, and a remark is made, whatever limits: occupancy below, threads of an instruction
+#: below, excess and bank conflicts above.
+HALF_BUSY = 0.5
 LOW_OCCUPANCY, FEW_THREADS, MUCH_EXCESS, MANY_CONFLICTS = 0.5, 24.0, 0.2, 0.1
 
 
 def limits(data: dict[str, pd.DataFrame], drawn: Iterable[Drawn]) -> Iterable[dict[str, Any]]:
     """A device, a state of L2 and a study at a time: figure, a sentence a kernel, and a table of its counters."""
-    rows = data["limiters"].merge(data["counters"].drop(columns="study"), on=CASE, how="left")
+    rows = data["limiters"].merge(data["counters"].drop(columns=["study", "as_timed"]), on=CASE, how="left")
     drawn = [figure for figure in drawn if figure.kind.section == "counters"]
     for (device, l2, study), own in rows.groupby(["device", "l2", "study"], sort=True):
         of = {"device": device, "l2": l2, "study": study}
@@ -73,6 +75,8 @@ def sentence(rows: pd.DataFrame) -> str:
     on = f" on {counts[first]} of {counted(len(rows), 'profiled case')}" if len(rows) > 1 else ""
     says = f"{_because(first, own)}{''.join(_remarks(own))}."
     text = f"Limited by {LIMITERS[first]}{on}, because {says}"
+    if first == "no_single_limit":
+        text = f"No single limit{on}: {says}"
     if first == "unknown":
         text = f"What limits it{on or ' here'} is not known: {says}"
     if others:
@@ -84,6 +88,10 @@ def _because(limiter: str, rows: pd.DataFrame) -> str:
     if limiter in BUSY:
         column, words = BUSY[limiter]
         return words.format(percent(rows[column].median()))
+    if limiter == "no_single_limit":
+        medians = {words: rows[column].median() for column, words in BUSY.values() if rows[column].notna().any()}
+        least = min(HALF_BUSY, max(medians.values()))
+        return listed([words.format(percent(median)) for words, median in medians.items() if median >= least])
     rates = f"DRAM moves {percent(rows['dram_share_fraction'].median())}"
     if rows["l2_share_fraction"].notna().any():
         rates += f" and L2 {percent(rows['l2_share_fraction'].median())}"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from .. import contracts
 from ..figures.numbers import (
     PRECISIONS,
     bandwidth,
@@ -111,7 +112,8 @@ def speedup(rows: pd.DataFrame) -> Table:
         ("kernel", "study", "precision", "N", "geometric mean", "95 % interval", "worst", "best", "faster on"),
     )
     for row in rows.itertuples():
-        interval = f"{times(row.geomean_low)} – {times(row.geomean_high)}" if row.matrices > 1 else "one matrix"
+        known = row.geomean_low == row.geomean_low
+        interval = f"{times(row.geomean_low)} – {times(row.geomean_high)}" if known else "fewer than 4 matrices"
         table.rows.append(
             [
                 _code(row.kernel, "stale" if row.stale else ""),
@@ -119,7 +121,7 @@ def speedup(rows: pd.DataFrame) -> Table:
                 Cell(_precision(row.precision)),
                 _count(row.n),
                 _number(times, row.geomean),
-                Cell(interval, row.geomean_low),
+                Cell(interval, row.geomean_low if known else None),
                 _number(times, row.worst),
                 _number(times, row.best),
                 Cell(f"{row.wins} of {row.matrices}", row.wins / row.matrices),
@@ -234,7 +236,8 @@ def published(rows: pd.DataFrame) -> list[Table]:
 
 def _baseline(quantity: str) -> str:
     name = quantity.removeprefix("over_")
-    return "the best on scalar cores" if name == "best_sc" else name.replace("cusparse", "cuSPARSE")
+    names = {"best_sc": "the best on scalar cores", "own_call": "cuSPARSE as the study called it"}
+    return names.get(name) or name.replace("cusparse", "cuSPARSE")
 
 
 def _beside(where: str, rows: pd.DataFrame, index: tuple[str, ...], shown) -> Table:
@@ -461,7 +464,8 @@ def limits(rows: pd.DataFrame) -> Table:
     table = Table(
         "What limits a kernel at the bytes that were counted, and what it must save to be twice as fast",
         (
-            *("kernel", "cases", "bound by DRAM", "by L2", "by computation", "share of the limit, median"),
+            *("kernel", "cases", "bound by DRAM", "by L2", "by computation", "by an empty replay"),
+            "share of the limit, median",
             *("the limits allow, median", "must save: DRAM traffic", "L2 traffic", "computation"),
         ),
     )
@@ -472,7 +476,7 @@ def limits(rows: pd.DataFrame) -> Table:
             [
                 _code(kernel),
                 _count(len(own)),
-                *(_count(int(bound.get(name, 0))) for name in ("dram", "l2", "compute")),
+                *(_count(int(bound.get(name, 0))) for name in ("dram", "l2", "compute", "launch")),
                 _number(percent, own["bound_fraction"].median()),
                 _number(times, own["distance"].median()),
                 *(_saved(own[column], shown) for column, shown in SAVED.items()),
@@ -684,45 +688,17 @@ SHOWN = [
     "stale",
     "noisy",
 ]
-FURTHER = [
-    "study",
-    "format",
-    "m",
-    "k",
-    "nnz",
-    "time_p10_ms",
-    "time_p90_ms",
-    "samples",
-    "padded_gflops",
-    "compulsory_bytes",
-    "format_bytes",
-    "preprocess_ms",
-    "max_row_error",
-    "intensity_flop_per_byte",
-    "bandwidth_limit_gflops",
-    "compute_limit_gflops",
-    "compute_basis",
-    "counted",
-    "ceiling",
-    "distance",
-    "dram_flop_per_byte",
-    "cache_flop_per_byte",
-    "save_dram_bytes",
-    "save_l2_bytes",
-    "save_flops",
-    "protocol",
-    "driver",
-    "message",
-    "git_commit",
-    "measured_at",
-]
+#: Columns of the roofline that the cases lack; ``bound`` of the roofline is called ``ceiling``.
+OF_ROOFLINE = ["counted", "ceiling", "distance", "dram_flop_per_byte", "cache_flop_per_byte", "dram_limit_gflops"]
+OF_ROOFLINE += ["l2_limit_gflops", "launch_limit_gflops", "save_dram_bytes", "save_l2_bytes", "save_flops"]
+#: The download has every column.
+FURTHER = [*(name for name in contracts.table("analysis_cases").names if name not in SHOWN), *OF_ROOFLINE]
 
 
 def with_limits(cases: pd.DataFrame, roofline: pd.DataFrame) -> pd.DataFrame:
     """Cases with what binds them at the bytes that were counted (``ceiling``), how far off it is, and what to save."""
-    columns = [name for name in FURTHER if name in roofline and name not in cases]
     case = ["device", "suite", "kernel", "matrix", "n", "l2"]
-    limits = roofline.rename(columns={"bound": "ceiling"})[[*case, "ceiling", *columns]]
+    limits = roofline.rename(columns={"bound": "ceiling"})[[*case, *OF_ROOFLINE]]
     return cases.merge(limits, on=case, how="left")
 
 

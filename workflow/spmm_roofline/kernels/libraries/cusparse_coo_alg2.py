@@ -5,6 +5,7 @@ name: cusparse_coo_alg2
 study: cusparse
 vendor: cusparse
 unit: cuda
+baseline: cusparse_best
 source: "NVIDIA cuSPARSE documentation, section cusparseSpMM: CUSPARSE_SPMM_COO_ALG2"
 idea: coordinates instead of row pointers, COO algorithm 2, which gives the same bits in every run
 format: coo

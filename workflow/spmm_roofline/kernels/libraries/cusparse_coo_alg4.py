@@ -5,6 +5,7 @@ name: cusparse_coo_alg4
 study: cusparse
 vendor: cusparse
 unit: cuda
+baseline: cusparse_best
 source: "NVIDIA cuSPARSE documentation, section cusparseSpMM: CUSPARSE_SPMM_COO_ALG4"
 idea: coordinates instead of row pointers, COO algorithm 4, which NVIDIA documents as the one for row-major operands
 format: coo

@@ -5,6 +5,7 @@ name: cusparse_csr_alg1
 study: cusparse
 vendor: cusparse
 unit: cuda
+baseline: cusparse_best
 source: "NVIDIA cuSPARSE documentation, section cusparseSpMM: CUSPARSE_SPMM_CSR_ALG1"
 idea: CSR algorithm 1
 format: csr

@@ -5,6 +5,7 @@ name: cusparse_csr_alg2
 study: cusparse
 vendor: cusparse
 unit: cuda
+baseline: cusparse_best
 source: "NVIDIA cuSPARSE documentation, section cusparseSpMM: CUSPARSE_SPMM_CSR_ALG2"
 idea: CSR algorithm 2, which NVIDIA documents as the one for row-major operands
 format: csr

@@ -5,6 +5,7 @@ name: cusparse_csr_alg3
 study: cusparse
 vendor: cusparse
 unit: cuda
+baseline: cusparse_best
 source: "NVIDIA cuSPARSE documentation, section cusparseSpMM: CUSPARSE_SPMM_CSR_ALG3"
 idea: CSR algorithm 3, the deterministic one
 format: csr

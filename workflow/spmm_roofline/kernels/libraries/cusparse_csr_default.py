@@ -5,6 +5,7 @@ name: cusparse_csr_default
 study: cusparse
 vendor: cusparse
 unit: cuda
+baseline: cusparse_best
 source: "NVIDIA cuSPARSE documentation, section cusparseSpMM: CUSPARSE_SPMM_ALG_DEFAULT"
 idea: the algorithm that the library chooses by itself
 format: csr

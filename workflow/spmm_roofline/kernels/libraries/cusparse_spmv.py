@@ -5,6 +5,7 @@ name: cusparse_spmv
 study: cusparse
 vendor: cusparse
 unit: cuda
+baseline: cusparse_best
 source: "NVIDIA cuSPARSE documentation, section cusparseSpMV: CUSPARSE_SPMV_ALG_DEFAULT"
 idea: matrix times vector by the algorithm that the library chooses by itself
 format: csr

@@ -1,0 +1,1319 @@
+"""What figures say follows from their rows: for each a small table on which its usual statement holds, and tables on
+which the opposite does."""
+
+import pandas as pd
+import pytest
+
+from spmm_roofline import analysis, contracts, figures
+from spmm_roofline.figures import rivals
+
+#: A verified case, of which a test says what matters.
+CASE = {
+    "device": "h200",
+    "suite": "sample",
+    "study": "scalar",
+    "kernel": "rows",
+    "matrix": "mesh",
+    "kind": "mesh",
+    "m": 100,
+    "k": 100,
+    "n": 32,
+    "nnz": 1000,
+    "l2": "cold",
+    "precision": "float32",
+    "dtype_a": "float32",
+    "dtype_accumulator": "float32",
+    "status": "ok",
+    "time_ms": 1.0,
+    "useful_gflops": 100.0,
+    "speedup": float("nan"),
+    "bound": "",
+    "bound_fraction": float("nan"),
+    "intensity_flop_per_byte": 1.0,
+    "compulsory_bytes": 1_000_000,
+    "rel_error": 1e-7,
+}
+LIBRARY = {"study": "cusparse", "kernel": "cusparse_best_f32"}
+HALF = {"precision": "float16", "dtype_a": "float16"}
+NARROW = HALF | {"dtype_accumulator": "float16"}
+#: Sources of the matrices of these tests.
+SOURCES = {"toy": "generated", "all": "generated", "0d": "generated", "10d": "generated", "pruned": "dlmc"}
+
+WORLDS = []
+
+
+def rows(*found, **common):
+    """Rows of one table; what they do not say is that of :data:`CASE`."""
+    return pd.DataFrame([CASE | common | row for row in found], columns=None if found else list(CASE))
+
+
+def world(cases=None, **tables):
+    """Tables around ``cases``, with the source of every matrix by its name: a real one where :data:`SOURCES` has
+    none."""
+    cases = rows() if cases is None else cases
+    names = {name for table in (cases, *tables.values()) if "matrix" in table for name in table["matrix"]}
+    source = [
+        next((kind for start, kind in SOURCES.items() if name.startswith(start)), "suitesparse") for name in names
+    ]
+    matrices = pd.DataFrame({"matrix": list(names), "source": source}, dtype=object)
+    return {"cases": cases, "matrices": matrices} | tables
+
+
+def of(figure):
+    """Register the worlds of a figure: why, tables, and what it says of them."""
+
+    def register(worlds):
+        WORLDS.extend((figure, *told) for told in worlds())
+
+    return register
+
+
+@of("throughput")
+def _():
+    fast, slow = {"useful_gflops": 2000.0}, {"kernel": "narrow", "time_ms": 2.0} | NARROW
+    toy = {"matrix": "toy"}
+    yield (
+        "one kernel leads",
+        world(rows(fast, slow, fast | toy, slow | toy)),
+        (
+            "rows is the fastest in 2 of 2 cases on 2 matrices (1 real and 1 generated); the highest rate is "
+            "2.00 TFLOP/s, by rows on mesh at N = 32."
+        ),
+    )
+    yield (
+        "a tie, one with sums in FP16",
+        world(rows(fast, slow, fast | {"n": 8}, slow | {"n": 8, "time_ms": 0.5})),
+        (
+            "narrow (FP16 sums) and rows are each the fastest in 1 of 2 cases on 1 real matrix; the highest "
+            "rate is 2.00 TFLOP/s, by rows on mesh at N = 32."
+        ),
+    )
+    yield "one kernel alone is no comparison", world(rows(fast)), ""
+
+
+def means(*found):
+    """Table ``speedup``: kernel, study, mean over so many matrices and on how many of them it wins."""
+    names = ("kernel", "study", "n", "geomean", "geomean_low", "geomean_high", "matrices", "wins")
+    return pd.DataFrame([dict(zip(names, row, strict=True)) for row in found])
+
+
+@of("speedup")
+def _():
+    cases = [{"matrix": name, "speedup": 2.0} for name in ("a", "b", "c", "d")]
+    won = means(("rows", "scalar", 8, 2.0, 1.5, 2.5, 4, 4), ("rows", "scalar", 32, 0.5, 0.4, 0.6, 3, 1))
+    yield (
+        "ours wins at one width",
+        world(rows(*cases), speedup=won),
+        (
+            "On 4 real matrices, the highest mean is that of rows at N = 8: 2.00× (95 % interval 1.50× to "
+            "2.50×), faster than cuSPARSE on 4 of 4; the lowest is that of rows at N = 32: 0.500×, faster on "
+            "1 of 3. Each mean is over those of them that its kernel ran, 3 to 4."
+        ),
+    )
+    lost = means(("narrow", "sptc", 8, 0.5, 0.25, 0.75, 3, 0))
+    yield (
+        "ours loses everywhere; three matrices have no interval",
+        world(rows(*cases[:3], **NARROW | {"kernel": "narrow", "speedup": 0.5}), speedup=lost),
+        (
+            "On 3 real matrices, the highest mean is that of narrow (FP16 sums) at N = 8: 0.500×, faster than"
+            " cuSPARSE on 0 of 3."
+        ),
+    )
+    library = {"study": "cusparse", "speedup": 0.9}
+    own = means(("alg1", "cusparse", 8, 0.5, 0.5, 0.5, 1, 0), ("alg2", "cusparse", 8, 1.0, 1.0, 1.0, 1, 0))
+    variants = rows({"kernel": "alg1"}, {"kernel": "alg2"}, **library)
+    yield (
+        "cuSPARSE alone",
+        world(variants, speedup=own),
+        (
+            "Only cuSPARSE has a time. On 1 real matrix, alg2 at N = 8 comes closest to the best of its "
+            "algorithms, at 1.00× in the geometric mean, and alg1 at N = 8 stays furthest behind, at 0.500×."
+        ),
+    )
+    elsewhere = rows({"kernel": "alg1"}, {"kernel": "rows", "study": "scalar", "speedup": None}, **library)
+    yield (
+        "a kernel without a baseline has not won",
+        world(elsewhere, speedup=own.head(1)),
+        (
+            "No other kernel has a time on a case of cuSPARSE. On 1 real matrix, alg1 at N = 8 comes closest "
+            "to the best of its algorithms, at 0.500× in the geometric mean."
+        ),
+    )
+
+
+@of("heatmap")
+def _():
+    won, lost = {"speedup": 2.0}, {"speedup": 0.5, "kernel": "narrow"} | NARROW
+    missing = {"matrix": "toy"}
+    yield (
+        "ours wins; no baseline is no win",
+        world(rows(won, won | {"n": 8}, lost, missing)),
+        (
+            "2 of 3 cells on 1 real matrix are faster than cuSPARSE; the extremes are 2.00× (rows on mesh, N "
+            "= 32) and 0.500× (narrow (FP16 sums) on mesh, N = 32)."
+        ),
+    )
+    yield (
+        "ours loses",
+        world(rows(lost, lost | {"matrix": "toy", "speedup": 1.0})),
+        (
+            "0 of 2 cells on 2 matrices (1 real and 1 generated) are faster than cuSPARSE; the extremes are "
+            "1.00× (narrow (FP16 sums) on toy, N = 32) and 0.500× (narrow (FP16 sums) on mesh, N = 32)."
+        ),
+    )
+    yield (
+        "sums in FP16 win",
+        world(rows(lost | won, {"speedup": 1.5}, {"speedup": 0.9, "matrix": "toy"})),
+        (
+            "2 of 3 cells on 2 matrices (1 real and 1 generated) are faster than cuSPARSE, 1 of them with "
+            "FP16 sums; the extremes are 2.00× (narrow (FP16 sums) on mesh, N = 32) and 0.900× (rows on toy, "
+            "N = 32)."
+        ),
+    )
+    yield (
+        "one cell",
+        world(rows(lost)),
+        (
+            "0 of 1 cell on 1 real matrix are faster than cuSPARSE; the speed-up is 0.500× (narrow (FP16 "
+            "sums) on mesh, N = 32)."
+        ),
+    )
+
+
+@of("roofline")
+def _():
+    memory = {"bound": "memory", "bound_fraction": 0.5}
+    compute = {"bound": "compute", "bound_fraction": 0.25, "kernel": "narrow", "time_ms": 2.0} | NARROW
+    yield (
+        "memory binds",
+        world(rows(memory, memory | {"matrix": "toy", "bound_fraction": 0.996})),
+        (
+            "On 2 matrices (1 real and 1 generated) the memory limit is the lower one for 2 of 2 rows; the "
+            "fastest kernel of a case reaches 75 % of its limit in the median of 2 cases; of the rows within "
+            "their limit, rows on toy at N = 32 comes closest, at 99.6 %."
+        ),
+    )
+    yield (
+        "nothing binds by memory",
+        world(rows(compute)),
+        (
+            "On 1 real matrix the memory limit is the lower one for 0 of 1 row; the fastest kernel of a case "
+            "reaches 25 % of its limit in the median of 1 case; of the rows within their limit, narrow (FP16 "
+            "sums) on mesh at N = 32 comes closest, at 25 %."
+        ),
+    )
+    above = rows(memory | {"bound_fraction": 1.5}, compute | {"bound_fraction": 3.0}, compute | {"n": 8})
+    yield (
+        "rows above both limits",
+        world(above),
+        (
+            "On 1 real matrix the memory limit is the lower one for 1 of 3 rows; the fastest kernel of a case"
+            " reaches 150 % of its limit in the median of 3 cases; of the rows within their limit, narrow "
+            "(FP16 sums) on mesh at N = 8 comes closest, at 25 %. 1 row lies above the slope: L2 held "
+            "operands. 1 row lies above the ceiling of computation, which is too low for it."
+        ),
+    )
+    yield (
+        "the fastest kernel has no limit, and is not replaced by the next",
+        world(rows({"time_ms": 0.1, "kernel": "unknown"}, memory)),
+        (
+            "On 1 real matrix the memory limit is the lower one for 1 of 1 row; of the rows within their "
+            "limit, rows on mesh at N = 32 comes closest, at 50 %."
+        ),
+    )
+    yield (
+        "no limit",
+        world(rows({})),
+        ("No limit is known for these rows: the device has no measured DRAM rate or no datasheet here."),
+    )
+
+
+@of("roofline_counted")
+def _():
+    about = {"counted": True, "dram_flop_per_byte": 1.0, "cache_flop_per_byte": 1.0, "l2_limit_gflops": 1.0}
+    saved = {"save_dram_bytes": 0.0, "save_l2_bytes": 0.0, "save_flops": 0.0}
+
+    def told(*found):
+        return world(rows(), roofline=rows(*found, **about | saved))
+
+    dram = {"bound": "dram", "bound_fraction": 0.5, "distance": 2.0, "save_dram_bytes": 5.0}
+    compute = {"bound": "compute", "bound_fraction": 0.25, "distance": 4.0}
+    yield (
+        "memory binds",
+        told(dram, dram | {"matrix": "toy", "bound_fraction": 0.75}),
+        (
+            "Of 2 cases on 2 matrices (1 real and 1 generated) the lowest limit is that of DRAM in 2; in the "
+            "median a case reaches 62 % of it, and the limits allow 2.00× its rate. Closest to its limit is "
+            "rows on toy, N = 32, with 75 %. To be twice as fast, 2 of 2 must move or compute less."
+        ),
+    )
+    yield (
+        "nothing binds by memory, and the rate of L2 is unknown",
+        told(compute | {"l2_limit_gflops": None}),
+        (
+            "Of 1 case on 1 real matrix the lowest limit is that of computation in 1; in the median a case "
+            "reaches 25 % of it, and the limits allow 4.00× its rate. Closest to its limit is rows on mesh, N"
+            " = 32, with 25 %. To be twice as fast, 0 of 1 must move or compute less. The rate of L2 was not "
+            "measured and limits nothing here."
+        ),
+    )
+    yield (
+        "all are above their limit",
+        told(dram | {"bound_fraction": 1.5}),
+        (
+            "Of 1 case on 1 real matrix the lowest limit is that of DRAM in 1; in the median a case reaches "
+            "150 % of it, and the limits allow 2.00× its rate. 1 case exceeds the limit, which is too low for"
+            " it. To be twice as fast, 1 of 1 must move or compute less."
+        ),
+    )
+    yield (
+        "no limit",
+        told({"bound": ""}),
+        ("1 case counted; the device has no measured DRAM rate or no datasheet here."),
+    )
+
+
+@of("statuses")
+def _():
+    def told(**counts):
+        return {"status": pd.DataFrame({"kernel": "rows", "status": [*counts], "rows": [*counts.values()]})}
+
+    yield (
+        "rows without a time",
+        told(ok=5, wrong=1, unsupported=3),
+        ("4 of 9 rows have no time: 3 unsupported and 1 wrong."),
+    )
+    yield "one of them", told(ok=5, out_of_memory=1), ("1 of 6 rows has no time: out of memory.")
+    yield "all have one", told(ok=5), ""
+
+
+@of("stalls")
+def _():
+    def told(**kernels):
+        names = ("selected", "long_scoreboard", "barrier", "wait", "membar")
+        about = [
+            {"kernel": kernel, "matrix": matrix, "state": state, "warps": count, "waits": state != "selected"}
+            for kernel, (matrix, *warps) in kernels.items()
+            for state, count in zip(names, warps, strict=True)
+        ]
+        return world(stalls=pd.DataFrame(about).assign(suite="sample", n=32))
+
+    memory, barrier = ("mesh", 1.0, 6.0, 2.0, 1.0, 1.0), ("toy", 1.0, 1.0, 8.0, 1.0, 0.0)
+    yield (
+        "memory",
+        told(a=memory, b=memory),
+        ("2 of 2 kernels on 1 real matrix wait most for this: global memory; it takes up to 60 % of the waiting (b)."),
+    )
+    yield (
+        "not memory, on other cases",
+        told(a=barrier, b=barrier, c=memory),
+        (
+            "2 of 3 kernels on 2 matrices (1 real and 1 generated) wait most for this: barrier; it takes up "
+            "to 80 % of the waiting (b). 3 of 3 kernels were profiled on only some of these cases."
+        ),
+    )
+    yield (
+        "no warp waits",
+        told(a=("toy", 1.0, 0.0, 0.0, 0.0, 0.0)),
+        ("No warp of 1 kernel waits on 1 generated matrix."),
+    )
+
+
+@of("matrices")
+def _():
+    def told(*found):
+        names = ("matrix", "source", "kind", "nnz", "tile_fill_16x16_fraction")
+        return {"matrices": pd.DataFrame([dict(zip(names, row, strict=True)) for row in found]).assign(m=100)}
+
+    mesh, toy = ("mesh", "suitesparse", "mesh", 1000, 0.5), ("toy", "generated", "banded", 20, 0.0625)
+    yield (
+        "several, one without a non-zero",
+        told(mesh, toy, ("empty", "file", "graph", 0, None)),
+        (
+            "2 matrices (1 real and 1 generated) of 2 kinds, with 20 to 1,000 non-zeros; the mean fill of the"
+            " tiles of a matrix lies between 6.2 % (toy) and 50 % (mesh), 28 % in the median."
+        ),
+    )
+    yield (
+        "one",
+        told(mesh),
+        ("1 real matrix of 1 kind, with 1,000 non-zeros; the mean fill of the tiles of a matrix is 50 %."),
+    )
+
+
+@of("rounding")
+def _():
+    def told(*errors, width=32):
+        wide, narrow = HALF | {"kernel": "mma_f32", "study": "sptc"}, NARROW | {"kernel": "mma", "study": "sptc"}
+        pairs = [
+            [wide | {"matrix": name, "rel_error": exact}, narrow | {"matrix": name, "rel_error": error, "n": width}]
+            for name, exact, error in errors
+        ]
+        tables = world(rows(*(row for pair in pairs for row in pair)))
+        return tables | {"matrices": tables["matrices"].assign(row_length_max=10)}
+
+    yield (
+        "FP16 is the less exact",
+        told(("mesh", 1e-4, 2e-3), ("toy", 1e-4, 4e-4)),
+        (
+            "On 2 matrices (1 real and 1 generated), the error of sums in FP16 is larger than that of the "
+            "twin with sums in FP32 in 2 of 2 pairs of kernels on a matrix, 12 times as large in the median. "
+            "The largest error of sums in FP16 is 2.0‰ (mma on mesh, longest row 10), where the twin has "
+            "0.10‰."
+        ),
+    )
+    yield (
+        "FP16 is the more exact",
+        told(("mesh", 2e-3, 1e-3)),
+        (
+            "On 1 real matrix, the error of sums in FP16 is larger than that of the twin with sums in FP32 in"
+            " 0 of 1 pair of kernels on a matrix, 0.50 times as large in the median. The largest error of "
+            "sums in FP16 is 1.0‰ (mma on mesh, longest row 10), where the twin has 2.0‰."
+        ),
+    )
+    yield (
+        "both are exact",
+        told(("toy", 0.0, 0.0)),
+        (
+            "On 1 generated matrix, the error of sums in FP16 is larger than that of the twin with sums in "
+            "FP32 in 0 of 1 pair of kernels on a matrix. The largest error of sums in FP16 is 0‰ (mma on toy,"
+            " longest row 10), where the twin has 0‰."
+        ),
+    )
+    yield "twins of different widths are no pair", told(("mesh", 1e-4, 2e-3), width=8), ""
+
+
+@of("balance")
+def _():
+    def told(cuda, tensor, intensity, measured=True):
+        rates = [("float64_cuda", cuda, True), ("float64_tensor", tensor, measured)]
+        ceilings = [
+            {"ceiling": name, "level": "", "measured" if known else "datasheet": rate} for name, rate, known in rates
+        ]
+        ceilings.append({"ceiling": "dram", "level": "dram", "measured": 1000.0})
+        columns = ["ceiling", "level", "measured", "datasheet"]
+        product = {"study": "memory_bound", "n": 1, "precision": "float64", "intensity_flop_per_byte": intensity}
+        cases = rows(product, product | {"matrix": "toy", "kind": "diagonal", "intensity_flop_per_byte": 0.1})
+        return world(cases, ceilings=pd.DataFrame(ceilings).reindex(columns=columns).assign(through=""))
+
+    yield (
+        "memory binds all",
+        told(10_000.0, 20_000.0, 0.125),
+        (
+            "DRAM and CUDA cores meet at 10.0 FLOP/B. Memory binds 2 of 2 kinds of product on 2 matrices (1 "
+            "real and 1 generated); the highest intensity is 0.125 FLOP/B (SpMV). The ceiling of tensor cores"
+            " is 2.00× that of CUDA cores and can help only products above 10.0 FLOP/B, which is 0 of these."
+        ),
+    )
+    yield (
+        "memory does not bind, and tensor cores are no faster",
+        told(10_000.0, 5_000.0, 50.0),
+        (
+            "DRAM and CUDA cores meet at 10.0 FLOP/B. Memory binds 1 of 2 kinds of product on 2 matrices (1 "
+            "real and 1 generated); the highest intensity is 50.0 FLOP/B (SpMV). The ceiling of tensor cores "
+            "is 0.500× that of CUDA cores and helps no product."
+        ),
+    )
+    yield (
+        "a ceiling of the datasheet",
+        told(10_000.0, 20_000.0, 0.125, measured=False),
+        (
+            "DRAM and CUDA cores meet at 10.0 FLOP/B. Memory binds 2 of 2 kinds of product on 2 matrices (1 "
+            "real and 1 generated); the highest intensity is 0.125 FLOP/B (SpMV). The ceiling of tensor cores"
+            " is 2.00× that of CUDA cores and can help only products above 10.0 FLOP/B, which is 0 of these. "
+            "The ceiling of FP64 tensor was not measured and is the datasheet's."
+        ),
+    )
+
+
+def laddered(**matrices):
+    """Tables of two kernels with sums in FP16 and a library: matrix → rows, width and their times, None for none."""
+    kernels = {"first": NARROW | {"study": "smat"}, "second": NARROW | {"study": "sptc"}}
+    kernels["lib"] = HALF | {"study": "cusparse"}
+    found = [
+        about | {"kernel": kernel, "matrix": matrix, "m": m, "n": n, "time_ms": time, "kind": kind}
+        for matrix, (m, widths, kind, *times) in matrices.items()
+        for n in widths
+        for (kernel, about), time in zip(kernels.items(), times, strict=True)
+        if time is not None
+    ]
+    tables = world(rows(*found))
+    sizes = {matrix: m for matrix, (m, *_) in matrices.items()}
+    known = tables["matrices"].assign(m=tables["matrices"]["matrix"].map(sizes), tiles_16x16=1000)
+    known = known.assign(k=known["m"], tiles_16x32=known["m"] * known["m"] // 512, tile_24_16x32_fraction=1.0)
+    return tables | {"matrices": known}
+
+
+@of("ladder_synthetic")
+def _():
+    ours = {"0d_10s": (4096, [128], "synthetic", 4.0, 2.0, 8.0), "10d_10s": (4096, [128], "synthetic", 1.0, 2.0, 8.0)}
+    yield (
+        "the ladder wins",
+        laddered(**ours),
+        (
+            "On 2 generated matrices at N = 128 the fastest of the ladder (FP16 sums) are second on only 2:4 "
+            "tiles, first on mixtures of both; the ladder's fastest is 4.00× (0d_10s) to 8.00× (10d_10s) as "
+            "fast as lib (FP32 sums)."
+        ),
+    )
+    yield (
+        "the library wins",
+        laddered(**{"10d_0s": (4096, [128], "synthetic", 4.0, 2.0, 1.0)}),
+        (
+            "On 1 generated matrix at N = 128 the fastest of the ladder (FP16 sums) is second on only dense "
+            "tiles; the ladder's fastest is 0.500× as fast as lib (FP32 sums)."
+        ),
+    )
+    missing = ours | {"10d_10s": (4096, [128], "synthetic", 1.0, 2.0, None)}
+    yield (
+        "the library lacks a matrix",
+        laddered(**missing),
+        (
+            "On 2 generated matrices at N = 128 the fastest of the ladder (FP16 sums) are second on only 2:4 "
+            "tiles, first on mixtures of both; the ladder's fastest is 4.00× as fast as lib (FP32 sums), on "
+            "the 1 matrix that both ran."
+        ),
+    )
+    yield (
+        "no library",
+        laddered(**{"10d_0s": (4096, [128], "synthetic", 4.0, 2.0, None)}),
+        ("On 1 generated matrix at N = 128 the fastest of the ladder (FP16 sums) is second on only dense tiles."),
+    )
+
+
+@of("ladder_real")
+def _():
+    ours = {"mesh": (100, [8, 128], "mesh", 4.0, 2.0, 8.0), "graph": (100, [8, 128], "graph", 1.0, 0.5, 1.0)}
+    yield (
+        "the ladder wins",
+        laddered(**ours),
+        (
+            "At N = 128, of the ladder (FP16 sums) and lib (FP32 sums), second is the fastest on 2 of 2 real "
+            "matrices; the ladder's fastest is 2.00× (graph) to 4.00× (mesh) as fast as lib (FP32 sums)."
+        ),
+    )
+    yield (
+        "the library wins on one of two",
+        laddered(**ours | {"mesh": (100, [128], "mesh", 4.0, 2.0, 1.0)}),
+        (
+            "At N = 128, of the ladder (FP16 sums) and lib (FP32 sums), lib and second are each the fastest "
+            "on 1 of 2 real matrices; the ladder's fastest is 0.500× (mesh) to 2.00× (graph) as fast as lib "
+            "(FP32 sums)."
+        ),
+    )
+    yield (
+        "no library",
+        laddered(mesh=(100, [128], "mesh", 4.0, 2.0, None)),
+        ("At N = 128, of the ladder (FP16 sums), second is the fastest on 1 of 1 real matrix."),
+    )
+
+
+@of("ladder_size")
+def _():
+    sizes = {
+        "0d_10s": (4096, [128], "synthetic", 4.0, 2.0, 8.0),
+        "0d_10s-2048": (2048, [128], "synthetic", 4.0, 2.0, 1.0),
+    }
+    yield (
+        "the ladder wins on the larger",
+        laddered(**sizes),
+        (
+            "2 generated matrices at N = 128, the ladder with FP16 sums. With 2,048 rows the fastest of the "
+            "ladder is second; the ladder's fastest is 0.500× as fast as lib (FP32 sums). With 4,096 rows the"
+            " fastest of the ladder is second; the ladder's fastest is 4.00× as fast as lib (FP32 sums)."
+        ),
+    )
+    alone = {name: (*row[:-1], None) for name, row in sizes.items()}
+    yield (
+        "no library",
+        laddered(**alone),
+        (
+            "2 generated matrices at N = 128, the ladder with FP16 sums. With 2,048 rows the fastest of the "
+            "ladder is second. With 4,096 rows the fastest of the ladder is second."
+        ),
+    )
+    yield "one size is no curve", laddered(**{"0d_10s": sizes["0d_10s"]}), ""
+
+
+@of("ladder_width")
+def _():
+    widths = [8, 16, 32, 64]
+    yield (
+        "the ladder wins",
+        laddered(all=(64, widths, "synthetic", 4.0, 2.0, 8.0)),
+        (
+            "On 1 generated matrix, all, second is the fastest of the ladder (FP16 sums) at 4 of 4 widths; "
+            "the fastest reaches 0.00205 TFLOP/s at N = 8 (second) and 0.0164 TFLOP/s at N = 64 (second), "
+            "4.00× the rate of lib (FP32 sums)."
+        ),
+    )
+    yield (
+        "the library wins",
+        laddered(all=(64, widths, "synthetic", 4.0, 2.0, 1.0)),
+        (
+            "On 1 generated matrix, all, second is the fastest of the ladder (FP16 sums) at 4 of 4 widths; "
+            "the fastest reaches 0.00205 TFLOP/s at N = 8 (second) and 0.0164 TFLOP/s at N = 64 (second), "
+            "0.500× the rate of lib (FP32 sums)."
+        ),
+    )
+    yield (
+        "no library",
+        laddered(all=(64, widths, "synthetic", 4.0, 2.0, None)),
+        (
+            "On 1 generated matrix, all, second is the fastest of the ladder (FP16 sums) at 4 of 4 widths; "
+            "the fastest reaches 0.00205 TFLOP/s at N = 8 (second) and 0.0164 TFLOP/s at N = 64 (second)."
+        ),
+    )
+    two = {name: (64, widths, "synthetic", 4.0, 2.0, time) for name, time in (("all-a", 8.0), ("all-b", 1.0))}
+    yield (
+        "of two matrices of one size the first",
+        laddered(**two),
+        (
+            "On 1 generated matrix, all-a, second is the fastest of the ladder (FP16 sums) at 4 of 4 widths; "
+            "the fastest reaches 0.00205 TFLOP/s at N = 8 (second) and 0.0164 TFLOP/s at N = 64 (second), "
+            "4.00× the rate of lib (FP32 sums)."
+        ),
+    )
+
+
+def pruned(*found, **published):
+    """Tables of weights pruned to a sparsity: kernel, study, sparsity, width, time and speed-up of each row."""
+    names = ("kernel", "study", "sparsity", "n", "time_ms", "speedup")
+    cases = [dict(zip(names, row, strict=True)) | {"kind": "pruned"} for row in found]
+    for case in cases:
+        sparsity = case.pop("sparsity")
+        case |= {"matrix": f"pruned-l0_regularization-{sparsity}-layer", "nnz": round(10_000 * (1 - sparsity))}
+    paper = {"study": "attention", "quantity": "over_cusparse", "kernel": "own", "n": 128} | published
+    columns = ["study", "quantity", "kernel", "n", "matrix", "published"]
+    return world(rows(*cases), published=pd.DataFrame([paper] if published else [], columns=columns))
+
+
+@of("pruned_kernels")
+def _():
+    won = [("own", "attention", 0.5, 128, 1.0, 2.0), ("own", "attention", 0.9, 128, 1.0, 4.0)]
+    told = {"matrix": "t-l0_regularization-0.9", "published": 1.5}
+    yield (
+        "ours wins, above the thesis",
+        pruned(*won, **told),
+        (
+            "On 2 pruned matrices, pruned by L0 regularization, the fastest of these kernels at N = 128 are "
+            "own at 50 % sparsity (2.00×) and own at 90 % sparsity (4.00×, 1.50× in the thesis), over the "
+            "fastest of cuSPARSE's CSR and COO algorithms. Of 1 ratio that the thesis prints too, 0 are above"
+            " ours."
+        ),
+    )
+    lost = [("own", "attention", 0.5, 128, 1.0, 0.25), ("own", "attention", 0.9, 128, 1.0, 0.5)]
+    yield (
+        "ours loses, below the thesis",
+        pruned(*lost, **told),
+        (
+            "On 2 pruned matrices, pruned by L0 regularization, the fastest of these kernels at N = 128 are "
+            "own at 50 % sparsity (0.250×) and own at 90 % sparsity (0.500×, 1.50× in the thesis), over the "
+            "fastest of cuSPARSE's CSR and COO algorithms. Of 1 ratio that the thesis prints too, 1 is above "
+            "ours."
+        ),
+    )
+    yield "no baseline", pruned(*((*row[:-1], None) for row in won), **told), ""
+
+
+@of("pruned_methods")
+def _():
+    won = [("own", "attention", 0.5, 128, 1.0, 2.0), ("own", "attention", 0.9, 128, 1.0, 4.0)]
+    yield (
+        "ours wins",
+        pruned(*won),
+        (
+            "On 2 pruned matrices, in 2 of 2 combinations of method, sparsity and N a kernel of the study is "
+            "faster than the fastest of cuSPARSE's CSR and COO algorithms, at most 4.00× (own, L0 "
+            "regularization, 90 %, N = 128)."
+        ),
+    )
+    lost = [("own", "attention", 0.5, 128, 1.0, 0.25), ("other", "attention", 0.9, 128, 1.0, 1.0)]
+    yield (
+        "ours loses or ties",
+        pruned(*lost),
+        (
+            "On 2 pruned matrices, in 0 of 2 combinations of method, sparsity and N a kernel of the study is "
+            "faster than the fastest of cuSPARSE's CSR and COO algorithms, at most 1.00× (other, L0 "
+            "regularization, 90 %, N = 128). Of the study's kernels other and own are each the fastest in 1; "
+            "2 kernels are the fastest in some."
+        ),
+    )
+    yield "the dense product alone", pruned(*((("gemm", "cublas", *row[2:])) for row in won)), ""
+
+
+@of("pruned_dense")
+def _():
+    def told(*times, **changes):
+        sparse = [
+            ("own", "attention", sparsity, 128, time, 1.0) for sparsity, time in zip((0.5, 0.9), times, strict=False)
+        ]
+        tables = pruned(*sparse, *(("gemm", "cublas", sparsity, 128, 1.0, 1.0) for sparsity in (0.5, 0.9)))
+        return tables | {"cases": tables["cases"].assign(**changes)}
+
+    yield (
+        "the dense product wins at first",
+        told(2.0, 0.5),
+        (
+            "2 pruned matrices. Against sparse kernels in FP32 the dense product in FP32 beats them all up to"
+            " a sparsity of about 50.0 % at N = 128. The fastest sparse kernel takes at most 2.00× the time "
+            "of a dense product (FP32, N = 128, 50.0 % sparsity)."
+        ),
+    )
+    yield (
+        "it wins on every layer",
+        told(4.0, 2.0),
+        (
+            "2 pruned matrices. Against sparse kernels in FP32 the dense product in FP32 beats them all up to"
+            " a sparsity of about 90.0 % at N = 128 (which is every layer at N = 128). The fastest sparse "
+            "kernel takes at most 4.00× the time of a dense product (FP32, N = 128, 50.0 % sparsity)."
+        ),
+    )
+    yield (
+        "it never wins",
+        told(1.0, 0.5),
+        (
+            "2 pruned matrices. Against sparse kernels in FP32 the dense product in FP32 does not win on the "
+            "fullest layer at N = 128. The fastest sparse kernel takes at most 1.00× the time of a dense "
+            "product (FP32, N = 128, 50.0 % sparsity)."
+        ),
+    )
+    yield (
+        "a sparse kernel adds in FP16",
+        told(4.0, 2.0, precision="float16", dtype_accumulator="float16"),
+        (
+            "2 pruned matrices. Against sparse kernels in FP16, FP16 sums among them, the dense product in "
+            "FP16 beats them all up to a sparsity of about 90.0 % at N = 128 (which is every layer at N = "
+            "128). The fastest sparse kernel takes at most 4.00× the time of a dense product (FP16, N = 128, "
+            "50.0 % sparsity)."
+        ),
+    )
+    yield (
+        "no sparse kernel",
+        pruned(("gemm", "cublas", 0.5, 128, 1.0, 1.0), ("own", "attention", 0.9, 128, 1.0, 1.0)),
+        "",
+    )
+
+
+def synergies(*found, ranks=(), classes=()):
+    """Tables of kernels on TF32 tensor cores: kernel, study, matrix, width and speed-up over the best scalar one."""
+    names = ("kernel", "study", "matrix", "n", "speedup")
+    about = [dict(zip(names, row, strict=True)) for row in found]
+    own = rows(*about, best_sc_gflops=100.0, synergy="low", m=1000)
+    own["best_sc_gflops"] = own["best_sc_gflops"].where(own["speedup"].notna())
+    ranked = [
+        {"kernel": kernel, "n": n, "synergy": name, "matrices": count, "geomean": mean, "spearman": rank}
+        for kernel, n, name, count, mean, rank in classes
+    ]
+    return world(own, synergy=own, synergy_classes=pd.DataFrame(ranked))
+
+
+HIT, MISS = ("bricks", "cutespmm", "mesh", 128, 2.0), ("bricks", "cutespmm", "toy", 128, 0.5)
+
+
+@of("scalar_cores")
+def _():
+    yield (
+        "tensor cores win on one",
+        synergies(HIT, MISS),
+        (
+            "At N = 128, TF32 over the best on scalar cores in FP32: bricks is faster on 1 of 2 matrices (1 "
+            "real and 1 generated), at most 2.00× (mesh)."
+        ),
+    )
+    yield (
+        "they lose",
+        synergies(MISS),
+        (
+            "At N = 128, TF32 over the best on scalar cores in FP32: bricks is faster on 0 of 1 generated "
+            "matrix, at most 0.500× (toy)."
+        ),
+    )
+    few = ("other", "cutespmm", "mesh", 128, 9.0)
+    yield (
+        "a kernel of one matrix does not lead those of two",
+        synergies(HIT, MISS, few),
+        (
+            "At N = 128, TF32 over the best on scalar cores in FP32: bricks is faster on 1 of 2 matrices (1 "
+            "real and 1 generated), at most 2.00× (mesh)."
+        ),
+    )
+    yield "nothing to compare with", synergies((*HIT[:-1], None)), ""
+
+
+@of("synergy_heatmap")
+def _():
+    yield (
+        "tensor cores win on one",
+        synergies(HIT, MISS),
+        (
+            "TF32 over the best on scalar cores in FP32: bricks is faster in 1 of 2 cases on 2 matrices (1 "
+            "real and 1 generated), at most 2.00× (mesh, N = 128)."
+        ),
+    )
+    yield (
+        "they lose",
+        synergies(MISS),
+        (
+            "TF32 over the best on scalar cores in FP32: bricks is faster in 0 of 1 case on 1 generated "
+            "matrix, at most 0.500× (toy, N = 128)."
+        ),
+    )
+
+
+@of("synergy")
+def _():
+    rank = [("bricks", 32, "all", 5, 1.0, 0.75), ("bricks", 128, "all", 5, 1.0, -0.5)]
+    yield (
+        "with both signs",
+        synergies(HIT, MISS, classes=rank),
+        (
+            "On 2 matrices (1 real and 1 generated), Spearman's rank correlation of modelled intensity and "
+            "rate lies between -0.50 (bricks at N = 128) and 0.75 (bricks at N = 32)."
+        ),
+    )
+    yield (
+        "one",
+        synergies(HIT, classes=rank[:1]),
+        ("On 1 real matrix, Spearman's rank correlation of modelled intensity and rate is 0.75 (bricks at N = 32)."),
+    )
+    yield (
+        "none",
+        synergies(HIT, classes=[("bricks", 32, "all", 5, 1.0, None)]),
+        ("There is no rank correlation on 1 real matrix: fewer than five, or all of one intensity or one rate."),
+    )
+
+
+@of("synergy_classes")
+def _():
+    table = [("bricks", 32, "high", 3, 1.5, 0.5), ("bricks", 32, "low", 1, 0.5, 0.5)]
+    yield (
+        "the high class wins",
+        synergies(HIT, classes=table),
+        (
+            "Highest geometric means of TF32 over the best on scalar cores in FP32: 1.50× on 3 matrices of "
+            "high synergy (bricks, N = 32), 0.500× on 1 matrix of low synergy (bricks, N = 32)."
+        ),
+    )
+    yield (
+        "none wins",
+        synergies(HIT, classes=table[1:]),
+        (
+            "Highest geometric means of TF32 over the best on scalar cores in FP32: 0.500× on 1 matrix of low"
+            " synergy (bricks, N = 32)."
+        ),
+    )
+    yield (
+        "nothing to compare with",
+        synergies(HIT, classes=[("bricks", 32, "low", 1, None, None)]),
+        ("No kernel on scalar cores ran in FP32 to compare with."),
+    )
+
+
+@of("preprocessing")
+def _():
+    def told(*found):
+        names = ("kernel", "matrix", "preprocess_products", "break_even", "speedup")
+        own = [dict(zip(names, row, strict=True)) for row in found]
+        return world(synergy=rows(*own, n=128))
+
+    cheap = [("bricks", matrix, 10.0, 20, 2.0) for matrix in ("a", "b", "toy-c", "toy-d")]
+    dear = [("windows", matrix, 40.0, None, 0.5) for matrix in ("a", "b", "toy-c")]
+    yield (
+        "it pays for one kernel, and another has fewer matrices",
+        told(*cheap, *dear),
+        (
+            "On 4 matrices (2 real and 2 generated) at N = 128 packing costs as much as 10.0 multiplications "
+            "(bricks) to 40.0 multiplications (windows) in the median; against the best on scalar cores it "
+            "pays on the most matrices for bricks (4 of 4). 1 of 2 kernels has a time on only some of these "
+            "cases."
+        ),
+    )
+    yield (
+        "it never pays",
+        told(*((*row[:3], None, 0.5) for row in cheap)),
+        (
+            "On 4 matrices (2 real and 2 generated) at N = 128 packing costs as much as 10.0 multiplications "
+            "(bricks) in the median; against the best on scalar cores it pays on no matrix."
+        ),
+    )
+    yield "too few matrices", told(*cheap[:3]), ""
+
+
+@of("graphs")
+def _():
+    def told(*found):
+        names = ("kernel", "matrix", "ours", "published")
+        own = pd.DataFrame([dict(zip(names, row, strict=True)) for row in found])
+        return world(published=own.assign(study="cutespmm", quantity="over_best_sc", n=32))
+
+    yield (
+        "above the paper",
+        told(("bricks", "cora", 2.0, 1.0), ("bricks", "ppi", 2.0, 1.0)),
+        (
+            "Over the best on scalar cores, in the geometric mean of the cases that the paper's tables have "
+            "too: bricks reaches 2.00× here and 1.00× in the paper (2 cases on 2 real matrices)."
+        ),
+    )
+    yield (
+        "below it, where not all was measured",
+        told(("bricks", "cora", 0.5, 1.0), ("bricks", "ppi", None, 9.0)),
+        (
+            "Over the best on scalar cores, in the geometric mean of the cases that the paper's tables have "
+            "too: bricks reaches 0.500× here and 1.00× in the paper (1 case on 1 real matrix)."
+        ),
+    )
+    yield "nothing was measured", told(("bricks", "ppi", None, 9.0)), ""
+
+
+@of("squares")
+def _():
+    def told(*found):
+        about = {"tiles": "gemm24", "narrow": "gemm24", "lt": "cusparselt"}
+        own = [
+            {"kernel": kernel, "study": about[kernel], "m": size, "n": size, "k": size, "time_ms": time}
+            | (NARROW if kernel == "narrow" else HALF)
+            for kernel, size, time in found
+        ]
+        return world(rows(*own), families=pd.DataFrame({"family": []}, dtype=object))
+
+    yield (
+        "ours wins",
+        told(("tiles", 1000, 1.0), ("lt", 1000, 2.0)),
+        (
+            "At 1,000 in FP16 tiles is the fastest, at 2.00 TFLOP/s counting 2·M·N·K, which is 2.00× the rate"
+            " of lt. Another kernel is faster than lt on 1 of 1 square that both ran."
+        ),
+    )
+    yield (
+        "the library wins and is not compared with itself",
+        told(("tiles", 1000, 2.0), ("lt", 1000, 1.0)),
+        (
+            "At 1,000 in FP16 lt is the fastest, at 2.00 TFLOP/s counting 2·M·N·K; tiles, the fastest other, "
+            "reaches 0.500× the rate of lt. Another kernel is faster than lt on 0 of 1 square that both ran."
+        ),
+    )
+    yield (
+        "a tie, with sums in FP16",
+        told(("narrow", 1000, 1.0), ("lt", 1000, 1.0), ("lt", 500, 1.0)),
+        (
+            "At 1,000 in FP16 lt and narrow (FP16 sums) are the fastest, at 2.00 TFLOP/s counting 2·M·N·K. "
+            "Another kernel is faster than lt on 0 of 1 square that both ran."
+        ),
+    )
+    yield (
+        "no library",
+        told(("tiles", 1000, 1.0)),
+        ("At 1,000 in FP16 tiles is the fastest, at 2.00 TFLOP/s counting 2·M·N·K."),
+    )
+    yield "the library alone", told(("lt", 1000, 1.0)), ""
+
+
+def bound(*found, l2=60_000_000, kind="diagonal"):
+    """Tables of vectors in float64: kernel, matrix, bytes and time; kernels whose names end in ``tc`` have limits."""
+    names = ("kernel", "matrix", "compulsory_bytes", "time_ms")
+    about = {"study": "memory_bound", "precision": "float64", "n": 1, "kind": kind}
+    cases = rows(*(dict(zip(names, row, strict=True)) for row in found), **about)
+    tensor = cases["kernel"].str.endswith("tc")
+    cuda = cases[~tensor].groupby("matrix")["time_ms"].min()
+    own = cases[tensor]
+    gain = own["matrix"].map(cuda) / own["time_ms"]
+    bounds = own.assign(gain=gain, gain_limit=1.25)[["study", "kernel", "matrix", "n", "gain", "gain_limit"]]
+    return world(cases, bounds=bounds, devices=pd.DataFrame({"l2_bytes": [l2]}, dtype="Int64"))
+
+
+@of("scale")
+def _():
+    def told(*ratios, **device):
+        sizes = (10**6, 2 * 10**6, 10**9)
+        both = [
+            [("scale_cc", f"toy-{size}", size, 1.0), ("scale_tc", f"toy-{size}", size, ratio)]
+            for size, ratio in zip(sizes, ratios, strict=True)
+        ]
+        return bound(*(row for pair in both for row in pair), **device)
+
+    yield (
+        "CUDA cores win inside",
+        told(2.0, 2.0, 1.0),
+        (
+            "On 3 generated matrices CUDA cores reach 2.00× the rate of tensor cores up to half of L2 and "
+            "1.00× beyond it (L2 holds 60.0 MB), in the geometric mean; at the largest size scale_cc moves "
+            "1.00 TB/s. Tensor cores gain nothing on any size, where arithmetic allows 25 %."
+        ),
+    )
+    yield (
+        "tensor cores win",
+        told(0.5, 0.5, 0.5),
+        (
+            "On 3 generated matrices CUDA cores reach 0.500× the rate of tensor cores up to half of L2 and "
+            "0.500× beyond it (L2 holds 60.0 MB), in the geometric mean; at the largest size scale_tc moves "
+            "2.00 TB/s. Tensor cores gain at most 100 %, where arithmetic allows 25 %."
+        ),
+    )
+    yield (
+        "nobody knows how large L2 is",
+        told(2.0, 2.0, 2.0, l2=None),
+        (
+            "On 3 generated matrices CUDA cores reach 2.00× the rate of tensor cores over all sizes, in the "
+            "geometric mean; at the largest size scale_cc moves 1.00 TB/s. Tensor cores gain nothing on any "
+            "size, where arithmetic allows 25 %."
+        ),
+    )
+
+
+@of("spmv")
+def _():
+    def told(*found, **device):
+        tables = bound(*(row[:-1] for row in found), kind="mesh", **device)
+        return tables | {"cases": tables["cases"].assign(speedup=[row[-1] for row in found])}
+
+    won = ("dasp_tc", "mesh", 10**6, 0.5, 2.0), ("csr_cc", "mesh", 10**6, 1.0, 1.0)
+    yield (
+        "tensor cores win",
+        told(*won),
+        (
+            "Geometric mean of the rate of the fastest of cuSPARSE's CSR and COO algorithms over that of "
+            "dasp_tc, on tensor cores: 0.500× on 1 real matrix inside L2. Over the fastest on CUDA cores, "
+            "cuSPARSE among them, tensor cores are faster on 1 of 1 matrix, at most 2.00× (mesh); 1 matrix "
+            "passes 1.33."
+        ),
+    )
+    lost = ("dasp_tc", "toy", 10**9, 2.0, 0.5), ("csr_cc", "toy", 10**9, 1.0, 1.0)
+    yield (
+        "they lose beyond L2",
+        told(*won, *lost),
+        (
+            "Geometric mean of the rate of the fastest of cuSPARSE's CSR and COO algorithms over that of "
+            "dasp_tc, on tensor cores: 0.500× on 1 real matrix inside L2 and 2.00× on 1 generated matrix "
+            "beyond L2. Over the fastest on CUDA cores, cuSPARSE among them, tensor cores are faster on 1 of "
+            "2 matrices, at most 2.00× (mesh); 1 matrix passes 1.33."
+        ),
+    )
+    other = ("other_tc", "mesh", 10**6, 0.25, 4.0)
+    yield (
+        "of two kernels on tensor cores the faster counts, and L2 is unknown",
+        told(*won, other, l2=None),
+        (
+            "Geometric mean of the rate of the fastest of cuSPARSE's CSR and COO algorithms over that of "
+            "other_tc, on tensor cores: 0.250× on 1 real matrix. Over the fastest on CUDA cores, cuSPARSE "
+            "among them, tensor cores are faster on 1 of 1 matrix, at most 4.00× (mesh); 1 matrix passes "
+            "1.33."
+        ),
+    )
+    yield "no baseline", told(*((*row[:-1], None) for row in won)), ""
+
+
+@of("stencils")
+def _():
+    def told(**times):
+        found = [(kernel, "toy", 1, time) for kernel, time in times.items()]
+        tables = bound(*found, kind="grid")
+        swap = {"matrix": {"toy": "2d5pt-100"}}
+        known = pd.DataFrame({"matrix": ["2d5pt-100"], "source": ["generated"]})
+        own = {name: table.replace(swap) for name, table in tables.items()}
+        return own | {"cases": own["cases"].assign(m=10**6), "matrices": known}
+
+    yield (
+        "tensor cores win",
+        told(stencil_cc=0.2, stencil_tc=0.1),
+        (
+            "Tensor cores are faster than the fastest on CUDA cores on 1 of 1 generated matrix, and reach "
+            "2.00× its rate. Highest rate: 10.0 GStencil/s by stencil_tc on 2d5pt-100."
+        ),
+    )
+    yield (
+        "they lose",
+        told(stencil_cc=0.1, stencil_tc=0.2),
+        (
+            "Tensor cores are faster than the fastest on CUDA cores on 0 of 1 generated matrix, and reach "
+            "0.500× its rate. Highest rate: 10.0 GStencil/s by stencil_cc on 2d5pt-100."
+        ),
+    )
+    yield "they did not run", told(stencil_cc=0.1), ("Highest rate: 10.0 GStencil/s by stencil_cc on 2d5pt-100.")
+
+
+@of("bounds")
+def _():
+    def told(*found):
+        names = ("kernel", "matrix", "gain", "gain_limit", "verdict", "rival")
+        own = [dict(zip(names, (*row, *["rows"] * (6 - len(row))), strict=True)) for row in found]
+        gemm = {"kernel": "gemm", "study": "cublas"}
+        return world(rows({"kernel": "narrow"} | NARROW, {"kernel": "rows"}, gemm), bounds=rows(*own))
+
+    within, beyond = ("mma", "mesh", 1.2, 1.5, "within_limit"), ("narrow", "toy", 3.0, 1.5, "not_profiled")
+    unknown = ("mma", "toy", None, 1.5, "")
+    yield (
+        "within and beyond",
+        told(within, within, beyond, unknown),
+        (
+            "Of 3 cases on 2 matrices (1 real and 1 generated), 2 keep the limit and 3 gain at all; the "
+            "highest speed over CUDA cores is 3.00× (narrow (FP16 sums) on toy, N = 32), where the limit is "
+            "1.50×."
+        ),
+    )
+    yield (
+        "no gain",
+        told(("mma", "mesh", 0.5, 1.5, "within_limit")),
+        (
+            "Of 1 case on 1 real matrix, 1 keeps the limit and 0 gain at all; the highest speed over CUDA "
+            "cores is 0.500× (mma on mesh, N = 32), where the limit is 1.50×."
+        ),
+    )
+    yield "nothing to compare with", told(unknown), ""
+    yield "a dense library is no rival on CUDA cores", told((*within, "gemm")), ""
+
+
+@of("traffic")
+def _():
+    def told(*found):
+        names = ("kernel", "matrix", "cache_over_compulsory", "cache_gb_per_s")
+        own = [dict(zip(names, row, strict=True)) | {"dram_over_compulsory": 1.0} for row in found]
+        return world(rows({"kernel": "narrow"} | NARROW), counters=rows(*own))
+
+    a, b = ("rows", "mesh", 2.0, 500.0), ("narrow", "mesh", 8.0, 900.0)
+    yield (
+        "two kernels on the same case",
+        told(a, b),
+        (
+            "2 kernels on 1 real matrix: in the median narrow (FP16 sums) takes 8.00× the compulsory bytes "
+            "through L2, the most, and rows 2.00×, the least; the highest rate through L2 is 900 GB/s, by "
+            "narrow (FP16 sums) on mesh at N = 32."
+        ),
+    )
+    yield (
+        "one has a matrix more",
+        told(a, b, ("rows", "toy", 4.0, 500.0)),
+        (
+            "2 kernels on 2 matrices (1 real and 1 generated): in the median narrow (FP16 sums) takes 8.00× "
+            "the compulsory bytes through L2, the most, and rows 3.00×, the least; the highest rate through "
+            "L2 is 900 GB/s, by narrow (FP16 sums) on mesh at N = 32. 1 of 2 kernels was profiled on only "
+            "some of these cases."
+        ),
+    )
+    yield (
+        "one kernel",
+        told(a),
+        (
+            "1 kernel on 1 real matrix: in the median rows takes 2.00× the compulsory bytes through L2; the "
+            "highest rate through L2 is 500 GB/s, by rows on mesh at N = 32."
+        ),
+    )
+
+
+@of("selector")
+def _():
+    def told(*found):
+        names = ("matrix", "kernel", "fastest", "regret", "tried_regret")
+        own = [dict(zip(names, row, strict=True)) | {"held_out": "matrix"} for row in found]
+        return world(rows({"kernel": "narrow"} | NARROW), selector=rows(*own, precision="float16"))
+
+    right, wrong = ("mesh", "rows", "rows", 0.0, 0.0), ("toy", "rows", "narrow", 0.5, 0.0)
+    yield (
+        "one wrong choice",
+        told(right, wrong),
+        (
+            "On 2 cases of 2 matrices (1 real and 1 generated), each matrix held out, the geometric mean of "
+            "the regret, the time that the chosen kernel takes longer than the fastest candidate, is 22 % in "
+            "FP16 (0 % on 1 case of real matrices), at most 50 %. It is below 20 % in 1 of 2. Whoever runs "
+            "the three candidates of the shortest predicted times once is left with 0 % over all precisions. "
+            "The worst choice is rows instead of narrow (FP16 sums) on toy at N = 32 in FP16."
+        ),
+    )
+    yield (
+        "none",
+        told(right),
+        (
+            "On 1 case of 1 real matrix, each matrix held out, the geometric mean of the regret, the time "
+            "that the chosen kernel takes longer than the fastest candidate, is 0 % in FP16, at most 0 %. It "
+            "is below 20 % in 1 of 1. Whoever runs the three candidates of the shortest predicted times once "
+            "is left with 0 % over all precisions. The chosen kernel is the fastest candidate everywhere."
+        ),
+    )
+
+
+def profiles(**kernels):
+    """Table ``performance`` of four cases in FP16: kernel → study, share of the fastest, share within twice."""
+    found = [
+        {"kernel": kernel, "study": study, "tau": tau, "share_fraction": share}
+        for kernel, (study, *shares) in kernels.items()
+        for tau, share in zip((1.0, 2.0), shares, strict=True)
+    ]
+    return pd.DataFrame(found).assign(precision_class="float16", cases=4, matrices=2)
+
+
+def side_by_side(*found, precision="float16"):
+    """Table ``together``: kernel, study, matrix, speed-up, break-even."""
+    names = ("kernel", "study", "matrix", "speedup", "break_even")
+    own = rows(*(dict(zip(names, row, strict=True)) for row in found), preprocess_products=5.0, shared=True)
+    return own.assign(precision_class=precision, break_even=own["break_even"].astype("Int64"))
+
+
+@of("performance")
+def _():
+    both = side_by_side(("mma", "sptc", "toy-a", 2.0, 1), ("mma", "sptc", "toy-b", 2.0, 1))
+    narrow = rows({"kernel": "mma"} | NARROW)
+    ours = profiles(mma=("sptc", 0.75, 1.0), lib=("cusparse", 0.25, 0.5))
+    yield (
+        "one kernel leads on toys",
+        world(narrow, performance=ours, together=both),
+        (
+            "In FP16, on 4 cases of 2 generated matrices, mma (FP16 sums) is most often the fastest, in 3, "
+            "and is most often within twice the least time, in 4."
+        ),
+    )
+    lib = profiles(mma=("sptc", 0.25, 0.75), lib=("cusparse", 0.75, 0.5))
+    asked = pd.concat([both, side_by_side(("gemm", "cublas", "mesh", 1.0, None)).assign(shared=False)])
+    yield (
+        "the library leads, and a study is not there",
+        world(narrow, performance=lib, together=asked),
+        (
+            "In FP16, on 4 cases of 2 generated matrices, lib is most often the fastest, in 3, and mma (FP16 "
+            "sums) is most often within twice the least time, in 3. Kernels of cublas were asked for fewer "
+            "than half of these cases."
+        ),
+    )
+    tie = profiles(mma=("sptc", 0.5, 1.0), lib=("cusparse", 0.5, 1.0))
+    yield (
+        "a tie",
+        world(narrow, performance=tie, together=both),
+        (
+            "In FP16, on 4 cases of 2 generated matrices, lib and mma (FP16 sums) are each most often the "
+            "fastest, in 2, and are most often within twice the least time, in 4."
+        ),
+    )
+
+
+@of("speedup_heatmap")
+def _():
+    def told(*found, **cases):
+        return world(rows({"kernel": "mma"} | cases), together=side_by_side(*found))
+
+    study = [("mma", "sptc", "mesh", 2.0, 1), ("mma", "sptc", "toy", 0.5, None)]
+    ours = [("window", "flagship", "mesh", 4.0, 1), ("window", "flagship", "toy", 2.0, 1)]
+    yield (
+        "a study wins on one, the project on both",
+        told(*study, *ours, **NARROW),
+        (
+            "In FP16 a kernel of the published studies is faster than cuSPARSE on 1 of 2 matrices (1 real and"
+            " 1 generated) and a kernel of this project is faster than cuSPARSE on 2 of 2 matrices (1 real "
+            "and 1 generated); the highest mean is 4.00× by window on mesh."
+        ),
+    )
+    yield (
+        "a study alone loses",
+        told(*((*row[:3], 0.5, None) for row in study), **NARROW),
+        (
+            "In FP16 a kernel of the published studies is faster than cuSPARSE on 0 of 2 matrices (1 real and"
+            " 1 generated); the highest mean is 0.500× by mma (FP16 sums) on toy."
+        ),
+    )
+    yield (
+        "the project alone",
+        told(*ours),
+        (
+            "In FP16 a kernel of this project is faster than cuSPARSE on 2 of 2 matrices (1 real and 1 "
+            "generated); the highest mean is 4.00× by window on mesh."
+        ),
+    )
+    gemm = [("gemm", "cublas", matrix, 9.0, 1) for matrix in ("mesh", "toy")]
+    missing = ("mma", "sptc", "graph", None, None)
+    yield (
+        "neither a library nor a case without a baseline counts",
+        told(*study, *gemm, missing),
+        (
+            "In FP16 a kernel of the published studies is faster than cuSPARSE on 1 of 2 matrices (1 real and"
+            " 1 generated); the highest mean is 2.00× by mma on mesh."
+        ),
+    )
+    yield "libraries alone", told(*gemm), ""
+
+
+@of("break_even")
+def _():
+    def told(*found):
+        return world(rows({"kernel": "mma"} | NARROW), together=side_by_side(*found))
+
+    matrices = ("a", "b", "c", "toy")
+    yield (
+        "one catches up",
+        told(
+            *(("mma", "sptc", name, 2.0, 50) for name in matrices),
+            *(("rows", "scalar", name, 0.5, None) for name in matrices),
+            ("one", "scalar", "a", 9.0, 1),
+        ),
+        (
+            "In FP16, on 4 cases of 4 matrices (3 real and 1 generated) that 2 kernels all have, mma (FP16 "
+            "sums) has most often caught up with cuSPARSE after 100 multiplications, in 4; preprocessing "
+            "takes as long as 5.0 multiplications at most (rows, median of its cases)."
+        ),
+    )
+    yield (
+        "none does",
+        told(*(("mma", "sptc", name, 0.5, None) for name in matrices)),
+        (
+            "In FP16, on 4 cases of 4 matrices (3 real and 1 generated) that 1 kernel has, no kernel has "
+            "caught up with cuSPARSE after 100 multiplications; preprocessing takes as long as 5.0 "
+            "multiplications at most (mma (FP16 sums), median of its cases)."
+        ),
+    )
+    yield (
+        "too late is not caught up",
+        told(*(("mma", "sptc", name, 1.01, 5000) for name in matrices)),
+        (
+            "In FP16, on 4 cases of 4 matrices (3 real and 1 generated) that 1 kernel has, no kernel has "
+            "caught up with cuSPARSE after 100 multiplications; preprocessing takes as long as 5.0 "
+            "multiplications at most (mma (FP16 sums), median of its cases)."
+        ),
+    )
+    yield (
+        "a tie",
+        told(*((kernel, "scalar", name, 2.0, 0) for kernel in ("x", "y") for name in matrices)),
+        (
+            "In FP16, on 4 cases of 4 matrices (3 real and 1 generated) that 2 kernels all have, x and y have"
+            " most often caught up with cuSPARSE after 100 multiplications, in 4; preprocessing takes as long"
+            " as 5.0 multiplications at most (y, median of its cases)."
+        ),
+    )
+    apart = [(kernel, "scalar", name, 2.0, 0) for kernel, own in (("x", "ab"), ("y", "cd")) for name in own]
+    yield (
+        "no case in common",
+        told(*apart),
+        (
+            "In FP16, no case on 4 real matrices has a time of all kernels; preprocessing takes as long as "
+            "5.0 multiplications at most (y, median of its cases)."
+        ),
+    )
+
+
+KINDS = {kind.name: kind for kind in figures.kinds()}
+
+
+@pytest.fixture(autouse=True)
+def few_matrices(monkeypatch):
+    """Distributions over one matrix: what is said of them is what counts here."""
+    monkeypatch.setattr(rivals, "LEAST_MATRICES", 1)
+
+
+@pytest.mark.parametrize("figure, why, tables, said", WORLDS, ids=[f"{name}: {why}" for name, why, *_ in WORLDS])
+def test_a_sentence_follows_from_the_rows(figure, why, tables, said):
+    assert KINDS[figure].says(tables) == said
+
+
+@pytest.mark.parametrize("figure", sorted(KINDS))
+def test_every_figure_has_its_sentence_tested(figure):
+    own = {said for name, _, _, said in WORLDS if name == figure and said}
+    assert len(own) > 1, f"the sentence of figures/{figure}.py needs a table on which the opposite is true"
+
+
+@pytest.fixture(scope="module")
+def nothing():
+    return {
+        name: contracts.frame([], contract).assign(case=pd.Series(dtype="int64"))
+        for name, contract in analysis.TABLES.items()
+    }
+
+
+@pytest.mark.parametrize("figure", sorted(KINDS))
+def test_without_rows_nothing_is_drawn_or_said(figure, nothing):
+    assert KINDS[figure].draw(nothing, {}) is None
+    assert KINDS[figure].says(nothing) == ""

@@ -1,0 +1,172 @@
+"""What the page says beside its figures follows from its rows: each sentence on tables on which its usual statement
+holds, and on tables on which the opposite does."""
+
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from spmm_roofline import contracts
+from spmm_roofline.figures.papers import PAPERS
+from spmm_roofline.report import page
+from spmm_roofline.report.studies import studies
+
+ROW = {
+    "device": "h200",
+    "suite": "every",
+    "kernel": "rows",
+    "matrix": "mesh",
+    "n": 32,
+    "l2": "cold",
+    "status": "ok",
+    "origin": "recorded",
+    "measured_at": "2026-11-20T21:30:00Z",
+}
+SOURCES = {"mesh": "suitesparse", "graph": "file", "toy": "generated", "weights": "dlmc"}
+MATRICES = pd.DataFrame({"matrix": [*SOURCES], "source": [*SOURCES.values()]})
+
+
+def rows(*found):
+    return pd.DataFrame([ROW | row for row in found])
+
+
+@pytest.mark.parametrize(
+    "found, said",
+    [
+        (
+            [{}, {"matrix": "graph", "n": 128, "kernel": "other"}],
+            "2 kernels on 2 real matrices, N = 32 and 128, cold L2; 2 of 2 rows verified and timed, on 2026-11-20 "
+            "(recorded).",
+        ),
+        (
+            [{"matrix": "toy", "status": "wrong"}],
+            "1 kernel on 1 generated matrix, N = 32, cold L2; 0 of 1 row verified and timed, on 2026-11-20 (recorded).",
+        ),
+        (
+            [{"matrix": "weights"}, {"matrix": "toy"}, {"matrix": "gone", "status": "timeout", "l2": "warm"}],
+            "1 kernel on 3 matrices (1 pruned, 1 generated and 1 of unknown origin), N = 32, cold and warm L2; 2 of 3 "
+            "rows verified and timed, on 2026-11-20 (recorded).",
+        ),
+        (
+            [{}, {"origin": "local", "measured_at": "2026-11-22T08:00:00Z"}],
+            "1 kernel on 1 real matrix, N = 32, cold L2; 2 of 2 rows verified and timed, from 2026-11-20 to 2026-11-22 "
+            "(measured here and recorded).",
+        ),
+        (
+            [{"matrix": "gone"}],
+            "1 kernel on 1 matrix of unknown origin, N = 32, cold L2; 1 of 1 row verified and timed, on 2026-11-20 "
+            "(recorded).",
+        ),
+    ],
+)
+def test_a_suite_says_what_its_rows_cover(found, said):
+    assert page.about(rows(*found), MATRICES) == said
+
+
+def claims(*verdicts, device="h200"):
+    return pd.DataFrame({"device": device, "verdict": verdicts}, dtype=object)
+
+
+@pytest.mark.parametrize(
+    "table, said",
+    [
+        (
+            claims("reproduced", "reproduced", "not_reproduced"),
+            "On h200, 2 of 3 claims that can be tested are reproduced.",
+        ),
+        (claims("not_reproduced"), "On h200, 0 of 1 claim that can be tested is reproduced."),
+        (claims("reproduced"), "On h200, 1 of 1 claim that can be tested is reproduced."),
+        (
+            claims("reproduced", "not_testable", "not_testable"),
+            "On h200, 1 of 1 claim that can be tested is reproduced; 2 more cannot be tested.",
+        ),
+        (claims("not_testable"), "On h200, none of 1 claim can be tested."),
+        (claims(), ""),
+        (
+            pd.concat([claims("reproduced"), claims("not_reproduced", device="a100")]),
+            "On a100, 0 of 1 claim that can be tested is reproduced. On h200, 1 of 1 claim that can be tested is "
+            "reproduced.",
+        ),
+    ],
+)
+def test_claims_that_hold_and_that_do_not(table, said):
+    assert page.claims_say(table) == said
+
+
+def ceilings(*found, unit="GFLOP/s"):
+    """Ceilings of computation: measured, datasheet."""
+    about = [
+        {"device": "h200", "unit": unit, "measured": measured, "datasheet": told, "share_fraction": measured / told}
+        for measured, told in found
+    ]
+    return pd.DataFrame(about)
+
+
+NONE = float("nan")
+
+
+@pytest.mark.parametrize(
+    "table, said",
+    [
+        (
+            ceilings((50.0, 100.0), (90.0, 100.0)),
+            "On h200, 2 ceilings of computation were measured; they reach 50 % to 90 % of its datasheet.",
+        ),
+        (
+            ceilings((64.0, 100.0)),
+            "On h200, 1 ceiling of computation was measured; it reaches 64 % of its datasheet.",
+        ),
+        (
+            ceilings((64.0, 100.0), (10.0, NONE), (NONE, 50.0)),
+            "On h200, 2 ceilings of computation were measured; 1 with a peak there reaches 64 % of its datasheet.",
+        ),
+        (
+            ceilings((64.0, 100.0), (64.0, 100.0), (10.0, NONE)),
+            "On h200, 3 ceilings of computation were measured; 2 with a peak there reach 64 % of its datasheet.",
+        ),
+        (ceilings((10.0, NONE)), "On h200, 1 ceiling of computation was measured."),
+        (
+            ceilings((NONE, 50.0)),
+            "No ceilings of computation were measured on h200: the peaks of its datasheet stand for them.",
+        ),
+        (
+            ceilings((NONE, NONE)),
+            "No ceilings of computation were measured on h200: nothing is known to limit computation there.",
+        ),
+        (
+            ceilings((50.0, 100.0), unit="GB/s"),
+            "No ceilings of computation were measured on h200: nothing is known to limit computation there.",
+        ),
+    ],
+)
+def test_ceilings_that_were_measured_and_that_were_not(table, said):
+    assert page.ceilings_say(table, ["h200"]) == said
+
+
+def test_a_title_does_not_stand_for_the_rows(monkeypatch):
+    """The page says how many matrices the rows cover beside what the suite asks for."""
+    for name in ("fastest", "speedup", "synergy", "families", "bounds", "limits", "counters", "shared_memory"):
+        monkeypatch.setattr(page.tables, name, lambda table: None)
+    names = ("fastest", "speedup", "synergy_classes", "families", "bounds", "roofline", "counters", "shared_memory")
+    data = dict.fromkeys(names, pd.DataFrame({"device": [], "suite": []}))
+    cases = rows({}, {"matrix": "toy"}).assign(study="scalar", precision="float32", stale=False, noisy=False)
+    titles = {"every": "Every real matrix of the collection"}
+    (suite,) = page.suites(data | {"cases": cases, "matrices": MATRICES}, [], titles)
+    assert suite["title"] == "Every real matrix of the collection"
+    assert suite["covered"] == "2 matrices (1 real and 1 generated)"
+    (suite,) = page.suites(data | {"cases": cases.head(1), "matrices": MATRICES}, [], {})
+    assert suite["title"] == "" and suite["covered"] == "1 real matrix"
+
+
+def test_a_study_has_a_section_only_where_something_of_it_is_here():
+    published = contracts.frame([], "analysis_published")
+    assert studies([], published) == [], "no figure and no number of any study"
+    study, paper = next(iter(PAPERS.items()))
+    kind = SimpleNamespace(study=study, section="study")
+    drawn = [SimpleNamespace(kind=kind, of={"device": "h200", "suite": "every", "l2": "cold"}, name="figure")]
+    (section,) = studies(drawn, published)
+    assert (section["title"], section["source"]) == (paper.title, paper.source)
+    (group,) = section["groups"]
+    assert (group["device"], group["suite"], group["l2"]) == ("h200", "every", "cold")
+    elsewhere = SimpleNamespace(kind=SimpleNamespace(study=study, section="suite"), of=drawn[0].of, name="elsewhere")
+    assert studies([elsewhere], published) == [], "a figure of a suite alone makes no section"

@@ -1,0 +1,75 @@
+"""What the sentences of figures have in common: whom they speak of, and how kernels are called in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from .numbers import counted, listed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: What every speed-up is over: the derived kernel cusparse_best, of the algorithms that ran on a case.
+BASELINE = "the fastest of cuSPARSE's CSR and COO algorithms"
+#: Study of the project's own kernels, which no text describes.
+OWN = "flagship"
+#: Study of kernels that a user brought along.
+EXTERNAL = "external"
+#: A mean over fewer matrices than these has no interval worth saying.
+LEAST_OF_INTERVAL = 4
+
+#: Where a matrix comes from → what a sentence calls it.
+ORIGINS = {"suitesparse": "real", "file": "real", "dlmc": "pruned", "generated": "generated"}
+UNKNOWN = "of unknown origin"
+
+
+def population(tables, matrices: Iterable[str]) -> str:
+    """``75 real matrices``, ``13 matrices (9 real and 4 generated)``: how many there are, and what they are."""
+    names = set(matrices)
+    known = tables["matrices"].drop_duplicates("matrix")
+    sources = dict(zip(known["matrix"], known["source"], strict=True))
+    origins = [ORIGINS.get(sources.get(name), UNKNOWN) for name in names]
+    counts = {origin: origins.count(origin) for origin in (*dict.fromkeys(ORIGINS.values()), UNKNOWN)}
+    counts = {origin: count for origin, count in counts.items() if count}
+    if len(counts) != 1:
+        parts = [f"{count:,} {origin}" for origin, count in counts.items()]
+        return counted(len(names), "matrix", "matrices") + (f" ({listed(parts)})" if parts else "")
+    (origin,) = counts
+    if origin == UNKNOWN:
+        return f"{counted(len(names), 'matrix', 'matrices')} {UNKNOWN}"
+    return counted(len(names), f"{origin} matrix", f"{origin} matrices")
+
+
+def named(tables) -> Callable[[str], str]:
+    """How a sentence calls a kernel: sums in FP16 are said, because most kernels beside it add in FP32."""
+    cases = tables["cases"]
+    narrow = set(cases.loc[cases["dtype_accumulator"] == "float16", "kernel"])
+    return lambda kernel: f"{kernel} (FP16 sums)" if kernel in narrow else kernel
+
+
+def leaders(counts: pd.Series) -> list[str]:
+    """The names that share the highest count, in the order of the alphabet."""
+    return sorted(counts.index[counts == counts.max()])
+
+
+def few(names: list[str], most: int = 3) -> str:
+    """Names in a sentence; of many the first ``most`` and how many others there are."""
+    return listed(names if len(names) <= most + 1 else [*names[:most], f"{len(names) - most} others"])
+
+
+def lead(counts: pd.Series, done: str, name: Callable[[str], str] = str) -> str:
+    """``a is the fastest on 7``, ``a and b are each the fastest on 5``, for ``done`` = ``the fastest on``."""
+    best = leaders(counts)
+    verb = "is" if len(best) == 1 else "are each"
+    return f"{few([name(kernel) for kernel in best])} {verb} {done} {int(counts.max()):,}"
+
+
+def uneven(rows: pd.DataFrame, have: str = "has a time on", plural: str = "have a time on") -> str:
+    """A sentence where not every kernel of ``rows`` is there on every case of them; empty where all are."""
+    case = [column for column in ("suite", "matrix", "n") if column in rows]
+    own = rows.drop_duplicates(["kernel", *case]).groupby("kernel").size()
+    fewer = int((own < len(rows.drop_duplicates(case))).sum())
+    if not fewer:
+        return ""
+    return f" {fewer} of {counted(len(own), 'kernel')} {have if fewer == 1 else plural} only some of these cases."
