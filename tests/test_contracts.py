@@ -27,7 +27,10 @@ def measured(**changes):
     row = {
         **{column: "x" for column in ("device", "driver", "cuda", "suite", "study", "kernel", "format", "matrix")},
         **{f"dtype_{operand}": "float16" for operand in ("a", "b", "accumulator", "c")},
-        **{column: 1.5 for column in ("time_ms", "time_p10_ms", "time_p90_ms", "useful_gflops", "padded_gflops")},
+        **{
+            column: 1.5
+            for column in ("time_ms", "time_p10_ms", "time_p90_ms", "replay_ms", "useful_gflops", "padded_gflops")
+        },
         **{column: 0.0005 for column in ("rel_error", "max_row_error")},
         **{column: 16 for column in ("m", "k", "n", "nnz", "samples", "compulsory_bytes", "format_bytes")},
         **{"kernel_sha256": "12345e7", "matrix_sha256": "00012", "git_commit": "1e5", "measured_at": "2026-01-01"},
@@ -268,7 +271,7 @@ def test_a_nullable_column_with_a_condition_may_be_empty_but_not_filled_elsewher
     column = [c for c in contracts.table("analysis_cases").columns if c.nullable and c.when][-1]
     row = {c.name: measured().get(c.name) for c in contracts.table("analysis_cases").columns}
     row |= {"origin": "local", "stale": False, "kind": "mesh", "precision": "float16"}
-    row |= {"intensity_flop_per_byte": 1.0}
+    row |= {"intensity_flop_per_byte": 1.0, "steps": 1}
     assert contracts.frame([row], "analysis_cases")[column.name].isna().all()
     off = {c.name: None for c in contracts.table("analysis_cases").columns if c.when} | {"status": "wrong"}
     assert f"column {column.name!r} may be filled only where status is ok" in refusal(
@@ -307,10 +310,10 @@ def test_a_fraction_above_one_is_refused():
     ("damage", "message"),
     [
         (lambda text: "", "the file is empty"),
-        (lambda text: text[: len(text) * 3 // 4], r"row 2 has \d+ fields where table measure has 38"),
+        (lambda text: text[: len(text) * 3 // 4], r"row 2 has \d+ fields where table measure has 39"),
         (
             lambda text: text.replace("\n", ",extra\n").replace(",extra", "", 1),
-            "row 2 has 39 fields where table measure has 38",
+            "row 2 has 40 fields where table measure has 39",
         ),
         (lambda text: text.replace(",cold,", ',"cold,'), "not a readable CSV"),
         (lambda text: text + "\n", "row 3 has 0 fields"),

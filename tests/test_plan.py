@@ -8,7 +8,7 @@ import yaml
 
 from spmm_roofline import fingerprint
 from spmm_roofline.measure import device
-from spmm_roofline.plan import Plan, PlanError, Shard, shards
+from spmm_roofline.plan import Plan, PlanError, Shard, shards, takes
 
 
 @pytest.fixture
@@ -69,6 +69,25 @@ def test_ceilings_are_the_kernels_that_multiply_no_matrix(config, gpu):
     assert inputs["cubins"] == [f"results/kernels/sm_90a/{name}.cubin" for name in job["kernels"]]
     config["measure"]["device"] = "none"
     assert Plan(config).ceilings() == []
+
+
+def test_a_kernel_of_one_stencil_is_planned_for_its_grids_alone(config, gpu):
+    gpu()
+    plan = Plan(config | {"suite": "memory-bound-stencils"})
+    head = plan.heads["stencil_cc_2d9pt"]
+    specs = plan.suites["memory-bound-stencils"].specs
+    assert {name for name, spec in specs.items() if takes(head, spec)} == {"2d9pt-1024", "2d9pt-3072"}
+    job = SimpleNamespace(suite="memory-bound-stencils", kernel=head.name, shard="")
+    wanted = ["results/matrices/2d9pt-1024.npz", "results/matrices/2d9pt-3072.npz"]
+    assert plan.measure_inputs(job)["matrices"] == wanted
+    # A matrix of another source does not say what it was made for: its row will.
+    assert takes(head, {"matrix": "mine", "source": "file"}) and takes(plan.heads["mma_bt"], specs["2d9pt-1024"])
+    # A shard of other grids has nothing to measure and is not planned.
+    config["measure"]["shard"] = 4
+    cut = Plan(config | {"suite": "memory-bound-stencils"}).measured()
+    assert [path for path in cut if f"/{head.name}." in path] == [
+        f"results/measure/h200/memory-bound-stencils/{head.name}.000.csv"
+    ]
 
 
 def test_large_suites_are_cut():

@@ -38,13 +38,18 @@ def contents(folder):
 
 
 def test_geometric_mean_by_hand():
-    mean, low, high = geomean_interval([0.5, 2.0, 8.0], ("a",), 1000)
+    mean, low, high = geomean_interval([0.5, 2.0, 2.0, 8.0], ("a",), 1000)
     assert mean == pytest.approx(2.0)
     assert 0.5 <= low < mean < high <= 8.0
 
 
-def test_one_matrix_and_equal_ratios_give_a_degenerate_interval():
-    assert geomean_interval([1.3], ("a",), 1000) == (pytest.approx(1.3),) * 3
+@pytest.mark.parametrize("ratios", [[1.3], [1.0, 1.69], [1.0, 1.3, 1.69]])
+def test_fewer_than_four_ratios_have_no_interval(ratios):
+    mean, low, high = geomean_interval(ratios, ("a",), 1000)
+    assert mean == pytest.approx(1.3) and math.isnan(low) and math.isnan(high)
+
+
+def test_equal_ratios_give_a_degenerate_interval():
     assert geomean_interval([1.3] * 5, ("a",), 1000) == (pytest.approx(1.3),) * 3
 
 
@@ -88,7 +93,7 @@ def test_the_derived_baseline_is_a_case_and_no_competitor(tables):
 def test_among_kinds_cusparse_takes_part_as_its_best(tables):
     library = tables["kinds"][tables["kinds"]["study"] == "cusparse"]
     assert set(library["kernel"]) <= {f"cusparse_best_{s}" for s in ("f16", "bf16", "f32")}
-    assert (library[["speedup", "speedup_low", "speedup_high"]] == 1).all(axis=None)
+    assert len(library) and (library["speedup"] == 1).all() and library["speedup_low"].isna().all()
     assert (library["wins"] == 0).all()
 
 
@@ -97,8 +102,9 @@ def test_fastest_and_runner_up(tables):
     assert len(fastest) == 6 * 3 * 4  # matrices, widths, precisions
     one = fastest[(fastest["matrix"] == "cfd1") & (fastest["n"] == 32) & (fastest["precision"] == "float32")].iloc[0]
     own = cases[(cases["matrix"] == "cfd1") & (cases["n"] == 32) & (cases["precision"] == "float32")]
-    times = own[~own["kernel"].str.startswith("cusparse_best")].sort_values("time_ms")
+    times = own[~own["kernel"].str.startswith("cusparse_best") & ~own["noisy"]].sort_values("time_ms")
     assert [one["kernel"], one["runner_up"]] == list(times["kernel"].head(2))
+    assert "row_split" not in set(times["kernel"]), "its row is noisy"
     assert [one["time_ms"], one["runner_up_ms"]] == list(times["time_ms"].head(2))
     alone = fastest[fastest["precision"] == "bfloat16"]
     assert (alone["runner_up"] == "").all()
@@ -215,7 +221,8 @@ def test_local_structure_and_device_replace_what_was_recorded(recorded, tmp_path
     row = synthetic.matrix_row("cfd1") | {"kind": "my own"}
     contracts.write_row(row, tmp_path / "cfd1.json", "matrices")
     (tmp_path / "device.json").write_text(json.dumps(synthetic.device_record(copy_gb_per_s=2000.0)))
-    files = synthetic.write_measures([synthetic.measure_row("mma_bt", "cfd1", 32, time_ms=0.5)], tmp_path / "measure")
+    slow = {"time_ms": 0.5, "useful_gflops": 200.0, "padded_gflops": 2000.0}
+    files = synthetic.write_measures([synthetic.measure_row("mma_bt", "cfd1", 32, **slow)], tmp_path / "measure")
     tables = read(
         synthetic.analyse(
             tmp_path / "out",
@@ -230,7 +237,10 @@ def test_local_structure_and_device_replace_what_was_recorded(recorded, tmp_path
     assert set(cases.loc[cases["matrix"] == "cfd1", "kind"]) == {"my own"}
     local = cases[cases["origin"] == "local"]
     assert list(local["time_ms"]) == [0.5]
-    assert local["bandwidth_limit_gflops"].iloc[0] == pytest.approx(local["intensity_flop_per_byte"].iloc[0] * 2000)
+    # What the recorded device was seen to reach is a limit of this one too, until it reaches more.
+    assert local["bandwidth_limit_gflops"].iloc[0] == pytest.approx(
+        local["intensity_flop_per_byte"].iloc[0] * synthetic.COPY_GB_PER_S
+    )
 
 
 def test_a_bad_recorded_file_is_named(recorded, tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 
 from spmm_roofline import contracts
-from spmm_roofline.analysis.cases import cases
+from spmm_roofline.analysis.cases import cases, once, timed
 from tests.analysis import synthetic
 
 PEAKS = {"h200": {"float16_tensor": 989_400.0, "float32_cuda": 66_900.0}}
@@ -23,6 +23,8 @@ def analysed(measured=(), recorded=(), **changes):
         "fingerprints": synthetic.FINGERPRINTS,
         "peaks": PEAKS,
         "dram_gb_per_s": COPY,
+        "l2_gb_per_s": {"h200": 8000.0},
+        "records": {"h200": synthetic.device_record()},
     }
     return cases(table(*measured), table(*recorded), matrices, **inputs | changes)
 
@@ -87,14 +89,79 @@ def test_the_baseline_is_the_fastest_variant_of_the_same_precision():
 
 
 def test_tf32_is_compared_with_fp32():
-    rows = [row("cusparse_csr_alg2_f32", time_ms=4.0), row("row_split", time_ms=1.0, dtype_a="tf32")]
-    result = only(analysed(rows), kernel="row_split")
+    library = [row(f"cusparse_csr_alg{number}_f32", time_ms=4.0) for number in (2, 3)]
+    result = only(analysed([*library, row("row_split", time_ms=1.0, dtype_a="tf32")]), kernel="row_split")
     assert (result["precision"], result["speedup"]) == ("tf32", 4.0)
 
 
-@pytest.mark.parametrize("features, limit", [(["mma"], 989_400.0), (["cuda"], 66_900.0), ([], float("nan"))])
-def test_an_external_library_is_limited_by_what_it_says_that_multiplies(features, limit):
-    heads = {"mine": {**synthetic.HEADS["mma_bt_f32"], "study": "external", "features": features}}
+def test_there_is_no_baseline_unless_every_algorithm_was_run():
+    one, other = row("cusparse_csr_alg2_f32", time_ms=4.0), row("cusparse_csr_alg3_f32", time_ms=3.0)
+    mine = row("row_split", time_ms=1.0)
+    for rows, missing in (([], "all"), ([one], "cusparse_csr_alg3_f32"), ([one, other], "")):
+        result = analysed([*rows, mine])
+        own = only(result, kernel="row_split")
+        assert own["baseline_missing"] == missing and own.isna()["speedup"] == bool(missing)
+        assert ("cusparse_best_f32" in set(result["kernel"])) == (not missing)
+    # In another suite or state of L2 it is another case.
+    for changes in ({"suite": "elsewhere"}, {"l2": "warm"}):
+        own = only(analysed([one, other | changes, mine]), kernel="row_split")
+        assert own["baseline_missing"] == "cusparse_csr_alg3_f32" and own.isna()["speedup"]
+    # What the library refuses was run.
+    refused = row("cusparse_csr_alg3_f32", status="unsupported", message="the library does not take it")
+    assert only(analysed([one, refused, mine]), kernel="row_split")["speedup"] == 4.0
+
+
+def test_noisy_rows_are_neither_baseline_nor_compared():
+    one, other = row("cusparse_csr_alg2_f32", time_ms=4.0), row("cusparse_csr_alg3_f32", time_ms=3.0, noisy=True)
+    result = analysed([one, other, row("row_split", time_ms=1.0)])
+    assert only(result, kernel="row_split")["speedup"] == 4.0
+    assert only(result, kernel="cusparse_csr_alg3_f32").isna()["speedup"]
+    assert len(timed(result)) == 3 and "cusparse_csr_alg3_f32" not in set(timed(result)["kernel"])
+
+
+def test_times_of_two_kinds_of_host_are_not_compared():
+    library = [row(f"cusparse_csr_alg{number}_f32", time_ms=4.0, replay_ms=0.0044) for number in (2, 3)]
+    near, far = (row("row_split", time_ms=1.0, replay_ms=replay) for replay in (0.0048, 0.0031))
+    assert only(analysed([*library, near]), kernel="row_split")["speedup"] == 4.0
+    result = analysed([*library, far])
+    assert only(result, kernel="row_split").isna()["speedup"]
+    assert set(result["host"]) == {"4.4", "3.1"}
+
+
+def test_a_job_is_of_one_host_whatever_the_jitter_of_its_replays():
+    rows = [
+        row("mma_bt", matrix=name, replay_ms=ms)
+        for name, ms in (("cfd1", 0.003), ("bcsstk32", 0.0032), ("dblp-2010", 0.009))
+    ]
+    assert set(analysed(rows)["host"]) == {"3.2"}
+
+
+def test_rows_at_throttled_clocks_are_marked():
+    rows = [row("mma_bt", sm_clock_mhz=1400), row("mma_t", sm_clock_mhz=1970), row("row_split", sm_clock_mhz=None)]
+    assert dict(analysed(rows).set_index("kernel")["throttled"]) == {"mma_bt": True, "mma_t": False, "row_split": False}
+
+
+def test_a_study_is_compared_with_the_call_that_it_made():
+    heads = synthetic.HEADS | {"own_call": synthetic.HEADS["cusparse_csr_alg2_f32"] | {"baseline": "scalar"}}
+    call = row("cusparse_csr_alg2_f32", time_ms=6.0) | {"kernel": "own_call"}
+    result = analysed([call, row("row_split", time_ms=2.0), row("mma_bt", time_ms=2.0)], heads=heads)
+    assert only(result, kernel="row_split")["over_own_call"] == 3.0
+    assert only(result, kernel="mma_bt").isna()["over_own_call"], "of another study"
+
+
+def test_a_case_of_several_suites_counts_once_with_the_best_of_each_side():
+    library = [row(f"cusparse_csr_alg{number}_f32", time_ms=4.0) for number in (2, 3)]
+    elsewhere = [line | {"suite": "elsewhere", "time_ms": 3.0} for line in library]
+    mine = [row("row_split", time_ms=1.0), row("row_split", time_ms=1.5) | {"suite": "elsewhere"}]
+    found = once(analysed([*library, *elsewhere, *mine])).set_index("kernel")
+    assert found.loc["row_split", ["time_ms", "speedup"]].tolist() == [1.0, 3.0]
+    assert found.loc["cusparse_best_f32", ["time_ms", "speedup"]].tolist() == [3.0, 1.0]
+
+
+@pytest.mark.parametrize("unit, limit", [("tensor", 989_400.0), ("cuda", 66_900.0), (None, float("nan"))])
+def test_an_external_library_is_limited_by_what_it_says_that_multiplies(unit, limit):
+    own = {"study": "external", "features": [], "vendor": "external", "unit": unit, "baseline": None}
+    heads = {"mine": synthetic.HEADS["mma_bt_f32"] | own}
     rows = [{**row("mma_bt_f32"), "kernel": "mine", "study": "external"}]
     assert only(analysed(rows, heads=heads), kernel="mine")["compute_limit_gflops"] == pytest.approx(limit, nan_ok=True)
 
@@ -106,7 +173,7 @@ def test_rows_that_are_not_comparable_have_no_baseline(column, value):
 
 
 def test_a_wrong_cusparse_row_is_no_baseline():
-    wrong = row("cusparse_csr_alg3_f32", status="wrong", message="relative error 2")
+    wrong = row("cusparse_csr_alg3_f32", status="wrong", message="relative error 2")  # it was run
     result = analysed([wrong, row("cusparse_csr_alg2_f32", time_ms=4.0), row("row_split", time_ms=2.0)])
     assert only(result, kernel="row_split")["speedup"] == 2.0
     assert only(result, kernel="cusparse_best_f32")["message"] == "cusparse_csr_alg2_f32"
@@ -114,28 +181,40 @@ def test_a_wrong_cusparse_row_is_no_baseline():
 
 def test_limits_of_a_row_worked_by_hand():
     # 1000 non-zeros, N = 100: 200 kFLOP over 100 kB is 2 FLOP/B, times 4000 GB/s is 8000 GFLOP/s; 0.1 ms is 2 GFLOP/s.
-    shape = {"nnz": 1000, "n": 100, "compulsory_bytes": 100_000, "time_ms": 0.1, "useful_gflops": 2.0}
-    changes = {name: value for name, value in shape.items() if name != "n"}
+    # C, 250×100 values of two bytes, may stay in L2, so that 50 kB must come from DRAM: 16,000 GFLOP/s; so do 100 kB
+    # through L2. An empty replay takes 4 µs: 50 GFLOP/s.
+    changes = {"nnz": 1000, "compulsory_bytes": 100_000, "time_ms": 0.1, "useful_gflops": 2.0, "m": 250}
     result = only(analysed([row("mma_bt", n=100, **changes)]), kernel="mma_bt")
     assert result["intensity_flop_per_byte"] == pytest.approx(2.0)
     assert result["bandwidth_limit_gflops"] == pytest.approx(8000.0)
+    assert result["memory_limit_gflops"] == pytest.approx(16_000.0)
     assert result["compute_limit_gflops"] == 989_400.0
-    assert result["bound"] == "memory"
-    assert result["bound_fraction"] == pytest.approx(2.0 / 8000.0)
+    assert (result["bound"], result["bound_fraction"]) == ("launch", pytest.approx(2.0 / 50.0))
+    quick = only(analysed([row("mma_bt", n=100, **changes, replay_ms=1e-6)]), kernel="mma_bt")
+    assert (quick["bound"], quick["bound_fraction"]) == ("memory", pytest.approx(2.0 / 16_000))
 
 
 def test_a_dense_enough_case_is_bound_by_the_unit_that_multiplies():
     # 20 FLOP/B times 4000 GB/s is 80 TFLOP/s: above the FP32 CUDA cores on which cuSPARSE adds, below tensor cores.
-    changes = {"nnz": 10_000, "compulsory_bytes": 100_000, "useful_gflops": 6690.0}
+    changes = {"nnz": 10_000, "m": 0, "compulsory_bytes": 100_000, "useful_gflops": 6690.0, "replay_ms": 1e-6}
     result = analysed([row("cusparse_csr_alg2_f16", n=100, **changes), row("mma_bt", n=100, **changes)])
     library, tensor = only(result, kernel="cusparse_csr_alg2_f16"), only(result, kernel="mma_bt")
     assert (library["bound"], library["bound_fraction"]) == ("compute", pytest.approx(0.1))
     assert (tensor["bound"], tensor["bound_fraction"]) == ("memory", pytest.approx(6690 / 80_000))
 
 
-def test_operands_in_l2_may_exceed_the_copy():
-    result = analysed([row("mma_bt", l2="warm", compulsory_bytes=10_000_000, useful_gflops=100_000.0)])
-    assert only(result, kernel="mma_bt")["bound_fraction"] > 1
+def test_operands_in_l2_are_held_against_l2():
+    # 2 FLOP/B from L2 at 8000 GB/s: 16 TFLOP/s, twice of what DRAM would allow.
+    changes = {"nnz": 1000, "compulsory_bytes": 100_000, "replay_ms": 1e-6, "useful_gflops": 12_000.0}
+    result = only(analysed([row("mma_bt", n=100, l2="warm", **changes)]), kernel="mma_bt")
+    assert result["bandwidth_limit_gflops"] == pytest.approx(8000.0)
+    assert (result["bound"], result["bound_fraction"]) == ("memory", pytest.approx(0.75))
+
+
+def test_a_row_above_its_limit_fails_by_name():
+    row_above = row("mma_bt", l2="warm", compulsory_bytes=10_000_000, useful_gflops=100_000.0)
+    with pytest.raises(contracts.ContractError, match=r"'bound_fraction' is above 1.05 .*kernel=mma_bt, matrix=cfd1"):
+        analysed([row_above])
 
 
 @pytest.mark.parametrize("missing", [{"peaks": {}}, {"dram_gb_per_s": {}}, {"heads": {}}])

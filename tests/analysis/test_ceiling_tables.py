@@ -111,6 +111,9 @@ PEAKS = {"float16_tensor": 989.0, "float16_tensor_float16_sums": 1000.0, "float3
         ("float16_tensor_float16_sums", "mma", (635.0, "measured")),
         ("float32_cuda", "", (60.0, "measured")),
         ("tf32_tensor", "mma", (495.0, "datasheet")),
+        # A library shows no instructions: what the unit reaches through any of them.
+        ("float16_tensor", None, (800.0, "measured")),
+        ("tf32_tensor", None, (495.0, "datasheet")),
         ("float64_tensor", "mma", None),
     ],
 )
@@ -134,13 +137,13 @@ def test_without_measurements_the_datasheet_limits():
     ],
 )
 def test_the_way_to_the_tensor_cores(features, through):
-    assert roofline.instructions(features) == through
+    assert roofline.instructions({"features": features}) == through
 
 
 # --- the roofline of a row --------------------------------------------------------------------------------------------
 
 #: 2 FLOP/B at compulsory bytes: 1000 non-zeros, N = 100, 200,000 flops over 100,000 bytes; 0.1 ms are 2 GFLOP/s.
-SHAPE = {"nnz": 1000, "compulsory_bytes": 100_000, "time_ms": 0.1, "useful_gflops": 2.0, "padded_gflops": 8.0}
+SHAPE = {"nnz": 1000, "compulsory_bytes": 100_000, "time_ms": 0.1, "useful_gflops": 2.0, "padded_gflops": 8.0, "m": 250}
 
 
 @pytest.fixture(scope="module")
@@ -148,11 +151,11 @@ def columns(tmp_path_factory):
     """``columns(dram, cache)``: the row of the roofline of :data:`SHAPE`, with such traffic counted or none."""
     folder = tmp_path_factory.mktemp("columns")
 
-    def row(dram=None, cache=None, l2=8000.0, **changes):
-        case = synthetic.measure_row("mma_bt", "cfd1", 100, **SHAPE | changes)
+    def row(dram=None, cache=None, l2=8000.0, state="cold", **changes):
+        case = synthetic.measure_row("mma_bt", "cfd1", 100, **SHAPE | {"l2": state} | changes)
         files = synthetic.write_measures([case], folder / "measure")
         names = contracts.table("profile").names
-        counted = {"dram__bytes.sum": dram, "lts__t_bytes.sum": cache}
+        counted = {"dram__bytes.sum": dram, "lts__t_sectors_srcunit_tex.sum": cache and cache / 32}
         lines = [
             {name: case[name] for name in names if name in case} | {"metric": metric, "unit": "byte", "value": value}
             for metric, value in counted.items()
@@ -163,7 +166,8 @@ def columns(tmp_path_factory):
         cases = contracts.read(out / "cases.csv", "analysis_cases")
         cases["compute_limit_gflops"] = 400.0
         counters = contracts.read(out / "counters.csv", "analysis_counters")
-        (found,) = roofline.roofline(cases, counters, {"h200": 4000.0}, {"h200": l2} if l2 else {}).to_dict("records")
+        rates = {"h200": 4000.0}, {"h200": l2} if l2 else {}
+        (found,) = roofline.roofline(cases, counters, *rates, {"h200": 60_000_000}).to_dict("records")
         return found
 
     return row
@@ -172,13 +176,15 @@ def columns(tmp_path_factory):
 def test_what_was_not_counted_stands_at_compulsory_bytes(columns):
     row = columns()
     assert not row["counted"] and row["intensity_flop_per_byte"] == pytest.approx(2.0)
-    # 4000 GB/s times 2 FLOP/B; three of four products are stored zeros.
-    assert (row["dram_limit_gflops"], row["compute_limit_gflops"]) == (pytest.approx(8000), pytest.approx(100))
-    assert (row["bound"], row["bound_fraction"]) == ("compute", pytest.approx(0.02))
-    assert row["distance"] == pytest.approx(50)
+    # C, 250×100 values of two bytes, may stay in L2: 50 kB at 4000 GB/s, 100 kB at 8000; three of four products are
+    # stored zeros; 200,000 flops in the 4 µs of an empty replay are 50 GFLOP/s.
+    assert (row["dram_limit_gflops"], row["compute_limit_gflops"]) == (pytest.approx(16_000), pytest.approx(100))
+    assert (row["l2_limit_gflops"], row["launch_limit_gflops"]) == (pytest.approx(16_000), pytest.approx(50))
+    assert (row["bound"], row["bound_fraction"]) == ("launch", pytest.approx(0.04))
+    assert row["distance"] == pytest.approx(25)
     # In 0.05 ms 4000 GB/s move 200 MB, more than there are, and 400 GFLOP/s do 20 MFLOP.
     assert (row["save_dram_bytes"], row["save_flops"]) == (0, 0)
-    assert row["l2_limit_gflops"] != row["l2_limit_gflops"] and row["save_l2_bytes"] != row["save_l2_bytes"]
+    assert row["save_l2_bytes"] != row["save_l2_bytes"]
 
 
 def test_dram_binds_by_what_was_moved(columns):
@@ -199,9 +205,21 @@ def test_l2_binds_where_it_moves_more_than_dram(columns):
     assert without["bound"] == "dram" and without["l2_limit_gflops"] != without["l2_limit_gflops"]
 
 
+def test_with_a_warm_l2_bytes_of_dram_are_those_of_another_call(columns):
+    # The passes of a profile leave another L2: what it read from DRAM binds nothing, and all of the case fits.
+    row = columns(dram=3e8, cache=4e8, state="warm")
+    assert row["dram_limit_gflops"] != row["dram_limit_gflops"]
+    assert (row["bound"], row["bound_fraction"]) == ("l2", pytest.approx(0.5))
+
+
+def test_a_share_above_one_fails_by_row(columns):
+    with pytest.raises(contracts.ContractError, match=r"'bound_fraction' is above 1.05 .* kernel=mma_bt, matrix=cfd1"):
+        columns(dram=4.4e8, cache=4e8)  # 0.11 ms at 4000 GB/s, in 0.1 ms
+
+
 def test_stored_zeros_count_against_the_unit(columns):
     # 300 GFLOP/s of 400, most of them on zeros.
-    row = columns(dram=1e6, cache=1e6, padded_gflops=300.0)
+    row = columns(dram=1e6, cache=1e6, padded_gflops=300.0, replay_ms=0.001)
     assert (row["bound"], row["bound_fraction"]) == ("compute", pytest.approx(0.75))
     assert row["save_flops"] == pytest.approx((300 - 200) * 1e9 * 1e-4)
 
@@ -246,11 +264,13 @@ def test_every_verified_row_has_its_place(tables):
     ).all()
 
 
-def test_local_ceilings_replace_the_recorded_ones(tmp_path):
+def test_of_local_and_recorded_ceilings_the_highest_limits(tmp_path):
     recorded = synthetic.write_recorded(tmp_path / "h200", ceilings=synthetic.ceiling_rows())
-    local = [row | {"rate_gflops": 59_000.0} for row in synthetic.ceiling_rows() if row["kernel"] == "chains"]
+    faster = {"chains": 61_000.0, "group_products": 700_000.0}
+    rows = [row for row in synthetic.ceiling_rows() if row["kernel"] in faster]
+    local = [row | {"rate_gflops": faster[row["kernel"]]} for row in rows]
     contracts.write(contracts.frame(local, "measure_ceilings"), tmp_path / "ceilings.csv", "measure_ceilings")
     out = synthetic.analyse(tmp_path / "out", recorded=[recorded], measured_ceilings=[tmp_path / "ceilings.csv"])
     rows = contracts.read(out / "ceilings.csv", "analysis_ceilings")
     own = rows[rows["device"] == "h200"].set_index(["ceiling", "through"])["measured"]
-    assert own["float32_cuda", ""] == 59_000 and own["float16_tensor", "wgmma"] == 800_000
+    assert own["float32_cuda", ""] == 61_000 and own["float16_tensor", "wgmma"] == 800_000

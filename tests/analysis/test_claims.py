@@ -16,14 +16,24 @@ DOCUMENT = contracts.document(CONFIG / "claims.yaml", "claims")["claims"]
 #: matrix → (share of 2:4 tiles, time of mma_t, mma_bt, mma_bt_f32) at N = 128.
 TIMES = {"a": (0.5, 8.0, 2.0, 1.0), "b": (0.05, 3.0, 3.0, 6.0), "c": (0.3, 1.0, 2.0, 4.0)}
 
+#: As :data:`TIMES`, of four matrices: the ratios of mma_t and mma_bt are 4, 1, 1/2 and 2.
+FOUR = {"a": (0.5, 8.0, 2.0, 1.0), "b": (0.05, 3.0, 3.0, 6.0), "c": (0.3, 1.0, 2.0, 4.0), "d2": (0.3, 4.0, 2.0, 1.0)}
 
-def judged(expression, *, times=TIMES, suites=("quick",), **expect):
+
+def judged(expression, *, times=TIMES, suites=("quick",), noisy=False, **expect):
     """The row of one claim over made-up times."""
     kernels = ("mma_t", "mma_bt", "mma_bt_f32")
     cases = pd.DataFrame(
         [
             {"device": "h200", "suite": "quick", "matrix": matrix, "matrix_sha256": matrix, "n": n, "l2": "cold"}
-            | {"protocol": 1, "kernel": kernel, "time_ms": n / 128 * time, "status": "ok"}
+            | {
+                "protocol": 1,
+                "kernel": kernel,
+                "time_ms": n / 128 * time,
+                "status": "ok",
+                "noisy": noisy,
+                "host": "4.4",
+            }
             | {
                 "preprocess_ms": 6.0,
                 "useful_gflops": 1 / time,
@@ -36,7 +46,14 @@ def judged(expression, *, times=TIMES, suites=("quick",), **expect):
         # A time that was not verified is no time.
         + [
             {"device": "h200", "suite": "quick", "matrix": "d", "matrix_sha256": "d", "n": 128, "l2": "cold"}
-            | {"protocol": 1, "kernel": kernel, "time_ms": float("nan"), "status": "wrong"}
+            | {
+                "protocol": 1,
+                "kernel": kernel,
+                "time_ms": float("nan"),
+                "status": "wrong",
+                "noisy": None,
+                "host": "4.4",
+            }
             | {"preprocess_ms": 6.0, "useful_gflops": float("nan"), "compulsory_bytes": 100}
             for kernel in kernels
         ]
@@ -95,8 +112,12 @@ def test_synergy_is_the_rank_correlation_of_density_and_rate():
 
 
 def test_a_mean_has_an_interval_and_other_values_have_none():
-    mean = judged('geomean(speedup("mma_bt", "mma_t", n=128))')
+    expression = 'geomean(speedup("mma_bt", "mma_t", n=128))'
+    mean = judged(expression, times=FOUR)
     assert mean["low"] < mean["value"] < mean["high"]
+    assert pd.isna(judged(expression)["low"]), "of three matrices nobody knows the spread"
+    # Two widths of three matrices are six ratios, and still three matrices.
+    assert pd.isna(judged('geomean(speedup("mma_bt", "mma_t"))')["low"])
     for other in ("maximum", "median"):
         assert pd.isna(judged(f'{other}(speedup("mma_bt", "mma_t", n=128))')["low"])
     assert pd.isna(judged('geomean(speedup("mma_bt", "mma_t", n=128)) - 1')["low"])
@@ -115,6 +136,27 @@ def test_a_mean_has_an_interval_and_other_values_have_none():
 def test_the_verdict_is_whether_all_limits_hold(expect, verdict, expected):
     row = judged('geomean(speedup("mma_bt", "mma_t", n=128))', **expect)  # 1.26
     assert (row["verdict"], row["expected"]) == (verdict, expected)
+
+
+@pytest.mark.parametrize(
+    ("expect", "verdict"),
+    [
+        ({"at_least": 1.0}, "undecided"),
+        ({"at_most": 1.6}, "undecided"),
+        ({"at_least": 0.4}, "reproduced"),
+        ({"at_least": 4.5}, "not_reproduced"),
+        ({"at_least": 0.4, "at_most": 1.5}, "undecided"),
+    ],
+)
+def test_a_threshold_within_the_interval_decides_nothing(expect, verdict):
+    row = judged('geomean(speedup("mma_bt", "mma_t", n=128))', times=FOUR, **expect)
+    assert row["value"] == pytest.approx(2**0.5) and 0.5 < row["low"] < 1 < 1.6 < row["high"] < 4
+    assert row["verdict"] == verdict
+
+
+def test_noisy_times_judge_nothing():
+    row = judged('geomean(speedup("mma_bt", "mma_t", n=128))', noisy=True)
+    assert row["verdict"] == "not_testable" and "none of its suites" in row["message"]
 
 
 @pytest.mark.parametrize(
@@ -164,9 +206,20 @@ def test_a_claim_names_what_exists(claim):
     """Suites that are there, kernels that their suites run, and limits that something can break."""
     known = {name: head.as_dict() for name, head in heads(str(synthetic.ROOT / "kernels")).items()}
     empty = pd.DataFrame(
-        columns=["device", "status", "suite", "matrix", "matrix_sha256", "n", "l2", "protocol", "compulsory_bytes"]
+        columns=[
+            "device",
+            "host",
+            "status",
+            "suite",
+            "matrix",
+            "matrix_sha256",
+            "n",
+            "l2",
+            "protocol",
+            "compulsory_bytes",
+        ]
     )
-    one = pd.DataFrame([dict.fromkeys(empty.columns, "x") | {"kernel": "x", "time_ms": 1.0}])
+    one = pd.DataFrame([dict.fromkeys(empty.columns, "x") | {"kernel": "x", "time_ms": 1.0, "noisy": False}])
     nothing = pd.DataFrame({"matrix": [], "tile_24_16x32_fraction": [], "alpha_fraction": []})
     (row,) = claims(one, nothing, [claim], known, {}, 10).to_dict("records")
     assert row["verdict"] == "not_testable"

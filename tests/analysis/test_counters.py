@@ -3,7 +3,7 @@
 import pytest
 
 from spmm_roofline import analysis, contracts
-from spmm_roofline.analysis.counters import counters
+from spmm_roofline.analysis.counters import counters, of_present_code
 from tests.analysis import synthetic
 
 
@@ -25,10 +25,10 @@ def test_ratios_by_hand(cases):
     flop = 2 * own["nnz"] * 128
     assert (row["study"], row["precision"], row["profiled_ms"]) == ("smat", "float16", pytest.approx(0.05))
     assert row["dram_over_compulsory"] == pytest.approx(1e8 / own["compulsory_bytes"])
-    assert row["cache_over_compulsory"] == pytest.approx(3e8 / own["compulsory_bytes"])
-    assert (row["dram_gb_per_s"], row["cache_gb_per_s"]) == (pytest.approx(2000), pytest.approx(6000))
+    assert row["cache_over_compulsory"] == pytest.approx(2e8 / own["compulsory_bytes"])
+    assert (row["dram_gb_per_s"], row["cache_gb_per_s"]) == (pytest.approx(2000), pytest.approx(4000))
     assert row["dram_flop_per_byte"] == pytest.approx(flop / 1e8)
-    assert row["cache_flop_per_byte"] == pytest.approx(flop / 3e8)
+    assert row["cache_flop_per_byte"] == pytest.approx(flop / 2e8)
     assert row["l2_hit_fraction"] == pytest.approx(0.8)
     assert row["excess_sectors_fraction"] == pytest.approx(0.1)
     assert row["tensor_instructions_fraction"] == pytest.approx(0.1)
@@ -38,6 +38,30 @@ def test_ratios_by_hand(cases):
     assert (row["tensor_pipe_fraction"], row["tensor_sparse24_fraction"]) == (pytest.approx(0.12), pytest.approx(0.25))
     assert (row["l1_busy_fraction"], row["threads_per_instruction"]) == (pytest.approx(0.35), 28)
     assert row["instructions_per_nonzero"] == pytest.approx(4e6 / (own["nnz"] * 4))
+
+
+def test_a_call_of_several_multiplications_counts_as_so_many(cases):
+    once, thrice = (counters(profiled(), cases.assign(steps=steps)).to_dict("records")[0] for steps in (1, 3))
+    for name in ("profiled_ms", "dram_bytes", "cache_bytes", "dram_over_compulsory", "instructions", "sectors"):
+        assert thrice[name] == pytest.approx(once[name] / 3), name
+    for name in ("dram_gb_per_s", "cache_gb_per_s", "l2_hit_fraction", "conflicts_per_instruction"):
+        assert thrice[name] == pytest.approx(once[name]), name
+
+
+def test_a_hit_rate_above_one_is_none(cases):
+    table = profiled()
+    table.loc[table["metric"] == "lts__t_sector_hit_rate.pct", "value"] = 125.0
+    (row,) = counters(table, cases).to_dict("records")
+    assert row["l2_hit_fraction"] != row["l2_hit_fraction"] and row["as_timed"]
+
+
+def test_counters_of_a_kernel_that_changed_are_left_out():
+    table, kernels = profiled(), contracts.frame([], "kernels")
+    (kernel,), (now,) = set(table["kernel"]), set(table["kernel_sha256"])
+    kept, other = of_present_code(table, kernels, {kernel: now})
+    assert len(kept) == len(table) and other.empty
+    kept, other = of_present_code(table, kernels, {kernel: "changed"})
+    assert kept.empty and len(other) == len(table)
 
 
 def test_what_was_not_counted_is_empty(cases):

@@ -6,6 +6,7 @@ import pytest
 
 from spmm_roofline import contracts
 from spmm_roofline.analysis import roofline
+from spmm_roofline.kernels import heads
 from tests.analysis.synthetic import ROOT
 
 
@@ -61,11 +62,66 @@ def test_attainable_is_the_lower_of_both_limits():
     ],
 )
 def test_the_unit_that_multiplies_follows_from_instructions_and_dtypes(features, dtype_a, accumulator, unit):
-    assert roofline.unit(features, dtype_a, accumulator) == unit
+    head = {"features": features, "dtype": {"a": dtype_a, "accumulator": accumulator}}
+    assert roofline.unit(head) == unit
+    assert roofline.on_tensor_cores(head) == ("tensor" in unit)
+    assert roofline.skips_zeros(head) == ("sparse24" in unit)
+
+
+@pytest.mark.parametrize(
+    ("said", "unit", "through"),
+    [
+        ("cuda", "float32_cuda", ""),
+        ("tensor", "bfloat16_tensor", None),
+        ("tensor_sparse24", "bfloat16_tensor_sparse24", None),
+        (None, None, ""),
+    ],
+)
+def test_a_library_multiplies_on_the_unit_that_it_names(said, unit, through):
+    head = {"vendor": "x", "unit": said, "features": [], "dtype": {"a": "bfloat16", "accumulator": "float32"}}
+    assert (roofline.unit(head), roofline.instructions(head)) == (unit, through)
+
+
+def test_every_library_names_its_unit():
+    libraries = [head for head in heads(str(ROOT / "kernels")).values() if head.vendor]
+    assert libraries and all(head.unit in ("cuda", "tensor", "tensor_sparse24") for head in libraries)
+    dense = {head.name: head.unit for head in libraries if head.study in ("cublas", "cusparselt")}
+    assert {name for name, unit in dense.items() if unit == "cuda"} == {"cublas_gemm"}
+
+
+def limits_of(l2="warm", n=100, rate=(4000.0, 8000.0), size=1_000_000, steps=1, **changes):
+    """Limits of memory of 1000 non-zeros, whose C (m×n float32) has 0.4 MB of 1 MB of compulsory bytes."""
+    import pandas as pd
+
+    row = {"device": "d", "l2": l2, "steps": steps, "nnz": 1000, "m": 1000, "n": n, "dtype_c": "float32"}
+    rows = pd.DataFrame([row | {"compulsory_bytes": 1_000_000, "replay_ms": 0.004} | changes])
+    dram, cache = ({"d": value} if value else {} for value in rate)
+    found = roofline.memory_limits(rows, dram, cache, {"d": size} if size else {})
+    return found["dram"].item(), found["l2"].item(), roofline.launch_limit(rows).item()
+
+
+def test_what_l2_can_keep_need_not_come_from_dram():
+    flops = 2 * 1000 * 100
+    # All of it fits: nothing must come from DRAM; 1 MB at 8 TB/s through L2 take 125 ns.
+    assert limits_of() == (math.inf, pytest.approx(flops / 125), pytest.approx(flops / 4000))
+    # L2 keeps 0.6 MB of 1 MB from call to call: 0.4 MB at 4 TB/s take 100 ns.
+    assert limits_of(size=600_000)[0] == pytest.approx(flops / 100)
+    # After a flush A and B must come; C, 0.4 MB, may stay, as far as it fits: 0.6 MB, and 0.8 MB, take 150 and 200 ns.
+    assert limits_of("cold")[0] == pytest.approx(flops / 150)
+    assert limits_of("cold", size=200_000)[0] == pytest.approx(flops / 200)
+    # A call of three multiplications moves its operands once.
+    once, thrice = limits_of("cold"), limits_of("cold", steps=3)
+    assert thrice == pytest.approx([3 * limit for limit in once])
+
+
+@pytest.mark.parametrize(("rate", "size"), [((None, 8000.0), 1), ((4000.0, None), 1), ((4000.0, 8000.0), None)])
+def test_a_limit_that_nobody_measured_is_unknown(rate, size):
+    dram, cache, _ = limits_of(rate=rate, size=size)
+    assert math.isnan(dram) == (rate[0] is None or size is None) and math.isnan(cache) == (rate[1] is None)
 
 
 def test_sums_in_fp16_are_faster_only_where_the_datasheet_says_so():
-    unit = roofline.unit(["mma"], "float16", "float16")
+    unit = roofline.unit({"features": ["mma"], "dtype": {"a": "float16", "accumulator": "float16"}})
     assert roofline.peak_gflops(datasheet("rtx4090")["peak_gflops"], unit) == 330_300
     assert roofline.peak_gflops(datasheet("a100")["peak_gflops"], unit) == 312_000
     assert roofline.peak_gflops(datasheet("rtx4090")["peak_gflops"], "float64_tensor") is None

@@ -48,8 +48,12 @@ def read_recorded():
     nothing = contracts.frame([], "measure")
     datasheet = {name: sheet["peak_gflops"] for name, sheet in sheets.items()}
     dram = bandwidths(limits, "dram")
-    measured = cases(nothing, rows, table["matrices"], table["kernels"], plain, prints, datasheet, dram, peaks(limits))
-    return measured, table["matrices"], plain, chosen.known_rates(limits, describe(measured, sheets, records))
+    cache, known = bandwidths(limits, "l2"), sheets | records
+    code = (table["kernels"], plain, prints)
+    measured = cases(nothing, rows, table["matrices"], *code, datasheet, dram, peaks(limits), cache, known)
+    counted = contracts.frame([], "profile")
+    described = describe(measured, sheets, records, counted, counted)
+    return measured, table["matrices"], plain, chosen.known_rates(limits, described)
 
 
 @pytest.fixture(scope="module")

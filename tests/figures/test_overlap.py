@@ -28,7 +28,7 @@ RECORDED = Path("resources/recorded/h200")
 #: The suites of most kernels, of most widths, of the closest levels, of most matrices, and of those with one column.
 SUITES = ("attention", "thesis-nmult", "gemm24", "cutespmm", "memory-bound-standins")
 #: Suite → precisions whose figures have more rows and columns in another precision.
-SMALLER = {"attention": ["bfloat16"], "gemm24": ["float16"], "cutespmm": ["float16"]}
+SMALLER = {"attention": ["bfloat16"], "gemm24": ["float16"], "cutespmm": ["float16", "bfloat16"]}
 #: Points by which two texts may meet: less than what a screen shows.
 TOUCH = 0.5
 
@@ -141,7 +141,10 @@ def axes_labels(svg):
 
 @pytest.fixture(scope="module")
 def invented(tmp_path_factory):
-    recorded = synthetic.write_recorded(tmp_path_factory.mktemp("recorded") / "h200", ceilings=synthetic.ceiling_rows())
+    # All matrices in one suite: each figure once, with as many columns as there can be.
+    rows = [row | {"suite": "real-sample"} for row in synthetic.measure_rows()]
+    recorded = tmp_path_factory.mktemp("recorded") / "h200"
+    synthetic.write_recorded(recorded, rows, ceilings=synthetic.ceiling_rows())
     folder = synthetic.analyse(tmp_path_factory.mktemp("analysis"), recorded=[recorded])
     tables = {name: contracts.read(folder / f"{name}.csv", contract) for name, contract in analysis.TABLES.items()}
     return list(figures.draw_all(tables, processes=2))
@@ -159,6 +162,8 @@ def recorded_tables():
     rows = contracts.read_all(
         [path for suite in SUITES for path in sorted((RECORDED / suite).glob("*.csv"))], "measure"
     )
+    for suite, precisions in SMALLER.items():
+        rows = rows[(rows["suite"] != suite) | ~rows["dtype_a"].isin(precisions)]
     at_top = contracts.read(RECORDED / "ceilings.csv", "measure_ceilings")
     table = {name: contracts.frame([], contract) for name, contract in analysis.TABLES.items()}
     table |= {name: contracts.read(RECORDED / f"{name}.csv", name) for name in ("matrices", "formats", "kernels")}
@@ -168,9 +173,6 @@ def recorded_tables():
         contracts.frame([], "measure"), rows, table["matrices"], table["kernels"], heads, {}, peaks,
         ceilings.bandwidths(table["ceilings"], "dram"), reached,
     )  # fmt: skip
-    for suite, precisions in SMALLER.items():
-        smaller = (table["cases"]["suite"] == suite) & table["cases"]["precision"].isin(precisions)
-        table["cases"] = table["cases"][~smaller].reset_index(drop=True)
     table["speedup"] = speedup.speedup(table["cases"], 10)
     table["families"] = families.families(table["cases"], heads)
     table["ladder"] = ladder.ladder(table["cases"], heads, 10)

@@ -198,8 +198,10 @@ def weights(kernels, methods=("l0_regularization", "random_pruning")):
             for sparsity, time in zip((0.5, 0.8, 0.9), times, strict=True):
                 matrix = f"transformer-{method}-{sparsity}-layer"
                 case = {"matrix": matrix, "nnz": round(10_000 * (1 - sparsity)), "time_ms": time, "speedup": 1 / time}
+                # The study called cuSPARSE so that it takes twice the time of the best of its algorithms.
+                case["over_own_call"] = 2 / time if study == "attention" else float("nan")
                 rows += [about | case | {"n": n} for n in (128, 4096)]
-    paper = {"study": "attention", "source": "table 5.5", "n": 4096, "quantity": "over_cusparse", "published": 1.5}
+    paper = {"study": "attention", "source": "table 5.5", "n": 4096, "quantity": "over_own_call", "published": 1.5}
     paper |= {"kernel": "rows", "matrix": "transformer-l0_regularization-0.9"}
     ladder = pd.DataFrame({"kernel": ["columns"], "after": ["rows"]})
     cases = pd.DataFrame(rows)
@@ -215,13 +217,13 @@ OWN = {
 
 def test_kernels_of_pruned_weights_are_shown_one_by_one_beside_their_paper():
     shown, said = drawn_and_said(pruned_kernels, weights(OWN))
-    assert "over cuSPARSE N = 4096" in " ".join(shown.split()) and "50 % sparsity" in shown
+    assert "over its cuSPARSE call N = 4096" in " ".join(shown.split()) and "50 % sparsity" in shown
     titles = [shown.index(name) for name in ("rows", "columns")]
     assert titles == sorted(titles) and "rows_split" not in shown, "a rung after the other, twins with their kernel"
     assert said == (
         "On 3 pruned matrices, pruned by L0 regularization, the fastest of these kernels at N = 4096 are columns at "
-        "50 % sparsity (0.500×) and rows at 90 % sparsity (2.00×, 1.50× in the thesis), over the fastest of cuSPARSE's "
-        "CSR and COO algorithms. Of 1 ratio that the thesis prints too, 0 are above ours."
+        "50 % sparsity (1.00×) and rows at 90 % sparsity (4.00×, 1.50× in the thesis), over cuSPARSE as the thesis "
+        "called it. Of 1 ratio that the thesis prints too, 0 are above ours."
     )
     longer = weights(OWN)
     longer["published"]["n"] = 128

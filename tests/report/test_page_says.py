@@ -8,7 +8,7 @@ import pytest
 
 from spmm_roofline import contracts
 from spmm_roofline.figures.papers import PAPERS
-from spmm_roofline.report import page
+from spmm_roofline.report import limits, page
 from spmm_roofline.report.studies import studies
 
 ROW = {
@@ -81,6 +81,14 @@ def claims(*verdicts, device="h200"):
             "On h200, 1 of 1 claim that can be tested is reproduced; 2 more cannot be tested.",
         ),
         (claims("not_testable"), "On h200, none of 1 claim can be tested."),
+        (
+            claims("reproduced", "reproduced", "undecided", "not_reproduced"),
+            "On h200, 2 of 4 claims that can be tested are reproduced, 1 is undecided.",
+        ),
+        (
+            claims("undecided", "undecided", "not_testable"),
+            "On h200, 0 of 2 claims that can be tested are reproduced, 2 are undecided; 1 more cannot be tested.",
+        ),
         (claims(), ""),
         (
             pd.concat([claims("reproduced"), claims("not_reproduced", device="a100")]),
@@ -143,17 +151,123 @@ def test_ceilings_that_were_measured_and_that_were_not(table, said):
     assert page.ceilings_say(table, ["h200"]) == said
 
 
+@pytest.mark.parametrize(
+    "found, said",
+    [
+        ([("float32", ""), ("float16", "")], ""),
+        (
+            [("float32", ""), ("float32", "alg2"), ("float16", "")],
+            "In FP32 1 of 2 rows has no speed-up: cuSPARSE was run without alg2.",
+        ),
+        (
+            [("float32", ""), ("float32", "alg2, alg3"), ("float32", "alg1, alg2")],
+            "In FP32 2 of 3 rows have no speed-up: cuSPARSE was run without alg1, alg2 and alg3.",
+        ),
+        ([("float32", "alg2"), ("float32", "alg2")], "In FP32 no row has a speed-up: cuSPARSE was run without alg2."),
+        ([("float32", "all"), ("float32", "all")], "In FP32 no row has a speed-up: cuSPARSE was not run."),
+        ([("float32", ""), ("float32", "all")], "In FP32 1 of 2 rows has no speed-up: cuSPARSE was not run."),
+        (
+            [("float32", ""), ("float32", "all"), ("float32", "alg2")],
+            "In FP32 2 of 3 rows have no speed-up: cuSPARSE was run without alg2, or not at all.",
+        ),
+        (
+            [("float16", "all"), ("float32", "alg2"), ("tf32", "")],
+            "In FP16 no row has a speed-up: cuSPARSE was not run. In FP32 no row has a speed-up: cuSPARSE was run "
+            "without alg2.",
+        ),
+    ],
+)
+def test_rows_without_a_baseline_are_told_why(found, said):
+    own = rows(*({"precision": precision, "baseline_missing": missing} for precision, missing in found))
+    assert page.baseline_says(own) == said
+    failed = rows({"precision": "float64", "baseline_missing": "all", "status": "wrong"})
+    assert page.baseline_says(pd.concat([own, failed])) == said, "a row without a time needs no baseline"
+
+
+#: A profiled case of which nothing is remarkable.
+PROFILED = {
+    "dram_share_fraction": 0.1,
+    "l2_share_fraction": 0.1,
+    "l1_share_fraction": NONE,
+    "tensor_share_fraction": 0.1,
+    "issue_share_fraction": 0.1,
+    "state": "long_scoreboard",
+    "state_fraction": 0.6,
+    "state_warps": 6.0,
+    "occupancy_fraction": 0.9,
+    "occupancy_limit_fraction": 1.0,
+    "threads_per_instruction": 32.0,
+    "excess_sectors_fraction": 0.0,
+    "conflicts_per_instruction": 0.0,
+    "local_bytes": 0.0,
+}
+
+
+@pytest.mark.parametrize(
+    "found, said",
+    [
+        (
+            [("no_single_limit", {"dram_share_fraction": 0.7, "issue_share_fraction": 0.65})],
+            "No single limit: DRAM moves 70 % of the highest measured rate and a scheduler issues in 65 % of the "
+            "cycles.",
+        ),
+        (
+            # Medians: DRAM 70 %, L2 80 %, tensor cores 50 %, issue 10 %; L1 was not counted.
+            [
+                ("no_single_limit", {"dram_share_fraction": 0.6, "l2_share_fraction": 0.8}),
+                (
+                    "no_single_limit",
+                    {"dram_share_fraction": 0.8, "l2_share_fraction": 0.8, "tensor_share_fraction": 0.9},
+                ),
+                ("dram_bandwidth", {"dram_share_fraction": 0.95}),
+            ],
+            "No single limit on 2 of 3 profiled cases: DRAM moves 70 % of the highest measured rate, L2 moves 80 % of "
+            "the highest measured rate and the tensor cores work in 50 % of the cycles. On the rest it is the "
+            "bandwidth of DRAM (1).",
+        ),
+        (
+            # On each case another unit is busy, so that no median reaches a half: the highest is named.
+            [
+                ("no_single_limit", {"dram_share_fraction": 0.7}),
+                ("no_single_limit", {"issue_share_fraction": 0.65}),
+            ],
+            "No single limit on 2 of 2 profiled cases: DRAM moves 40 % of the highest measured rate.",
+        ),
+        (
+            [
+                ("dram_bandwidth", {"dram_share_fraction": 0.9}),
+                ("dram_bandwidth", {"dram_share_fraction": 0.96}),
+                ("no_single_limit", {"dram_share_fraction": 0.7, "l2_share_fraction": 0.7}),
+            ],
+            "Limited by the bandwidth of DRAM on 2 of 3 profiled cases, because DRAM moves 93 % of the highest "
+            "measured rate. On the rest it is no single unit (1).",
+        ),
+        (
+            [("memory_latency", {"occupancy_fraction": 0.25})],
+            "Limited by the latency of memory, because 60 % of the waiting warps stand in long scoreboard, 6.00 for "
+            "each instruction issued, while DRAM moves 10 % and L2 10 % of the highest measured rate; occupancy is "
+            "25 % of at most 100 %.",
+        ),
+    ],
+)
+def test_a_kernel_is_told_what_limits_it(found, said):
+    assert limits.sentence(pd.DataFrame([PROFILED | {"limiter": name} | shares for name, shares in found])) == said
+
+
 def test_a_title_does_not_stand_for_the_rows(monkeypatch):
     """The page says how many matrices the rows cover beside what the suite asks for."""
     for name in ("fastest", "speedup", "synergy", "families", "bounds", "limits", "counters", "shared_memory"):
         monkeypatch.setattr(page.tables, name, lambda table: None)
     names = ("fastest", "speedup", "synergy_classes", "families", "bounds", "roofline", "counters", "shared_memory")
     data = dict.fromkeys(names, pd.DataFrame({"device": [], "suite": []}))
-    cases = rows({}, {"matrix": "toy"}).assign(study="scalar", precision="float32", stale=False, noisy=False)
+    cases = rows({}, {"matrix": "toy"}).assign(
+        study="scalar", precision="float32", stale=False, noisy=False, baseline_missing="all"
+    )
     titles = {"every": "Every real matrix of the collection"}
     (suite,) = page.suites(data | {"cases": cases, "matrices": MATRICES}, [], titles)
     assert suite["title"] == "Every real matrix of the collection"
     assert suite["covered"] == "2 matrices (1 real and 1 generated)"
+    assert suite["baseline"] == "In FP32 no row has a speed-up: cuSPARSE was not run."
     (suite,) = page.suites(data | {"cases": cases.head(1), "matrices": MATRICES}, [], {})
     assert suite["title"] == "" and suite["covered"] == "1 real matrix"
 

@@ -274,14 +274,14 @@ def _choice(model: Model, kernel: Kernel, case: Mapping[str, Any]) -> Choice:
 def _that_hold(ranked: Sequence[Choice], model: Model, matrix: csr_array | None) -> Iterator[Choice]:
     """The choices whose format holds the matrix.
 
-    A kernel that was measured on one kind of matrix alone may have a format for that kind: such a format is asked, in
-    order of time and once each, by packing A, which is not worth its while for a kernel that is far from the fastest.
-    All others took every kind that they met.
+    A format that is for one kind of matrix is asked, in order of time and once each, by packing A, which is not worth
+    its while for a kernel that is far from the fastest. All others hold every matrix.
     """
     from .formats import FORMATS
     from .formats.base import FormatError
 
-    holds: dict[str, bool] = {kernel.format: True for kernel in model.kernels.values() if kernel.kinds > 1}
+    formats = {kernel.format for kernel in model.kernels.values()}
+    holds: dict[str, bool] = {name: True for name in formats if FORMATS[name].holds_any}
     general_ms = min((choice.time_ms for choice in ranked if holds.get(choice.format)), default=float("inf"))
     for choice in ranked:
         if choice.format not in holds and matrix is not None and choice.time_ms <= FAR * general_ms:

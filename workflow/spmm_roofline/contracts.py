@@ -343,7 +343,7 @@ def _refuse(
         value = data[column.name].tolist()[row]
         of = ", ".join(f"{name}={data[name].iloc[row]}" for name in key)
         raise ContractError(
-            f"{_place(where, row)}, column {column.name!r} {what} (value {value!r}{f' of {of}' if of else ''})"
+            f"{_place(where, row)}, column {column.name!r} {what} (value {value!r})" + (f" of {of}" if of else "")
         )
 
 

@@ -19,6 +19,9 @@ COMPARABLE = ["device", "host", "suite", "matrix", "matrix_sha256", "n", "l2", "
 #: The same whatever the suite: what makes two rows of two suites one case.
 CASE = [column for column in COMPARABLE if column != "suite"]
 
+#: What tells cases apart where no time was taken: a row without one does not say on which host it failed.
+UNTIMED = [column for column in COMPARABLE if column != "host"]
+
 #: Name of the derived baseline; rows of it carry the precision: cusparse_best_f32 and so on.
 BEST = "cusparse_best"
 SHORT = {"float16": "f16", "bfloat16": "bf16", "tf32": "tf32", "float32": "f32", "float64": "f64"}
@@ -102,35 +105,57 @@ def once(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.drop_duplicates([*CASE, "kernel"])
 
 
-def baseline(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
-    """The fastest cuSPARSE row of each comparable case and precision, and which algorithms were not run there.
+def missing(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """Which cuSPARSE algorithms were not run on a case: :data:`UNTIMED`, ``precision`` and ``baseline_missing``.
 
-    Index columns, ``baseline_ms``, ``winner`` and ``baseline_missing`` (names with commas between them). The baseline
-    is the library's best honest configuration: every algorithm whose head names it is measured on the case, in the
-    same suite and state of L2, or there is no baseline. One that the library refuses counts as run.
+    The baseline is the library's best honest configuration: every algorithm whose head names it is run on the case, in
+    the same suite and state of L2, or there is no baseline. One that the library refuses counts as run.
     """
-    members = {
-        name: head["dtype"]["a"] for name, head in heads.items() if head.get("baseline") == BEST
-    }
+    members = _members(heads)
     own = rows[rows["kernel"].isin(members)]
-    case = [*COMPARABLE, "precision"]
-    run = own.groupby(case)["kernel"].agg(frozenset).rename("run").reset_index()
+    run = own.groupby([*UNTIMED, "precision"])["kernel"].agg(frozenset).rename("run").reset_index()
     wanted = {dtype: frozenset(name for name, of in members.items() if of == dtype) for dtype in members.values()}
     run["baseline_missing"] = [
         ", ".join(sorted(wanted[dtype] - names)) for dtype, names in zip(run["precision"], run["run"], strict=True)
     ]
-    fastest = timed(own).sort_values(["time_ms", "kernel"]).drop_duplicates(case)
-    fastest = fastest[[*case, "time_ms", "kernel"]].rename(columns={"time_ms": "baseline_ms", "kernel": "winner"})
-    found = run.drop(columns="run").merge(fastest, on=case, how="left")
-    found.loc[found["baseline_missing"] != "", ["baseline_ms", "winner"]] = [float("nan"), None]
-    return found
+    return run.drop(columns="run")
+
+
+def baseline(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], lacking: pd.DataFrame) -> pd.DataFrame:
+    """The fastest cuSPARSE row of each comparable case and precision of which nothing is ``lacking``, the table of
+    :func:`missing`: index columns, ``baseline_ms`` and ``winner``."""
+    case = [*COMPARABLE, "precision"]
+    own = timed(rows)
+    own = own[own["kernel"].isin(_members(heads))].merge(lacking, on=[*UNTIMED, "precision"])
+    own = own[own["baseline_missing"] == ""].sort_values(["time_ms", "kernel"]).drop_duplicates(case)
+    return own[[*case, "time_ms", "kernel"]].rename(columns={"time_ms": "baseline_ms", "kernel": "winner"})
+
+
+def _members(heads: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Kernel that competes for the derived baseline → its precision."""
+    return {name: head["dtype"]["a"] for name, head in heads.items() if head.get("baseline") == BEST}
+
+
+def over_own_call(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]]) -> pd.Series:
+    """Time of a library as the study of a row called it over that of the row; empty for studies without such a call.
+
+    ``heads``: that call's names the study in ``baseline``.
+    """
+    calls = {head["baseline"]: name for name, head in heads.items() if head.get("baseline") not in (None, BEST)}
+    timed_rows = timed(rows)
+    theirs = timed_rows[timed_rows["kernel"].isin(calls.values())]
+    times = theirs.set_index([*COMPARABLE, "kernel"])["time_ms"]
+    wanted = rows["study"].map(calls)
+    keys = [*(rows[name] for name in COMPARABLE), wanted]
+    found = times.reindex(list(zip(*keys, strict=True))).to_numpy(dtype=float)
+    return (found / rows["time_ms"]).where(rows.index.isin(timed_rows.index) & wanted.notna())
 
 
 def best_rows(rows: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
     """The derived kernel cusparse_best as rows of its own: copies of the winners; ``message`` names the variant."""
     import pandas as pd
 
-    winners = rows.merge(found.drop(columns="baseline_missing"), on=[*COMPARABLE, "precision"], how="inner")
+    winners = rows.merge(found, on=[*COMPARABLE, "precision"], how="inner")
     winners = winners[winners["kernel"] == winners["winner"]]
     names = BEST + "_" + winners["precision"].map(SHORT).astype("string")
     winners = winners.assign(message=winners["winner"], kernel=pd.array(names, dtype="string")).drop(
@@ -211,15 +236,20 @@ def cases(
     rows["throttled"] = slow.astype("boolean").where((rows["status"] == "ok").to_numpy())
     rows["steps"] = rows["kernel"].map({name: head.get("steps", 1) for name, head in heads.items()}).fillna(1)
     rows["steps"] = rows["steps"].astype("Int64")
-    against = baseline(rows, heads)
+    lacking = missing(rows, heads)
+    against = baseline(rows, heads, lacking)
     rows = pd.concat([rows, best_rows(rows, against)], ignore_index=True).sort_values(KEY, ignore_index=True)
 
     # No library multiplies CSR in TF32: its users would otherwise call the FP32 product.
     against = against.drop(columns="winner").rename(columns={"precision": "against"})
     rows["against"] = rows["precision"].replace({"tf32": "float32"})
-    rows = rows.merge(against, on=[*COMPARABLE, "against"], how="left").drop(columns="against")
-    rows["baseline_missing"] = rows["baseline_missing"].fillna("all")
+    lacking = lacking.rename(columns={"precision": "against"})
+    rows = rows.merge(against, on=[*COMPARABLE, "against"], how="left")
+    rows = rows.merge(lacking, on=[*UNTIMED, "against"], how="left").drop(columns="against")
+    rows["baseline_missing"] = rows["baseline_missing"].astype("string").fillna("all")
     rows["speedup"] = (rows["baseline_ms"] / rows["time_ms"]).where(~rows["noisy"].fillna(False).astype(bool))
+
+    rows["over_own_call"] = over_own_call(rows, heads)
 
     ok = rows["status"] == "ok"
     flops = 2.0 * rows["nnz"].astype("float64") * rows["n"].astype("float64")

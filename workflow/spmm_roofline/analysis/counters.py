@@ -15,8 +15,8 @@ KEY = ["device", "suite", "kernel", "matrix", "n", "l2"]
 
 TIME = "gpu__time_duration.sum"
 DRAM, FIRST = "dram__bytes.sum", "l1tex__t_bytes.sum"
-#: Sectors that multiprocessors ask of L2 or write to it. ``lts__t_bytes`` counts what the halves of L2 hand to each other
-#: too, for which no ceiling is measured.
+#: Sectors that multiprocessors ask of L2 or write to it. ``lts__t_bytes`` counts what the halves of L2 hand to each
+#: other too, for which no ceiling is measured.
 CACHE = "lts__t_sectors_srcunit_tex.sum"
 SECTORS, IDEAL_SECTORS = "memory_l2_theoretical_sectors_global", "memory_l2_theoretical_sectors_global_ideal"
 INSTRUCTIONS = "smsp__inst_executed.sum"

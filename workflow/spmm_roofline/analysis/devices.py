@@ -40,7 +40,7 @@ def devices(
                 "stale_rows": int(group["stale"].sum()),
                 "noisy_rows": int(group["noisy"].fillna(False).sum()),
                 "throttled_rows": int(group["throttled"].fillna(False).sum()),
-                "replay_us": ", ".join(sorted(set(group["host"]) - {""})),
+                "hosts": ", ".join(sorted(set(group["host"]) - {""})),
                 "profiled_cases": _cases(profiled, device),
                 "other_code_cases": _cases(other_code, device),
             }

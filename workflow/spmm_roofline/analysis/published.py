@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 PRUNED = r"^([^-]+-[^-]+-[0-9.]+)-"
 #: The papers' baselines, under our names.
 BEST_SC, CUSPARSE, CUSPARSELT = "best_sc", "cusparse", "cusparselt"
-#: Study → the call of cuSPARSE that it compares with, where that is not the best of the library's algorithms.
-OWN_CALLS = {"attention": "cusparse_transposed_alg1"}
 #: What papers call the rate of a kernel: of non-zeros alone, or of the dense product.
 RATES = ("useful rate", "throughput")
 
@@ -24,20 +22,18 @@ def published(papers: pd.DataFrame, cases: pd.DataFrame, synergy: pd.DataFrame) 
     """Table ``analysis_published`` from ``analysis_papers``, ``analysis_cases`` and ``analysis_synergy``.
 
     Three kinds of numbers have a counterpart: a kernel's rate over that of the best on scalar cores, of cuSPARSE or of
-    cuSPARSELt on the same matrix and width, and the share of matrices in a class of synergy. Like is compared with like:
-    a study that called cuSPARSE in a way of its own has our ratio over that call. Where a paper prints time
+    cuSPARSELt on the same matrix and width, and the share of matrices in a class of synergy. Like is compared with
+    like: a study that called cuSPARSE in a way of its own has our ratio over that call. Where a paper prints time
     and rate, the rate is taken. A paper that names a pruned matrix without its layer is compared with the layer that we
     measured. What we have not measured is left out.
     """
     import pandas as pd
 
+    called = papers["study"].isin(cases.loc[cases["over_own_call"].notna(), "study"])
     tables = [
         _rates(papers, synergy, BEST_SC, "over_best_sc"),
-        _rates(papers[~papers["study"].isin(OWN_CALLS)], cases, CUSPARSE, "over_cusparse"),
-        *(
-            _rates(papers[papers["study"] == study], _over(cases, cases["kernel"] == call), CUSPARSE, "over_own_call")
-            for study, call in OWN_CALLS.items()
-        ),
+        _rates(papers[~called], cases, CUSPARSE, "over_cusparse"),
+        _rates(papers[called], cases.assign(speedup=cases["over_own_call"]), CUSPARSE, "over_own_call"),
         _rates(papers, _over(cases, cases["study"] == CUSPARSELT), CUSPARSELT, "over_cusparselt"),
         _shares(papers, synergy),
     ]

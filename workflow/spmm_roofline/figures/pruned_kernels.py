@@ -1,8 +1,9 @@
 """Kernels of the attention study one by one, over sparsity and over sequence length
 Speed-up over cuSPARSE as the thesis called it, its CSR algorithm 1 with both operands transposed on the way, on weights
-pruned by L0 regularisation; a column a kernel, and pale the kernels made from it here. Above: over the sparsity at the longest sequence N of the thesis. Below: over N
-at the lowest sparsity. Dashed: what the thesis prints of an RTX 4070 Ti Super (Lagos 2025, figures 4.2, 4.7, 4.8, 4.12, 4.14 and 4.16, from its tables 5.1 to 5.5); lines have gaps where its text
-gives no number."""
+pruned by L0 regularisation; a column a kernel, and pale the kernels made from it here. Above: over the sparsity at the
+longest sequence N of the thesis. Below: over N at the lowest sparsity. Dashed: what the thesis prints of an RTX 4070 Ti
+Super (Lagos 2025, figures 4.2, 4.7, 4.8, 4.12, 4.14 and 4.16, from its tables 5.1 to 5.5); lines have gaps where its
+text gives no number."""
 
 from __future__ import annotations
 
@@ -15,20 +16,16 @@ from .style import INK, STUDIES, canvas, plain_log
 STUDY = "attention"
 SECTION, PLACE, PER = "study", 1, ("device", "suite", "l2")
 
-#: cuSPARSE as the thesis called it.
-OWN_CALL = "cusparse_transposed_alg1"
 #: The method that the thesis' figures show.
 METHOD = "l0_regularization"
 
 
 def _rows(tables):
-    """Cases of the study's kernels with both sides of a speed-up over the thesis' call, on weights of several sparsities
-    pruned by one method."""
-    cases, case = tables["cases"], ["matrix", "n"]
-    call = cases.loc[cases["kernel"] == OWN_CALL, [*case, "time_ms"]].rename(columns={"time_ms": "call_ms"})
-    rows = cases[(cases["kind"] == "pruned") & (cases["study"] == STUDY)].merge(call, on=case)
-    rows = rows.assign(speedup=rows["call_ms"] / rows["time_ms"])
-    rows = named(rows[rows["speedup"].notna()])
+    """Cases of the study's kernels with both sides of a speed-up over the thesis' call, on weights of several
+    sparsities pruned by one method."""
+    cases = tables["cases"]
+    rows = cases[(cases["kind"] == "pruned") & (cases["study"] == STUDY) & cases["over_own_call"].notna()]
+    rows = named(rows.assign(speedup=rows["over_own_call"]))
     if rows["sparsity"].nunique() < 2:
         return rows.head(0)
     return rows[rows["method"] == (METHOD if (rows["method"] == METHOD).any() else rows["method"].min())]
@@ -121,6 +118,6 @@ def says(tables):
     compared = f" Of {counted(len(both), 'ratio')} that the thesis prints too, {above} {verb} above ours."
     return (
         f"On {population(tables, rows['matrix'])}, pruned by {spoken(method)}, the fastest of these kernels at "
-        f"N = {longest['n'].iloc[0]} {'is' if len(said) == 1 else 'are'} {' and '.join(said)}, over cuSPARSE as the thesis "
-        f"called it.{compared if len(both) else ''}"
+        f"N = {longest['n'].iloc[0]} {'is' if len(said) == 1 else 'are'} {' and '.join(said)}, over cuSPARSE as the "
+        f"thesis called it.{compared if len(both) else ''}"
     )

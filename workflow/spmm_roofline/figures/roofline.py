@@ -90,7 +90,8 @@ def says(tables):
         else ""
     )
     top = known.loc[known["bound_fraction"].idxmax()]
-    closest = f"; {name(top['kernel'])} on {top['matrix']} at N = {top['n']} comes closest, at {percent(top['bound_fraction'])}"
+    share = percent(top["bound_fraction"])
+    closest = f"; {name(top['kernel'])} on {top['matrix']} at N = {top['n']} comes closest, at {share}"
     return (
         f"On {population(tables, known['matrix'])} the lowest limit is that of {binds} of {counted(len(known), 'row')}"
         f"{reached}{closest}."

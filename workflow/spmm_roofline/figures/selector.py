@@ -1,8 +1,9 @@
 """Choosing a kernel without measuring
 What the selector chooses for cases that its training did not see. Left: time that it predicts for the chosen kernel
 over the measured one, a case a mark, every case with its matrix held out. Right: share of the cases in which the chosen
-kernel takes at most so much longer than the fastest candidate; solid with the matrix held out, dashed with every matrix
-of its kind, dotted with the matrix held out and the three of the shortest predicted times run once each."""
+kernel takes at most so much longer than the fastest candidate, up to the worst of them; solid with the matrix held out,
+dashed with every matrix of its kind, dotted with the matrix held out and the three of the shortest predicted times run
+once each. The vertical line is the worst that the selector should have."""
 
 from __future__ import annotations
 
@@ -14,11 +15,15 @@ SECTION, PLACE, PER = "answer", 1, ("device",)
 
 #: Okabe and Ito's hues, one a precision.
 HUES = {"float16": "#d55e00", "bfloat16": "#cc79a7", "tf32": "#009e73", "float32": "#0072b2", "float64": "#6b7079"}
-#: The farthest regret that the figure shows, and the worst that the selector should have.
-FARTHEST, GOAL = 1.0, 0.2
+#: The worst regret that the selector should have.
+GOAL = 0.2
+#: Regrets that the axis names beside 0, as far as it reaches; those that would stand too close to 0 are left out.
+TICKS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 #: Sources of matrices that nobody made for a measurement; pruned weights of one shape are too easy to tell.
 REAL = ("suitesparse", "file")
 LINES = (("matrix", "regret", "-"), ("kind", "regret", "--"), ("matrix", "tried_regret", ":"))
+#: What is held out → how a sentence calls it.
+HELD_OUT = {"matrix": "each matrix held out", "kind": "every matrix of its kind held out"}
 
 
 def _precisions(rows):
@@ -26,11 +31,14 @@ def _precisions(rows):
 
 
 def draw(tables, styles):
+    import numpy as np
+
     rows = tables["selector"]
     seen = rows[rows["held_out"] == "matrix"]
     if seen.empty:
         return None
     figure, (times, regrets) = canvas(1, 2, 3.6)
+    farthest = max(GOAL, float(rows[["regret", "tried_regret"]].max().max()))
     for precision in _precisions(rows):
         own, colour = seen[seen["precision"] == precision], HUES[precision]
         off = own["predicted_ms"] / own["time_ms"]
@@ -40,54 +48,71 @@ def draw(tables, styles):
             if part.empty:
                 continue
             steps = sorted(part[column])
-            # The line ends where the axis does, at the share that lies within it.
-            within = [value for value in steps if value <= FARTHEST]
-            shares = [(rank + 1) / len(steps) for rank in range(len(within))]
+            shares = [(rank + 1) / len(steps) for rank in range(len(steps))]
             regrets.step(
-                [0, *within, FARTHEST], [0, *shares, shares[-1] if shares else 0], where="post", color=colour,
-                linestyle=line, linewidth=1.4, zorder=3, label=PRECISIONS[precision] if line == "-" else None,
+                [0, *steps, farthest], [0, *shares, 1], where="post", color=colour, linestyle=line, linewidth=1.4,
+                zorder=3, label=PRECISIONS[precision] if line == "-" else None,
             )  # fmt: skip
     times.axhline(1, color=INK, linewidth=0.8, zorder=2)
     times.set(xscale="log", yscale="log", xlabel="measured time (ms)", ylabel="predicted / measured")
     plain_log(times.xaxis, room=6)
     plain_log(times.yaxis, room=7)
     regrets.axvline(GOAL, color=INK, linewidth=0.8, linestyle=":", zorder=2)
-    regrets.set(xlim=(0, FARTHEST), ylim=(0.4, 1.005), xlabel="regret", ylabel="share of cases")
-    regrets.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
+    # Twice and four times the time of the fastest stand as far apart as once and twice.
+    regrets.set_xscale("function", functions=(np.log1p, np.expm1))
+    # The last step of every line stands inside.
+    regrets.set(xlim=(0, farthest * 1.02), ylim=(0.4, 1.005), xlabel="regret", ylabel="share of cases")
+    regrets.set_xticks([0, *(value for value in TICKS if farthest / 100 <= value <= farthest)])
+    regrets.xaxis.set_major_formatter(lambda value, _: f"{100 * value:,.0f} %")
     regrets.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
     regrets.legend(loc="lower right")
     return figure
 
 
 def says(tables):
-    import numpy as np
-
-    def longer(regrets):
-        return percent(float(np.expm1(np.log1p(regrets.astype(float)).mean())))
-
-    rows = tables["selector"]
-    seen = rows[rows["held_out"] == "matrix"]
-    if seen.empty:
+    rows, name = tables["selector"], named(tables)
+    if not (rows["held_out"] == "matrix").any():
         return ""
     sources = tables["matrices"].drop_duplicates("matrix").set_index("matrix")["source"]
-    real = seen[seen["matrix"].map(sources).isin(REAL)]
-    told = []
-    for precision in _precisions(seen):
-        own, of_them = (part.loc[part["precision"] == precision, "regret"] for part in (seen, real))
-        alone = f" ({longer(of_them)} on {counted(len(of_them), 'case')} of real matrices)"
-        alone = alone if 0 < len(of_them) < len(own) else ""
-        told.append(f"{longer(own)} in {PRECISIONS[precision]}{alone}, at most {percent(own.max())}")
-    worst, name = seen.loc[seen["regret"].idxmax()], named(tables)
+    rows = rows.assign(real=rows["matrix"].map(sources).isin(REAL))
+    told = [
+        f"With {words}, on {counted(len(own), 'case')} of {population(tables, own['matrix'])}, {_told(own)}."
+        for held_out, words in HELD_OUT.items()
+        if len(own := rows[rows["held_out"] == held_out])
+    ]
+    tried = _longer(rows.loc[rows["held_out"] == "matrix", "tried_regret"])
+    worst = rows.loc[rows["regret"].idxmax()]
     farthest = (
         f"The worst choice is {name(worst['kernel'])} instead of {name(worst['fastest'])} on {worst['matrix']} at "
-        f"N = {worst['n']} in {PRECISIONS[worst['precision']]}."
+        f"N = {worst['n']} in {PRECISIONS[worst['precision']]}, {HELD_OUT[worst['held_out']]}."
         if worst["regret"] > 0
         else "The chosen kernel is the fastest candidate everywhere."
     )
     return (
-        f"On {counted(len(seen), 'case')} of {population(tables, seen['matrix'])}, each matrix held out, the geometric "
-        f"mean of the regret, the time that the chosen kernel takes longer than the fastest candidate, is "
-        f"{'; '.join(told)}. It is below {percent(GOAL)} in {int((seen['regret'] < GOAL).sum()):,} of {len(seen):,}. "
-        f"Whoever runs the three candidates of the shortest predicted times once is left with "
-        f"{longer(seen['tried_regret'])} over all precisions. {farthest}"
+        f"The regret is the time that the chosen kernel takes longer than the fastest candidate. {' '.join(told)} "
+        f"Whoever runs the three candidates of the shortest predicted times once is left with {tried} over all "
+        f"precisions, each matrix held out. {farthest}"
     )
+
+
+def _longer(regrets) -> str:
+    """Geometric mean of the time of the chosen kernel over that of the fastest, minus 1."""
+    import numpy as np
+
+    return percent(float(np.expm1(np.log1p(regrets.astype(float)).mean())))
+
+
+def _told(rows) -> str:
+    """Geometric mean and worst regret of each precision, and how many cases reach the goal."""
+    told = []
+    for precision in _precisions(rows):
+        own = rows[rows["precision"] == precision]
+        real = own.loc[own["real"], "regret"]
+        alone = (
+            f" ({_longer(real)} on {counted(len(real), 'case')} of real matrices)" if 0 < len(real) < len(own) else ""
+        )
+        told.append(
+            f"{_longer(own['regret'])} in {PRECISIONS[precision]}{alone}, at most {percent(own['regret'].max())}"
+        )
+    near = int((rows["regret"] < GOAL).sum())
+    return f"its geometric mean is {'; '.join(told)}; it is below {percent(GOAL)} in {near:,} of {len(rows):,}"

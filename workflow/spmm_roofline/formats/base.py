@@ -47,6 +47,8 @@ class Format:
     name: ClassVar[str]
     #: Whether the arrays say where the non-zeros are; a format that knows it from a few numbers reads no indices.
     stores_structure: ClassVar[bool] = True
+    #: Whether it holds every matrix that memory holds; others are for one kind, and refuse the rest.
+    holds_any: ClassVar[bool] = True
 
     shape: tuple[int, int]
     nnz: int

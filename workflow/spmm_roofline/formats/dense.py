@@ -26,6 +26,7 @@ class DenseMatrix(Format):
     """``data`` dtype[m, k] in row-major order."""
 
     name: ClassVar[str] = "dense"
+    holds_any: ClassVar[bool] = False
 
     data: Any
 

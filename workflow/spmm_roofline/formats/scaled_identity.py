@@ -13,6 +13,7 @@ class ScaledIdentity(Format):
     """One coefficient, ``data`` dtype[1]; the zero matrix is the case q = 0."""
 
     name: ClassVar[str] = "scaled_identity"
+    holds_any: ClassVar[bool] = False
     stores_structure: ClassVar[bool] = False
 
     data: Any

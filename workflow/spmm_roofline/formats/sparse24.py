@@ -40,6 +40,7 @@ class Sparse24(Format):
     """
 
     name: ClassVar[str] = "sparse24"
+    holds_any: ClassVar[bool] = False
 
     data: Any
     metadata: Any

@@ -23,6 +23,7 @@ class Sparse24Fragments(Format):
     """
 
     name: ClassVar[str] = "sparse24_fragments"
+    holds_any: ClassVar[bool] = False
 
     data: Any
     metadata: Any

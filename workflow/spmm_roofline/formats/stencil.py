@@ -27,6 +27,7 @@ class StencilGrid(Format):
     """
 
     name: ClassVar[str] = "stencil"
+    holds_any: ClassVar[bool] = False
     stores_structure: ClassVar[bool] = False
 
     points: str

@@ -62,7 +62,8 @@ FEATURE_ARCHS = {
 #: Entries of a head that are kept as they are written.
 _PLAIN = (
     *("name", "study", "source", "idea", "format", "dtype", "layout", "requires", "after", "vendor", "min_arch"),
-    *("family", "suits", "unit", "baseline", "clear_c", "steps", "format_options", "pads", "tile", "constants", "tensor_maps", "memory"),
+    *("family", "suits", "unit", "baseline", "clear_c", "steps", "format_options", "pads", "tile", "constants"),
+    *("tensor_maps", "memory"),
 )
 
 

@@ -95,15 +95,15 @@ def sentence(fastest: pd.DataFrame, precision: str) -> str:
         return f"In {name} no case has a baseline: cuSPARSE was not run with all of its algorithms."
     # The fastest kernel of a class without cuSPARSE may still be slower than cuSPARSE in FP32.
     wins = known[(known["study"] != "cusparse") & (known["speedup"] > 1)]
+    every = f"all {counted(len(known), 'case')}" if len(known) > 1 else "the one case"
     if wins.empty:
-        every = f"all {counted(len(known), 'case')}" if len(known) > 1 else "the one case"
         return f"In {name} {rival} is the fastest in {every}.{more}"
     names = few(leaders(wins["kernel"].value_counts()))
     gain = times(float(np.exp(np.log(wins["speedup"]).mean())))
-    share = "all" if len(wins) == len(known) else f"{len(wins):,} of"
+    share = every if len(wins) == len(known) else f"{len(wins):,} of {counted(len(known), 'case')}"
     return (
-        f"In {name} another kernel beats {rival} in {share} {counted(len(known), 'case')}, there by {gain} in the "
-        f"geometric mean, most often {names}.{more}"
+        f"In {name} another kernel beats {rival} in {share}, there by {gain} in the geometric mean, most often "
+        f"{names}.{more}"
     )
 
 
@@ -134,14 +134,15 @@ def facts(device: pd.Series) -> list[tuple[str, str]]:
         origins.append(f"{device['local_rows']:,} measured here")
     if device["recorded_rows"]:
         origins.append(f"{device['recorded_rows']:,} recorded")
+    doubtful = " · ".join(f"{device[f'{name}_rows']:,}" for name in ("stale", "noisy", "throttled"))
     first, last = device["first_measured_at"][:10], device["last_measured_at"][:10]
     return [
         ("Driver", device["driver"]),
         ("CUDA", device["cuda"]),
         ("Measured", first if first == last else f"{first} to {last}"),
         ("Rows", listed(origins)),
-        ("Stale, noisy, throttled", " · ".join(f"{device[f'{name}_rows']:,}" for name in ("stale", "noisy", "throttled"))),
-        ("Empty replay", f"{device['replay_us']} µs" if device["replay_us"] else "not measured"),
+        ("Stale, noisy, throttled", doubtful),
+        ("Empty replay", f"{device['hosts']} µs" if device["hosts"] else "not measured"),
         ("Counters", f"{device['profiled_cases']:,} cases, {device['other_code_cases']:,} of other code left out"),
         ("Commit", ", ".join(commit[:7] for commit in device["git_commit"].split(", "))),
     ]

@@ -217,11 +217,10 @@ def baseline_says(rows: pd.DataFrame) -> str:
         missing = own.loc[own["baseline_missing"] != "", "baseline_missing"]
         if missing.empty:
             continue
-        why = (
-            "cuSPARSE was not run"
-            if set(missing) == {"all"}
-            else f"cuSPARSE was run without {listed(sorted(set(', '.join(missing).split(', ')) - {'all'}))}"
-        )
+        names = sorted(set(", ".join(missing).split(", ")) - {"all"})
+        never = (missing == "all").any()
+        why = f"cuSPARSE was run without {listed(names)}{', or not at all' if never else ''}" if names else ""
+        why = why or "cuSPARSE was not run"
         who = "no row" if len(missing) == len(own) else f"{len(missing):,} of {counted(len(own), 'row')}"
         verb = "has" if who == "no row" else "have no" if len(missing) > 1 else "has no"
         said.append(f"In {PRECISIONS[precision]} {who} {verb} {'a ' if who == 'no row' else ''}speed-up: {why}.")

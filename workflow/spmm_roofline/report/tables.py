@@ -687,6 +687,7 @@ SHOWN = [
     "origin",
     "stale",
     "noisy",
+    "throttled",
 ]
 #: Columns of the roofline that the cases lack; ``bound`` of the roofline is called ``ceiling``.
 OF_ROOFLINE = ["counted", "ceiling", "distance", "dram_flop_per_byte", "cache_flop_per_byte", "dram_limit_gflops"]

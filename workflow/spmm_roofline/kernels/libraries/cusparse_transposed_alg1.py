@@ -5,6 +5,7 @@ name: cusparse_transposed_alg1
 study: cusparse
 vendor: cusparse
 unit: cuda
+baseline: attention
 source: "Lagos 2025, section 5.1, and NVIDIA cuSPARSE documentation, section cusparseSpMM: CUSPARSE_SPMM_CSR_ALG1"
 idea: CSR algorithm 1 on the CSR of W with W and X transposed on the way, the baseline of the attention thesis
 format: csc

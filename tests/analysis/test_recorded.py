@@ -1,0 +1,88 @@
+"""What a reader may rely on in the recorded rows: limits that hold, baselines that are whole, one kind of host."""
+
+import pytest
+
+from spmm_roofline import contracts
+from spmm_roofline.analysis import bounds as limits_of_gains
+from spmm_roofline.analysis.cases import is_derived, timed
+from spmm_roofline.analysis.counters import of_present_code
+from spmm_roofline.analysis.kinds import NOISE, kinds
+from spmm_roofline.analysis.roofline import on_tensor_cores
+from tests.analysis.synthetic import ROOT
+from tests.analysis.test_selector import read_recorded
+
+#: Suites that a cuSPARSE product has no place in: 2:4 weights, SCALE and stencils.
+WITHOUT = {"gemm24", "memory-bound-scale", "memory-bound-stencils"}
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    return read_recorded()
+
+
+@pytest.fixture(scope="module")
+def launched(recorded):
+    rows = recorded[0]
+    return rows[~is_derived(rows["kernel"])]
+
+
+def test_no_verified_row_stands_above_its_limit(launched):
+    known = launched[launched["bound_fraction"].notna()]
+    assert len(known) > 0.9 * len(launched)
+    assert (known["bound_fraction"] <= 1).all()
+
+
+def test_no_row_is_stale_and_all_are_of_one_kind_of_host(launched):
+    assert not launched["stale"].any()
+    assert launched.groupby("device")["host"].nunique().max() == 1 and (launched["host"] != "").all()
+
+
+def test_every_baseline_is_whole(launched):
+    own = launched[(launched["status"] == "ok") & ~launched["suite"].isin(WITHOUT)]
+    # Of bfloat16 the thesis' suites run cuSPARSELt alone.
+    own = own[(own["precision"] != "bfloat16") | ~own["suite"].str.startswith("thesis")]
+    assert (own["baseline_missing"] == "").all()
+    assert timed(own)["speedup"].notna().all()
+    rest = launched[launched["suite"].isin(WITHOUT)]
+    assert len(rest) and rest["speedup"].isna().all()
+
+
+def test_nothing_is_planned_that_cannot_be(launched):
+    assert (launched["status"] == "ok").all()
+
+
+def test_few_rows_are_noisy(launched):
+    assert launched["noisy"].mean() < 0.005
+
+
+def test_counters_are_those_of_the_kernels_of_today(recorded):
+    _, _, heads, _ = recorded
+    folder = ROOT / "resources/recorded/h200"
+    profiled = contracts.read_all(sorted(folder.glob("profile/*/*.csv")), "profile")
+    kernels = contracts.read(folder / "kernels.csv", "kernels")
+    from spmm_roofline.kernels import heads as registry
+
+    prints = {name: head.sha256() for name, head in registry(str(ROOT / "kernels")).items()}
+    kept, other = of_present_code(profiled, kernels, prints)
+    assert len(kept) and other.empty and set(kept["kernel"]) <= set(heads)
+
+
+def test_rivals_without_tensor_cores_have_none(recorded):
+    rows, _, heads, _ = recorded
+    table = limits_of_gains.bounds(rows[rows["suite"] == "attention"], NO_COUNTERS, heads, {}, {"h200": PEAKS})
+    rivals = set(table["rival"]) - {""}
+    assert rivals and not any(on_tensor_cores(heads[name]) for name in rivals)
+    assert {"cublas_gemm_f16", "cublas_gemm_tf32"} <= set(table["kernel"])
+
+
+NO_COUNTERS = contracts.frame([], "analysis_counters")
+PEAKS = {("float32_cuda", ""): 65_000.0}
+
+
+def test_the_opening_table_names_no_kernel_that_another_beats_on_shared_matrices(recorded):
+    rows = recorded[0]
+    table = kinds(rows, 10)
+    assert (table["lead"].dropna() >= 1 - NOISE).all(), "ahead, or as fast as another within noise"
+    assert (table["within_noise"] == (table["lead"] < 1 + NOISE)).all()
+    assert (table["wins"] <= table["compared"]).all() and (table["compared"] <= table["matrices"]).all()
+    assert table.loc[table["matrices"] < 4, "speedup_low"].isna().all()
