@@ -4,8 +4,9 @@ After NVIDIA's guide to Nsight Compute ("Kernel Profiling Guide"), in our words.
 Light: a unit that runs above :data:`BUSY` of what it can do is what the kernel runs into; where none does, latency is
 the matter. Busy is not limited: only a unit above :data:`LIMITING` that is ahead of every other by :data:`MARGIN`, the
 issue slots among them, is called the limit. Of busy units that are not, none is: ``no_single_limit``. Section
-"Statistical Sampler / Warp Scheduler States" and Warp State Statistics: states of warps explain a time only where schedulers do not issue in most cycles anyhow, and then the state in which most warps wait names what
-they wait for. Which unit is busy:
+"Statistical Sampler / Warp Scheduler States" and Warp State Statistics: states of warps explain a time only where
+schedulers do not issue in most cycles anyhow, and then the state in which most warps wait names what they wait for.
+Which unit is busy:
 
 - ``dram_bandwidth``, ``l2_bandwidth``: bytes a second over the highest rate that was measured on the device.
 - ``l1_bandwidth``: the busiest part of L1 and shared memory, as Nsight sees it.
