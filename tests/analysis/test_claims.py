@@ -135,6 +135,7 @@ def test_a_mean_has_an_interval_and_other_values_have_none():
 )
 def test_the_verdict_is_whether_all_limits_hold(expect, verdict, expected):
     row = judged('geomean(speedup("mma_bt", "mma_t", n=128))', **expect)  # 1.26
+    assert (row["suites"], row["cases"]) == ("quick", 3)
     assert (row["verdict"], row["expected"]) == (verdict, expected)
 
 

@@ -83,7 +83,7 @@ def _judge(claim: Mapping[str, Any], device: str, words: _Vocabulary, resamples:
         "high": high,
         "value": value,
         "cases": len(words.used),
-        "suites": ", ".join(sorted({case[0] for case in words.used})),
+        "suites": ", ".join(sorted({case[CASE.index("suite")] for case in words.used})),
     }
     return row
 
