@@ -128,6 +128,22 @@ def test_times_of_two_kinds_of_host_are_not_compared():
     assert set(result["host"]) == {"4.4", "3.1"}
 
 
+def test_a_baseline_is_whole_on_one_kind_of_host():
+    # One algorithm was measured anew on another host: neither host has them all.
+    here, there = row("cusparse_csr_alg2_f32", replay_ms=0.0031), row("cusparse_csr_alg3_f32", replay_ms=0.0044)
+    own = only(analysed([here, there, row("row_split", replay_ms=0.0031)]), kernel="row_split")
+    assert own["baseline_missing"] == "cusparse_csr_alg3_f32" and own.isna()["speedup"]
+
+
+def test_shards_of_a_kernel_may_have_run_on_two_kinds_of_host():
+    rows = [row("mma_bt", matrix=name, replay_ms=ms) for name, ms in (("cfd1", 0.003), ("bcsstk32", 0.0031))]
+    rows += [row("mma_t", matrix=name, replay_ms=ms) for name, ms in (("cfd1", 0.003), ("bcsstk32", 0.0046))]
+    rows += [row("mma_bt_f32", matrix=name, replay_ms=0.0045) for name in ("cfd1", "bcsstk32")]
+    found = analysed(rows).set_index(["kernel", "matrix"])["host"]
+    assert found["mma_t", "cfd1"] == found["mma_bt", "cfd1"] == found["mma_bt", "bcsstk32"]
+    assert found["mma_t", "bcsstk32"] != found["mma_t", "cfd1"]
+
+
 def test_a_job_is_of_one_host_whatever_the_jitter_of_its_replays():
     rows = [
         row("mma_bt", matrix=name, replay_ms=ms)

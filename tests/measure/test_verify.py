@@ -5,6 +5,7 @@ import pytest
 
 from spmm_roofline.formats.base import rounded
 from spmm_roofline.measure.verify import tf32_bound
+from spmm_roofline.measure.worker import same_bits
 
 
 def test_the_worst_operands_come_close_to_the_bound():
@@ -67,3 +68,19 @@ def test_kernels_keep_the_bound_on_operands_that_were_not_rounded(name, tmp_path
     assert (error <= limit).all()
     # Rounding is what is seen: without it the error would be a thousand times smaller.
     assert error.max() > 1e-3 * limit.max()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "uint16", "float32", "float64"])
+def test_equal_bits_are_equal_and_others_are_not(dtype):
+    x = np.arange(12, dtype=dtype).reshape(3, 4)
+    assert same_bits(x, x.copy()) and same_bits(x.T, x.T.copy())
+    changed = x.copy()
+    changed[2, 3] += 1
+    assert not same_bits(x, changed)
+
+
+def test_a_poisoned_place_and_the_sign_of_zero_are_bits_too():
+    x, poisoned = np.zeros(3, "float32"), np.zeros(3, "float32")
+    poisoned[1] = np.nan
+    assert not same_bits(x, poisoned) and same_bits(poisoned, poisoned.copy())
+    assert not same_bits(x, -x)

@@ -183,22 +183,21 @@ def _beside(function: Callable[..., pd.DataFrame], *arguments: Any) -> Callable[
     return begun.result
 
 
-def _local_first(name: str, paths: Iterable[str | Path], folders: list[Path], stem: str = "") -> pd.DataFrame:
+def _local_first(name: str, paths: Iterable[str | Path], folders: list[Path]) -> pd.DataFrame:
     """Local rows, then the recorded rows of keys that are not local, sorted by key.
 
-    ``paths``: JSON rows, or CSVs of the whole table; recorded are ``<folder>/<stem>.csv``, or
-    ``<folder>/<stem>/<suite>/*.csv``; the stem is the table's name unless given.
+    ``paths``: JSON rows, or CSVs of the whole table; recorded are ``<folder>/<name>.csv``, or
+    ``<folder>/<name>/<suite>/*.csv``.
     """
     import pandas as pd
 
-    stem = stem or name
     key = list(contracts.table(name).key)
     paths = sorted(map(str, paths))
     rows = [path for path in paths if not path.endswith(".csv")]
     local = contracts.read_rows(rows, name) if rows else contracts.frame([], name)
     places = [[path for path in paths if path.endswith(".csv")]]
     for folder in folders:
-        places.append([*folder.glob(f"{stem}.csv"), *sorted(folder.glob(f"{stem}/*/*.csv"))])
+        places.append([*folder.glob(f"{name}.csv"), *sorted(folder.glob(f"{name}/*/*.csv"))])
     tables = [local, *(contracts.read_all(files, name) for files in places)]
     merged = pd.concat(tables, ignore_index=True).drop_duplicates(key, keep="first")
     return contracts.check(merged.sort_values(key, ignore_index=True), name)

@@ -68,22 +68,24 @@ def hosts(rows: pd.DataFrame) -> pd.Series:
     """Kind of host of each row: the least replay of an empty graph, in µs, on hosts of its kind; empty if unknown.
 
     Every time includes the replay, which takes 3 µs on some hosts and 4.5 µs on others with the same GPU: a ratio of
-    two times of 10 µs from two of these is off by a tenth. A job runs on one host, so the median over its rows counts.
-    Beginning with the least replay, all within :data:`HOST_TOLERANCE` of it are one kind of host.
+    two times of 10 µs from two of these is off by a tenth. The kinds follow from the medians over the rows of a kernel
+    in a suite, which jitter less: beginning with the least, all within :data:`HOST_TOLERANCE` of it are one kind. A
+    row is of the kind to which its own replay is nearest, since the shards of a kernel may have run on several hosts.
     """
+    import numpy as np
     import pandas as pd
 
-    job = ["device", "suite", "kernel", "origin"]
-    replay = rows["replay_ms"].astype("float64").groupby([rows[name] for name in job]).transform("median")
-    names: dict[tuple[str, float], str] = {}
-    least: dict[str, float] = {}
-    known = pd.DataFrame({"device": rows["device"], "replay": replay}).dropna().drop_duplicates()
-    for device, value in known.sort_values(["device", "replay"]).itertuples(index=False, name=None):
-        if value > least.get(device, 0.0) * (1 + HOST_TOLERANCE):
-            least[device] = value
-        names[device, value] = f"{1e3 * least[device]:.1f}"
-    found = [names.get(key, "") for key in zip(rows["device"], replay, strict=True)]
-    return pd.Series(found, index=rows.index, dtype="string")
+    found = pd.Series("", index=rows.index, dtype="string")
+    replay = rows["replay_ms"].astype("float64")
+    for _, own in replay[replay > 0].groupby(rows["device"]):
+        of_kernel = [rows.loc[own.index, name] for name in ("suite", "kernel", "origin")]
+        kinds: list[float] = []
+        for median in sorted(own.groupby(of_kernel).median().unique()):
+            if not kinds or median > kinds[-1] * (1 + HOST_TOLERANCE):
+                kinds.append(median)
+        far = np.abs(np.log(own.to_numpy()[:, None] / np.array(kinds)))
+        found[own.index] = np.array([f"{1e3 * least:.1f}" for least in kinds])[far.argmin(axis=1)]
+    return found
 
 
 def timed(rows: pd.DataFrame) -> pd.DataFrame:
@@ -106,14 +108,18 @@ def once(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def missing(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
-    """Which cuSPARSE algorithms were not run on a case: :data:`UNTIMED`, ``precision`` and ``baseline_missing``.
+    """Which cuSPARSE algorithms were not run on a case: :data:`COMPARABLE`, ``precision`` and ``baseline_missing``.
 
     The baseline is the library's best honest configuration: every algorithm whose head names it is run on the case, in
-    the same suite and state of L2, or there is no baseline. One that the library refuses counts as run.
+    the same suite and state of L2 and on the same kind of host, or there is no baseline. One that the library refuses
+    counts as run on every host. Cases on which none was run have no line.
     """
     members = _members(heads)
-    own = rows[rows["kernel"].isin(members)]
-    run = own.groupby([*UNTIMED, "precision"])["kernel"].agg(frozenset).rename("run").reset_index()
+    hosts_of_case = rows.loc[rows["host"] != "", COMPARABLE].drop_duplicates()
+    own = rows.loc[rows["kernel"].isin(members), [*COMPARABLE, "precision", "kernel"]]
+    own = hosts_of_case.merge(own.rename(columns={"host": "ran_on"}), on=UNTIMED)
+    own = own[(own["ran_on"] == own["host"]) | (own["ran_on"] == "")]
+    run = own.groupby([*COMPARABLE, "precision"])["kernel"].agg(frozenset).rename("run").reset_index()
     wanted = {dtype: frozenset(name for name, of in members.items() if of == dtype) for dtype in members.values()}
     run["baseline_missing"] = [
         ", ".join(sorted(wanted[dtype] - names)) for dtype, names in zip(run["precision"], run["run"], strict=True)
@@ -126,7 +132,7 @@ def baseline(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], lacking
     :func:`missing`: index columns, ``baseline_ms`` and ``winner``."""
     case = [*COMPARABLE, "precision"]
     own = timed(rows)
-    own = own[own["kernel"].isin(_members(heads))].merge(lacking, on=[*UNTIMED, "precision"])
+    own = own[own["kernel"].isin(_members(heads))].merge(lacking, on=case)
     own = own[own["baseline_missing"] == ""].sort_values(["time_ms", "kernel"]).drop_duplicates(case)
     return own[[*case, "time_ms", "kernel"]].rename(columns={"time_ms": "baseline_ms", "kernel": "winner"})
 
@@ -245,8 +251,9 @@ def cases(
     rows["against"] = rows["precision"].replace({"tf32": "float32"})
     lacking = lacking.rename(columns={"precision": "against"})
     rows = rows.merge(against, on=[*COMPARABLE, "against"], how="left")
-    rows = rows.merge(lacking, on=[*UNTIMED, "against"], how="left").drop(columns="against")
-    rows["baseline_missing"] = rows["baseline_missing"].astype("string").fillna("all")
+    rows = rows.merge(lacking, on=[*COMPARABLE, "against"], how="left").drop(columns="against")
+    lacks = rows["baseline_missing"].astype("string").fillna("all")
+    rows["baseline_missing"] = lacks.where(rows["status"] == "ok", "")
     rows["speedup"] = (rows["baseline_ms"] / rows["time_ms"]).where(~rows["noisy"].fillna(False).astype(bool))
 
     rows["over_own_call"] = over_own_call(rows, heads)

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 from . import limits
 from .numbers import counted, listed, percent
-from .sentences import named, population
+from .sentences import BOUNDS, named, population
 from .style import MOST_MARKS, apart, groups_of, key, panels, plain_log, tie, without_variants
 
 SECTION, PLACE, PER = "suite", 4, ("device", "suite", "l2")
-
-#: What binds → how the sentence calls it.
-BOUNDS = {"memory": "memory", "compute": "the unit that multiplies", "launch": "the replay of an empty graph"}
 
 #: Panel → precisions of its rows, and those whose ceilings are drawn: FP16 and BF16 have the same.
 PANELS = {

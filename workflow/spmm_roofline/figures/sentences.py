@@ -19,6 +19,9 @@ EXTERNAL = "external"
 #: A mean over fewer matrices than these has no interval worth saying.
 LEAST_OF_INTERVAL = 4
 
+#: What binds a row → how a sentence calls it.
+BOUNDS = {"memory": "memory", "compute": "the unit that multiplies", "launch": "the replay of an empty graph"}
+
 #: Where a matrix comes from → what a sentence calls it.
 ORIGINS = {"suitesparse": "real", "file": "real", "dlmc": "pruned", "generated": "generated"}
 UNKNOWN = "of unknown origin"

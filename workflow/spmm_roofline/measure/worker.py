@@ -22,7 +22,7 @@ from typing import Any
 
 from .. import matrices
 from ..formats import FORMATS, FormatError
-from ..formats.base import rounded, widened
+from ..formats.base import array_module, rounded, widened
 from ..formats.csr import Csr
 from ..kernels.expressions import format_options
 from ..kernels.head import Head
@@ -238,11 +238,9 @@ def tell(**event: Any) -> None:
 
 
 def same_bits(x: Any, y: Any) -> bool:
-    """Whether two arrays of one shape and dtype hold the same bits, NaN included."""
-    import cupy
-
-    words = f"u{x.dtype.itemsize}"
-    return bool((cupy.ascontiguousarray(x).view(words) == cupy.ascontiguousarray(y).view(words)).all())
+    """Whether two arrays of NumPy or CuPy, of one shape and dtype, hold the same bits, NaN included."""
+    xp, words = array_module(x), f"u{x.dtype.itemsize}"
+    return bool((xp.ascontiguousarray(x).view(words) == xp.ascontiguousarray(y).view(words)).all())
 
 
 def one_line(error: BaseException) -> str:

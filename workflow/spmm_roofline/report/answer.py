@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..figures.numbers import PRECISIONS, counted, listed, percent, significant, times
-from ..figures.sentences import few, leaders
+from ..figures.sentences import BOUNDS, few, leaders
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,10 +105,6 @@ def sentence(fastest: pd.DataFrame, precision: str) -> str:
         f"In {name} another kernel beats {rival} in {share}, there by {gain} in the geometric mean, most often "
         f"{names}.{more}"
     )
-
-
-#: What binds → how a sentence calls it.
-BOUNDS = {"memory": "memory", "compute": "the unit that multiplies", "launch": "the replay of an empty graph"}
 
 
 def limits(fastest: pd.DataFrame) -> str:
