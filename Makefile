@@ -1,4 +1,4 @@
-# Two commands: `make report` and `make test`. Each sets up .venv on first use; everything else is Snakemake.
+# `make report` and `make test` set up .venv on first use; everything else of a run is Snakemake.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -17,7 +17,7 @@ LOCK = envs/lock-$(EXTRA).txt
 INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps
 INSTALLED = $(VENV)/installed-$(EXTRA)
 
-.PHONY: help report test setup lock
+.PHONY: help report test dist setup lock
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1 \2/p' $(MAKEFILE_LIST) | while read -r target line; do printf 'make %-8s %s\n' "$$target" "$$line"; done
@@ -28,6 +28,13 @@ report: setup  ## walk the whole road and write results/report/report.html
 
 test: setup  ## run all tests and linters
 	$(VENV)/bin/python -m pytest $(ARGS)
+
+# Machine code travels in the wheel, so that a user's first product needs no compiler.
+dist: setup  ## build wheel and sdist into dist/
+	$(VENV)/bin/python -m spmm_roofline.kernels.ship build/cubins
+	rm -rf dist build/lib build/bdist.*
+	$(VENV)/bin/python -c 'from setuptools import build_meta as build; build.build_sdist("dist"); build.build_wheel("dist")'
+	@ls -l dist
 
 setup: $(if $(PYTHON),,no-python) $(INSTALLED)  ## create .venv from the lock file (report and test do it themselves)
 
@@ -56,6 +63,6 @@ lock: setup  ## remake envs/lock-*.txt from pyproject.toml; UPGRADE=1 takes the 
 	$(VENV)/bin/python -m pip --python build/lock install --quiet --disable-pip-version-check uv
 	printf 'pip\nsetuptools\n' | $(COMPILE) $(if $(UPGRADE),--upgrade) - --output-file envs/lock-build.txt
 	for extra in compile cuda12 cuda13; do \
-		$(COMPILE) $(if $(UPGRADE),--upgrade) --extra $$extra --extra slurm --extra dev \
+		$(COMPILE) $(if $(UPGRADE),--upgrade) --extra workflow --extra $$extra --extra slurm --extra dev \
 			pyproject.toml --output-file envs/lock-$$extra.txt || exit 1; \
 	done

@@ -1,20 +1,22 @@
-"""What analysis and report cost: time, CPU time and peak memory of both stages on many synthetic rows.
+"""What analysis and report cost: time, CPU time and peak memory of both stages on many rows.
 
     taskset -c 0,1 python benchmarks/report.py                  # 30,000 rows
     python benchmarks/report.py --rows 60000 --keep /tmp/many   # leaves tables and page there
     python benchmarks/report.py --profile                       # and where the time goes
 
-The rows are those of the tests' small world (tests/analysis/synthetic.py) with twins of its kernels and matrices, in
-ten suites, a fifth of the kernels with counters of Nsight Compute. Each stage runs in a process of its own; its peak
-counts all processes that it starts. The goal, on two cores: 60 s and 2 GB for both stages on 30,000 rows.
+The rows are the recorded ones of one device, matrix by matrix. Where more are wanted, copies of its matrices under
+other names follow, each a little slower. Each stage runs in a process of its own; its peak counts all processes that it
+starts. The goal, on two cores: 60 s and 2 GB for both stages on 30,000 rows.
 """
 
 from __future__ import annotations
 
 import argparse
 import cProfile
+import hashlib
 import os
 import pstats
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,70 +24,89 @@ import threading
 import time
 from pathlib import Path
 
+import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow"))
+
+from spmm_roofline import contracts
+from spmm_roofline.kernels import heads
+
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "workflow")]
-
-SUITES, WIDTHS = 10, 3
+DEVICE = "h200"
 GOAL_S, GOAL_BYTES = 60, 2e9
-
-
-def world(rows: int):
-    """The module of the small world, with twins of its kernels and matrices: ``rows`` measured rows in ten suites."""
-    from tests.analysis import synthetic
-
-    heads, matrices = dict(synthetic.HEADS), dict(synthetic.MATRICES)
-    for twin in range(6):
-        for place, (name, head) in enumerate(heads.items()):
-            own = f"{name}_{twin}" if twin else name
-            synthetic.HEADS[own] = head | {"name": own, "after": f"{name}_{twin - 1}" if twin > 1 else head["after"]}
-            share, tiled = synthetic.SPEED[name]
-            synthetic.SPEED[own] = share * (1 - 0.03 * twin * (1 + place % 3)), tiled
-    for number in range(len(matrices), -(-rows // (len(synthetic.HEADS) * WIDTHS))):
-        name, (_, kind, m, k, nnz, fill) = list(matrices.items())[number % len(matrices)]
-        m, k, nnz = ((1 + 0.07 * number) * size for size in (m, k, nnz))
-        own = f"{name}-{number}"
-        synthetic.MATRICES[own] = (f"suite-{number % SUITES}", kind, int(m), int(k), int(nnz), fill)
-    synthetic.FINGERPRINTS.update({name: synthetic.sha256(name) for name in synthetic.HEADS})
-    return synthetic
-
-
-def counted(synthetic) -> list[dict]:
-    """Rows of the table ``profile``: a fifth of the kernels on a fifth of the matrices."""
-    from spmm_roofline import contracts
-
-    names = contracts.table("profile").names
-    rows = []
-    for kernel in list(synthetic.HEADS)[::5]:
-        for matrix in list(synthetic.MATRICES)[::5]:
-            measured = synthetic.measure_row(kernel, matrix, 128)
-            case = {name: value for name, value in measured.items() if name in names}
-            rows += [case | {"metric": metric, "unit": "", "value": v} for metric, v in synthetic.COUNTERS.items()]
-    return rows
+#: How much slower each copy of a matrix is than the one before.
+SLOWER = 1.07
+TIMES = ["time_ms", "time_p10_ms", "time_p90_ms"]
+RATES = ["useful_gflops", "padded_gflops"]
 
 
 def prepare(rows: int, folder: Path) -> int:
-    """Write a folder of recorded results; returns how many rows were measured."""
-    synthetic = world(rows)
-    from spmm_roofline import contracts
+    """Write a folder of recorded results with at least ``rows`` measured rows; returns their number."""
+    source, target = ROOT / "resources/recorded" / DEVICE, folder / DEVICE
+    paths = {
+        "measure": sorted(source.glob("*/*.csv")),
+        "profile": sorted(source.glob("profile/*/*.csv")),
+        "matrices": [source / "matrices.csv"],
+        "formats": [source / "formats.csv"],
+    }
+    recorded = {name: contracts.read_all(found, name) for name, found in paths.items()}
+    made: dict[str, list[pd.DataFrame]] = {name: [] for name in recorded}
+    missing, number = rows, 0
+    while missing > 0:
+        each = recorded["measure"].groupby("matrix").size()
+        kept = each.index[each.cumsum().shift(fill_value=0) < missing]
+        for name, table in recorded.items():
+            made[name].append(copied(table[table["matrix"].isin(kept)], number))
+        missing, number = missing - int(each[kept].sum()), number + 1
+    files = {"measure": "many/all.csv", "profile": "profile/many/all.csv"}
+    for name, tables in made.items():
+        contracts.write(pd.concat(tables), target / files.get(name, f"{name}.csv"), name)
+    for name in ("device.json", "kernels.csv", "ceilings.csv"):
+        shutil.copy2(source / name, target / name)
+    return rows - missing
 
-    measured = synthetic.measure_rows()
-    recorded = synthetic.write_recorded(folder / "h200", measured, synthetic.ceiling_rows())
-    path = recorded / "profile" / "suite-0" / "counted.csv"
-    contracts.write(contracts.frame(counted(synthetic), "profile"), path, "profile")
-    return len(measured)
+
+def copied(rows: pd.DataFrame, number: int) -> pd.DataFrame:
+    """Copy ``number`` of rows of any table; copy 0 are the rows themselves."""
+    if not number:
+        return rows
+    other = {sha: hashlib.sha256(f"{sha}-{number}".encode()).hexdigest() for sha in rows["matrix_sha256"].unique()}
+    rows = rows.assign(
+        matrix=rows["matrix"] + f"-{number}", matrix_sha256=rows["matrix_sha256"].map(other).astype("string")
+    )
+    factor = SLOWER**number
+    slower = {name: rows[name] * factor for name in TIMES if name in rows}
+    return rows.assign(**slower, **{name: rows[name] / factor for name in RATES if name in rows})
 
 
-def analysis(rows: int, folder: Path) -> None:
+def analysis(folder: Path) -> None:
     """The stage *analysis* on the recorded folder."""
-    world(rows).analyse(folder / "analysis", recorded=[folder / "h200"], bootstrap=2000)
+    from spmm_roofline.analysis import run
+
+    known = heads(str(ROOT / "kernels"))
+    run(
+        measured=[],
+        profiled=[],
+        recorded=[folder / DEVICE],
+        matrices=[],
+        formats=[],
+        kernels=[],
+        fingerprints={name: head.sha256() for name, head in known.items()},
+        devices=ROOT / "config/devices",
+        device_records=[],
+        heads={name: head.as_dict() for name, head in known.items()},
+        out=folder / "analysis",
+        claims=ROOT / "config/claims.yaml",
+        papers=(ROOT / "config/published").glob("*.csv"),
+    )
 
 
-def report(rows: int, folder: Path, processes: int = 2) -> None:
+def report(folder: Path, processes: int = 2) -> None:
     """The stage *report* on the tables of the analysis, its figures drawn in two processes as the rule does."""
     from spmm_roofline.report import build
 
-    heads = world(rows).HEADS
-    build(folder / "analysis", {}, heads, ROOT / "report", folder / "report.html", folder / "figures", {}, processes)
+    plain = {name: head.as_dict() for name, head in heads(str(ROOT / "kernels")).items()}
+    build(folder / "analysis", {}, plain, ROOT / "report", folder / "report.html", folder / "figures", {}, processes)
 
 
 STAGES = {"analysis": analysis, "report": report}
@@ -136,7 +157,7 @@ def main() -> None:
         profiler = cProfile.Profile()
         run = profiler.runcall if options.profile else lambda stage, *given, **more: stage(*given, **more)
         one = {"processes": 1} if options.profile and options.stage == "report" else {}  # a profiler sees one process
-        run(STAGES[options.stage], options.rows, options.keep, **one)
+        run(STAGES[options.stage], options.keep, **one)
         if options.profile:
             pstats.Stats(profiler).sort_stats("cumulative").print_stats(45)
         return
@@ -147,10 +168,10 @@ def main() -> None:
         found = {}
         for stage in STAGES:
             more = ["--profile"] if options.profile else []
-            found[stage] = measured(["--stage", stage, "--rows", str(options.rows), "--keep", str(folder), *more])
+            found[stage] = measured(["--stage", stage, "--keep", str(folder), *more])
             seconds, cpu, peak = found[stage]
             print(f"{stage:10} {seconds:7.1f} {cpu:7.1f} {peak / 1e6:8.0f}", flush=True)
-        seconds, cpu = (sum(one[place] for one in found.values()) for place in (0, 1))
+        seconds, cpu = (sum(one[column] for one in found.values()) for column in (0, 1))
         peak = max(one[2] for one in found.values())
         print(f"{'both':10} {seconds:7.1f} {cpu:7.1f} {peak / 1e6:8.0f}")
         page = (folder / "report.html").stat().st_size

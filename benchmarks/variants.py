@@ -22,7 +22,7 @@ import pandas as pd
 from peers import ROOT, TOLERANCE, deviation, files_in, structure
 
 from spmm_roofline.formats import FORMATS
-from spmm_roofline.formats.base import numpy_dtype
+from spmm_roofline.formats.values import numpy_dtype
 from spmm_roofline.kernels import heads
 from spmm_roofline.kernels.compile import CompileError
 from spmm_roofline.kernels.expressions import format_options

@@ -44,6 +44,7 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 from spmm_roofline.measure import device, run
+from spmm_roofline.rule import carry_out
 
 @contextmanager
 def lease(**_):
@@ -51,8 +52,8 @@ def lease(**_):
 
 device.lease = lease
 run.WORKER_COMMAND = [sys.executable, "workflow/scripts/stand_in_worker.py", "acts.json", "calls"]
-run.run(run.job_of(snakemake.params.job, snakemake.input, snakemake.config["measure"]), csv=snakemake.output.csv,
-        journal=snakemake.params.journal, log=snakemake.log[0])
+carry_out(snakemake, run.run, run.job_of(snakemake.params.job, snakemake.input, snakemake.config["measure"]),
+          csv=snakemake.output.csv, journal=snakemake.params.journal, log=snakemake.log[0])
 """
 
 STAND_IN_CEILINGS = """

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import pickle
 import stat
 import subprocess
 import sys
@@ -520,21 +521,50 @@ def test_no_rows_are_an_empty_table():
 
 
 def test_numbers_that_came_as_text_become_numbers():
-    given = {"measure": {"device": "auto", "shard": "8", "time_cap_ms": "1.5"}, "formats": {"keep": "false"}}
+    given = {"measure": {"device": "auto", "shard": "8", "time_cap_ms": "1.5"}, "kernels": {"lineinfo": "false"}}
     found = contracts.with_numbers(given, "config")
-    assert found == {"measure": {"device": "auto", "shard": 8, "time_cap_ms": 1.5}, "formats": {"keep": False}}
+    assert found == {"measure": {"device": "auto", "shard": 8, "time_cap_ms": 1.5}, "kernels": {"lineinfo": False}}
 
 
-@pytest.mark.parametrize("content", [b"", b'{"matrix": ', b"[1]", b"\xff\xfe"])
-def test_a_damaged_row_of_a_run_is_moved_away_and_any_other_stays(tmp_path, monkeypatch, content):
-    monkeypatch.chdir(tmp_path)
-    for path in map(Path, ("results/matrices/a.json", "recorded/a.json")):
-        path.parent.mkdir(parents=True)
+NOT_A_ROW = [b"", b'{"matrix": ', b"[1]", b"\xff\xfe"]
+
+
+@pytest.mark.parametrize("content", NOT_A_ROW)
+def test_a_damaged_row_is_named_and_left_where_it_is(tmp_path, content):
+    path = tmp_path / "results" / "a.json"
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(contracts.Damaged) as caught:
+        contracts.read_row(path, "matrices")
+    assert caught.value.paths == [str(path)] and str(caught.value).startswith(f"{path}: ")
+    assert path.read_bytes() == content
+
+
+def test_all_damaged_files_are_named_at_once(tmp_path):
+    tables = [tmp_path / f"{name}.csv" for name in "abcd"]
+    for path in tables:
+        contracts.write(contracts.frame([], "profile"), path, "profile")
+    tables[1].write_text("")
+    tables[3].write_bytes(tables[3].read_bytes() + b"1,2\n")
+    with pytest.raises(contracts.Damaged) as caught:
+        contracts.read_all(tables, "profile")
+    assert caught.value.paths == [str(tables[1]), str(tables[3])]
+    rows = [tmp_path / f"{i}.json" for i in range(len(NOT_A_ROW))]
+    for path, content in zip(rows, NOT_A_ROW, strict=True):
         path.write_bytes(content)
-    with pytest.raises(ContractError, match=r"a\.json.* it was moved to results/matrices/a\.json\.damaged: run again"):
-        contracts.read_row("results/matrices/a.json", "matrices")
-    assert not Path("results/matrices/a.json").exists()
-    assert Path("results/matrices/a.json.damaged").read_bytes() == content
-    with pytest.raises(ContractError, match="mend or delete it"):
-        contracts.read_row("recorded/a.json", "matrices")
-    assert Path("recorded/a.json").read_bytes() == content
+    for read in (contracts.read_each, contracts.read_rows):
+        with pytest.raises(contracts.Damaged) as caught:
+            read(rows, "matrices")
+        assert caught.value.paths == [str(path) for path in rows]
+    # The error of a child process arrives whole.
+    assert pickle.loads(pickle.dumps(caught.value)).complaints == caught.value.complaints
+
+
+def test_a_document_that_cannot_be_parsed_is_damaged_and_one_that_breaks_its_schema_is_not(tmp_path):
+    (tmp_path / "mine.json").write_text(json.dumps(yaml.safe_load(SUITE))[:-5])
+    with pytest.raises(contracts.Damaged, match=r"mine\.json: not readable"):
+        contracts.document(tmp_path / "mine.json", "suite")
+    (tmp_path / "mine.json").write_text("{}")
+    with pytest.raises(ContractError) as caught:
+        contracts.document(tmp_path / "mine.json", "suite")
+    assert not isinstance(caught.value, contracts.Damaged)

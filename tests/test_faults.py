@@ -95,22 +95,85 @@ def test_a_kernel_that_hangs_is_a_row_that_the_report_shows(project):
     assert "no answer within 5.0 s" in (project.root / "results/report/report.html").read_text()
 
 
-@pytest.mark.parametrize(
-    ("name", "target", "damage"),
-    [
-        ("results/matrices/mesh.npz", "formats", lambda content: content[: len(content) // 2]),
-        (f"{MEASURED}/mma_t.csv", "analysis", lambda content: content[:-100]),
-    ],
-)
-def test_what_is_damaged_is_moved_away_and_made_again(project, name, target, damage):
-    path = project.root / name
-    before = path.read_bytes()
-    path.write_bytes(damage(before))
-    output = project.snakemake(target, check=False)
-    assert f"it was moved to {name}.damaged: run again, and it is made anew" in output
-    project.snakemake(target)
-    assert path.read_bytes() == before or (target == "analysis" and len(table(project, "mma_t")) == 2)
-    assert project.jobs(target) == set()
+def cut(content):
+    return content[: len(content) // 2]
+
+
+#: Files of every kind and how each is damaged.
+DAMAGED = {
+    "results/matrices/mesh.npz": cut,
+    "results/matrices/band.json": cut,
+    "results/formats/csr/band.json": lambda content: b"",
+    "results/formats/bcsr_16x16/mesh.json": lambda content: b"\0" * len(content),
+    "results/kernels/sm_90a/mma_t.cubin": cut,
+    "results/kernels/sm_90a/dram_copy.cubin": lambda content: content[:-1] + b"?",
+    "results/kernels/sm_90a/mma_cbt.json": cut,
+    "results/kernels/sm_90a/mma_bt.json": lambda content: b"null",
+    f"{MEASURED}/mma_t.csv": lambda content: content[:-100],
+    f"{MEASURED}/mma_bt.csv": lambda content: b"",
+    "results/measure/h200/device.json": cut,
+    "results/analysis/speedup.csv": cut,
+    "results/report/figures/rounding.svg": cut,
+    "results/report/report.html": cut,
+}
+
+
+def test_all_that_is_damaged_is_named_and_moved_away_by_one_run_and_healed_by_the_next(project):
+    for name, change in DAMAGED.items():
+        path = project.root / name
+        path.write_bytes(change(path.read_bytes()))
+    told = project.snakemake("-n", "report")
+    assert all(f"{name} is damaged: " in told for name in DAMAGED)
+    assert not list(project.root.rglob("*.damaged")), "a dry run changed something"
+    output = project.snakemake("report")
+    assert all(f"{name} is damaged: " in output for name in DAMAGED)
+    for name in DAMAGED:
+        name = "results/report/figures" if name.endswith(".svg") else name
+        assert (project.root / f"{name}.damaged").exists() and (project.root / name).exists(), name
+    assert "is damaged" not in project.snakemake("report")
+    assert project.jobs("report") == set()
+    assert (table(project, "mma_t").status == "ok").all() and len(table(project, "mma_bt")) == 2
+
+
+def test_what_is_damaged_while_a_run_goes_on_is_moved_away_all_at_once(project):
+    """The look at the start came too early: the job that reads names everything, in one sentence."""
+    measure_again(project, "mma_bt")
+    (project.root / "results/analysis/claims.csv").unlink()
+    project.act(**{"mma_bt band 8": "wait"})
+    process = project.start("analysis")
+    wait_for(lambda: asked(project, "band 8", "mma_bt"))
+    names = [f"{MEASURED}/{kernel}.csv" for kernel in ("mma_cbt", "mma_t")]
+    for name in names:
+        (project.root / name).write_bytes(cut((project.root / name).read_bytes()))
+    project.act()
+    output, _ = process.communicate()
+    moved = ", ".join(f"{name}.damaged" for name in names)
+    (sentence,) = [line for line in output.splitlines() if moved in line]
+    assert process.returncode and all(f"{name}: " in sentence for name in names)
+    assert sentence.endswith(f"they were moved to {moved}: run again to make them anew")
+    assert "Traceback" not in output.partition("Error in rule analysis")[0]
+    assert sentence in (project.root / "results/analysis/log/analysis.log").read_text()
+    assert project.run("analysis") == measured("mma_cbt", "mma_t") | {"analysis"}
+    assert project.jobs("analysis") == set()
+
+
+def test_an_error_that_was_foreseen_is_one_sentence(project, tmp_path):
+    """A broken matrix, a kernel that is wrong: what the user reads is the message, not where the program was."""
+    path = tmp_path / "bad.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1.5\n9 2 -2\n")
+    output = project.snakemake("matrices", "--config", f"matrix={path}", check=False)
+    (sentence,) = [line for line in output.splitlines() if line.startswith(f"{path}: ")]
+    assert "Traceback" not in output
+    assert (project.root / "results/matrices/log/bad.log").read_text() == sentence + "\n"
+    measure_again(project, "mma_bt")
+    project.act(**{"mma_bt band 8": "wrong"})
+    output = project.snakemake("measure", check=False)
+    said = "mma_bt on tiny: 1 of 2 cases are wrong, first band with n = 8: it was wrong. The other rows are kept in"
+    assert [line for line in output.splitlines() if line.startswith(said)] and "Traceback" not in output
+    # A fault of the program keeps its traceback.
+    project.edit("workflow/spmm_roofline/measure/run.py", "    head = registry", "    1 / 0\n    head = registry")
+    output = project.snakemake("measure", check=False)
+    assert "Traceback" in output and "ZeroDivisionError" in output
 
 
 def test_a_full_disk_leaves_nothing_half_written(project, tmp_path):

@@ -1,19 +1,28 @@
-"""Locks that end with their process."""
+"""Locks that end with their process, and damaged files that are moved out of the way."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-from spmm_roofline import contracts
+from spmm_roofline import contracts, folder
 
-JOIN = "import sys; from spmm_roofline import folder; print(folder.join(sys.argv[1]), flush=True); sys.stdin.read()"
+ENTER = """
+import sys
+from spmm_roofline import folder
+alone = folder.enter(sys.argv[1])
+if alone:
+    folder.drop_locks(sys.argv[1])
+print(alone, flush=True)
+sys.stdin.read()
+"""
 
 
-def member(folder):
+def member(path):
+    """A process at work in a folder, and whether it was alone."""
     environment = {**os.environ, "PYTHONPATH": str(Path(contracts.__file__).parents[1])}
     process = subprocess.Popen(
-        [sys.executable, "-c", JOIN, folder], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", ENTER, path], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     return process, process.stdout.readline().strip() == "True"
 
@@ -36,3 +45,28 @@ def test_locks_of_the_dead_are_dropped_and_those_of_the_living_stay(tmp_path):
     last.kill()
     last.wait()
     assert alone and not lock.exists()
+
+
+def test_entering_a_folder_changes_nothing_in_it(tmp_path):
+    lock = tmp_path / "locks" / "0.output.lock"
+    lock.parent.mkdir()
+    lock.touch()
+    assert folder.enter(tmp_path) and lock.exists()
+
+
+def test_results_are_moved_and_other_files_are_not(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("results/a.json", "results/a.json.damaged", "results/figures/x.svg", "config/a.yaml"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(name)
+    assert folder.set_aside(["results/a.json"]) == ("it was moved to results/a.json.damaged: run again to make it anew")
+    assert not Path("results/a.json").exists() and Path("results/a.json.damaged").read_text() == "results/a.json"
+    # A whole folder, twice; and a file that another job has moved already.
+    for _ in range(2):
+        Path("results/figures").mkdir(exist_ok=True)
+        said = folder.set_aside(["results/figures", "results/gone.csv", "config/a.yaml"])
+    assert said == (
+        "they were moved to results/figures.damaged, results/gone.csv.damaged: run again to make them anew; "
+        "mend or delete config/a.yaml"
+    )
+    assert not Path("results/figures").exists() and Path("config/a.yaml").exists()

@@ -25,8 +25,11 @@ README = ROOT / "README.md"
 #: The road. One word names a stage everywhere.
 STAGES = ("matrices", "formats", "kernels", "measure", "profile", "analysis", "report")
 #: Folders of the package that are no stage, with their reason.
-BESIDE_THE_ROAD = {"figures": "one module is one figure of the report"}
-#: Who may import whom, and why; everybody may import contracts, fingerprint and folder.
+BESIDE_THE_ROAD = {
+    "figures": "one module is one figure of the report",
+    "selector": "a program asks it for a kernel, without the road",
+}
+#: Who may import whom, and why; everybody may import contracts, fingerprint, folder and paths.
 EDGES = {
     ("formats", "matrices"): "a format is packed from the canonical CSR, which its own stage knows how to load",
     ("kernels", "formats"): "the arrays of a format are the arguments of a launch",
@@ -36,19 +39,26 @@ EDGES = {
     ("profile", "kernels"): "the head says what is profiled",
     ("profile", "measure"): "a profiled launch is prepared as a measured one, on the same leased device",
     ("report", "figures"): "the page holds the figures",
-    ("advise", "matrices"): "a matrix file or a SciPy matrix becomes canonical and gets its features",
-    ("advise", "formats"): "a format for special matrices says itself whether it holds this one",
-    ("advise", "analysis"): "the model of the selector predicts",
-    ("advise", "figures"): "advice says its numbers as the report does",
+    ("report", "analysis"): "the registry of analyses says which tables the page reads",
+    ("analysis", "selector"): "its choices are held against the measured times, and its model is trained on them",
+    ("selector", "matrices"): "a SciPy matrix becomes canonical and gets its features",
+    ("selector", "formats"): "a format for special matrices says itself whether it holds this one",
+    ("selector", "figures"): "advice says its numbers as the report does",
+    ("cli", "matrices"): "a matrix file becomes canonical",
+    ("cli", "selector"): "advise asks for a kernel",
+    ("cli", "analysis"): "train takes the tables of measured times",
+    ("cli", "kernels"): "a model keeps the heads of its kernels",
+    ("cli", "formats"): "pack saves the arrays of a format",
     ("spmm", "formats"): "a program's matrix is packed on the device",
     ("spmm", "kernels"): "a program's product is a prepared launch",
-    ("__main__", "advise"): "the command of the package that is not installed",
+    ("__main__", "cli"): "the command of the package that is not installed",
+    ("plan", "analysis"): "the registry of analyses says which tables it writes",
     ("plan", "matrices"): "a suite's matrices become file names",
     ("plan", "formats"): "the code of a format is part of its fingerprint",
     ("plan", "kernels"): "heads say which format a kernel needs and what it includes",
     ("plan", "measure"): "which device measures, and by which protocol",
 }
-FOR_EVERYBODY = {"contracts", "fingerprint", "folder", "__version__", "share_package"}
+FOR_EVERYBODY = {"contracts", "fingerprint", "folder", "paths", "__version__", "share_package"}
 
 #: Columns whose unit is not told by the name's ending, with their reason.
 UNITS_ELSEWHERE = {("formats", "bytes_per_nnz"): "bytes for each non-zero"}
@@ -57,7 +67,7 @@ MENTIONED = {
     "sparse24": "it is the word for the 2:4 pattern too: in ceilings, and where the benchmark makes a matrix of it",
     "csr": "the reference of every verification is computed from CSR",
     **dict.fromkeys(
-        ("mma_bf16", "mma_f64", "mma_f64_wide", "mma_sp_tf32", "mma_tf32"),
+        ("mma_f64", "mma_f64_wide", "mma_sp_tf32", "mma_tf32"),
         "a header of kernels/include/ptx is called so too: an instruction whose peak the roofline looks up",
     ),
     "dram_copy": "the canary copies, and the copy is the bandwidth of the roofline",

@@ -21,7 +21,7 @@ def dense(rows, columns, dtype, seed=1):
     """Random values that the dtype holds, on the device as the dtype's array and on the host as float64."""
     import cupy
 
-    from spmm_roofline.formats.base import rounded, widened
+    from spmm_roofline.formats.values import rounded, widened
 
     array = rounded(cupy.random.default_rng(seed).random((rows, columns)) - 0.5, dtype)
     return array, widened(array, dtype).get()
@@ -29,7 +29,7 @@ def dense(rows, columns, dtype, seed=1):
 
 def check(c, a, b, dtype, scale=1.0, more=0.0):
     """c = scale·a·b + more, as far as the dtype tells."""
-    from spmm_roofline.formats.base import rounded, widened
+    from spmm_roofline.formats.values import rounded, widened
 
     a = csr_array((rounded(a.data, dtype).astype(np.float64), a.indices, a.indptr), shape=a.shape)
     expected = scale * (a @ b) + more
@@ -55,33 +55,32 @@ def test_any_shape(shape, density):
     a = sparse(*shape, density)
     b, exact = dense(shape[1], 40, "float16")
     multiply = SpMM(a, "float16")
-    for _ in range(3):  # windows that are cut count their parts anew in every call
+    for _ in range(3):  # split windows count their partial sums anew in every call
         check(multiply(b), a, exact, "float16")
 
 
 @pytest.mark.parametrize("n", [4, 40, 300])
 def test_every_general_kernel_on_rows_of_all_lengths(n):
     from spmm_roofline import SpMM
-    from spmm_roofline.kernels import heads
-    from spmm_roofline.spmm import GENERAL, SOURCES
+    from spmm_roofline.kernels.choose import GENERAL
+    from spmm_roofline.kernels.registry import of_study
+    from spmm_roofline.paths import KERNELS
 
     rng = np.random.default_rng(n)
     pattern = rng.random((700, 6000)) < rng.choice([0, 0.001, 0.01], (700, 1))
     pattern[[0, 300, 301, 699]] = rng.random((4, 6000)) < 0.9
     a = csr_array(pattern * (rng.random(pattern.shape) - 0.5))
-    for head in heads(str(SOURCES)).values():
-        if head.study != GENERAL:
-            continue
+    for head in of_study(GENERAL, KERNELS).values():
         dtype = head.dtype["a"]
         b, exact = dense(6000, n, dtype)
         multiply = SpMM(a, dtype, kernel=head.name)
-        for _ in range(3):  # rows and windows that are cut count their parts anew in every call
+        for _ in range(3):  # split rows and windows count their partial sums anew in every call
             check(multiply(b), a, exact, dtype)
         out, before = dense(700, n, dtype, seed=2)
         check(multiply(b, out=out, alpha=0.5, beta=-2.0), a, exact, dtype, 0.5, -2.0 * before)
 
 
-@pytest.mark.parametrize("n", [24, 64, 136])  # strips of each width
+@pytest.mark.parametrize("n", [24, 64, 136])  # column slabs of each width
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_alpha_and_beta(dtype, n):
     from spmm_roofline import SpMM
@@ -156,10 +155,10 @@ def test_the_kernel_for_a_width_has_a_name():
 def test_the_product_of_a_library(vendor):
     from spmm_roofline import SpMM
     from spmm_roofline.kernels import heads
-    from spmm_roofline.spmm import SOURCES
+    from spmm_roofline.paths import KERNELS
 
     a = sparse(300, 200, 0.1)
-    known = [head for head in heads(str(SOURCES)).values() if head.vendor == vendor and head.dtype["a"] in TOLERANCE]
+    known = [head for head in heads(str(KERNELS)).values() if head.vendor == vendor and head.dtype["a"] in TOLERANCE]
     able = [head for head in known if set(head.layout.values()) == {"row_major"}]
     assert len(able) > 3
     for head in able:
@@ -192,12 +191,12 @@ def test_a_launch_serves_other_arrays_and_factors(kernel):
         check(multiply(b, out=out, alpha=alpha, beta=beta), a, exact, "float32", alpha, beta * before)
 
 
-def test_streams_do_not_share_parts_of_rows():
+def test_streams_do_not_mix_partial_sums():
     import cupy
 
     from spmm_roofline import SpMM
 
-    # Rows that all CTAs have parts of, in products long enough to meet, each with a B of its own.
+    # Rows split over all CTAs, in products long enough to overlap, each with its own B.
     a = sparse(8, 200_000, 0.5)
     multiply = SpMM(a, "float32", kernel="rows_fma")
     pairs = [dense(200_000, 128, "float32", seed) for seed in range(3)]

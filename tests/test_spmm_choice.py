@@ -1,4 +1,4 @@
-"""Which general kernel a product takes where nobody names one: what that costs on the recorded rows."""
+"""Which general kernel a product takes where nobody names one: the rules, and what they cost on the recorded rows."""
 
 from pathlib import Path
 
@@ -7,32 +7,31 @@ import pandas as pd
 import pytest
 
 from spmm_roofline.formats.base import FormatError, Survey
-from spmm_roofline.kernels import heads
-from spmm_roofline.spmm import GENERAL, SOURCES, Facts, usual
+from spmm_roofline.kernels.choose import GENERAL, RULES, USUAL, Product, choose, for_width
+from spmm_roofline.kernels.registry import of_study
+from spmm_roofline.paths import KERNELS
 
 RECORDED = Path(__file__).resolve().parents[1] / "resources/recorded/h200"
 MULTIPROCESSORS = 132
-USUAL = "vectors_8x1"
 
 
 def general(dtype):
-    """The general kernels of a dtype by name, those of the usual format first."""
-    able = [head for head in heads(str(SOURCES)).values() if head.study == GENERAL and head.dtype["a"] == dtype]
-    return {head.name: head for head in sorted(able, key=lambda head: head.format != USUAL)}
+    """The general kernels of a dtype by name."""
+    return {name: head for name, head in of_study(GENERAL, KERNELS).items() if head.dtype["a"] == dtype}
 
 
-def facts(m, nnz, longest, blocks):
-    return Facts(m, nnz, MULTIPROCESSORS, lambda: Survey(blocks, longest))
+def product(n, m, nnz, longest, blocks):
+    return Product(m, n, nnz, MULTIPROCESSORS, lambda: Survey(blocks, longest))
 
 
 @pytest.fixture(scope="module")
 def matrices():
-    """Matrix → what heads ask of it."""
+    """Matrix → m, nnz, longest row and blocks."""
     described = pd.read_csv(RECORDED / "matrices.csv").drop_duplicates("matrix").set_index("matrix")
     packed = pd.read_csv(RECORDED / "formats.csv")
     blocks = packed[packed["format"] == USUAL].drop_duplicates("matrix").set_index("matrix")["blocks"]
     return {
-        row.Index: facts(row.m, row.nnz, row.row_length_max, blocks[row.Index])
+        row.Index: (row.m, row.nnz, row.row_length_max, blocks[row.Index])
         for row in described.loc[described.index.intersection(blocks.index)].itertuples()
     }
 
@@ -49,7 +48,8 @@ def test_the_usual_kernel_is_near_the_fastest_general_one(matrices, suite, dtype
     regrets = []
     for (matrix, n), own in rows[rows["status"] == "ok"].groupby(["matrix", "n"]):
         times = own.set_index("kernel")["time_ms"]
-        head = usual([able[name] for name in able if name in times.index], n, matrices[matrix])
+        timed = {name: able[name] for name in able if name in times.index}
+        head = choose(timed, dtype, product(n, *matrices[matrix]))
         regrets.append(times[head.name] / times.min() - 1)
     regrets = np.array(regrets)
     assert len(regrets) == {"flagship": 225, "attention": 168}[suite]
@@ -71,8 +71,7 @@ def test_the_usual_kernel_is_near_the_fastest_general_one(matrices, suite, dtype
     ],
 )
 def test_windows_are_for_rows_with_columns_in_common(nnz, longest, n, chosen):
-    able = list(general("float32").values())
-    assert usual(able, n, facts(10_000, nnz, longest, 100_000)).name == chosen
+    assert choose(general("float32"), "float32", product(n, 10_000, nnz, longest, 100_000)).name == chosen
 
 
 @pytest.mark.parametrize(
@@ -89,7 +88,7 @@ def test_windows_are_for_rows_with_columns_in_common(nnz, longest, n, chosen):
     ],
 )
 def test_small_products_share_nothing(dtype, nnz, n, chosen):
-    assert usual(list(general(dtype).values()), n, facts(512, nnz, 100, 1_000)).name == chosen
+    assert choose(general(dtype), dtype, product(n, 512, nnz, 100, 1_000)).name == chosen
 
 
 @pytest.mark.parametrize(
@@ -103,18 +102,34 @@ def test_small_products_share_nothing(dtype, nnz, n, chosen):
     ],
 )
 def test_tensor_cores_want_columns_in_common(nnz, n, chosen):
-    able = list(general("float16").values())
-    assert usual(able, n, facts(10_000, nnz, 30, 100_000)).name == chosen
+    assert choose(general("float16"), "float16", product(n, 10_000, nnz, 30, 100_000)).name == chosen
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "tf32", "float32"])
-def test_whoever_knows_nothing_of_a_takes_the_usual_format(dtype):
-    assert usual(list(general(dtype).values()), 128, {}).format == USUAL
+@pytest.mark.parametrize("dtype", RULES)
+def test_rules_name_general_kernels_of_their_dtype(dtype):
+    for rule in RULES[dtype]:
+        assert rule.kernel in general(dtype)
 
 
-def test_a_kernel_that_was_named_is_taken_whatever_it_suits():
-    able = general("float32")["split_fma"]
-    assert usual([able], 512, {}) is able
+def test_rules_of_all_dtypes_stand_for_all_general_kernels():
+    assert {head.dtype["a"] for head in of_study(GENERAL, KERNELS).values()} == set(RULES)
+
+
+@pytest.mark.parametrize("dtype", RULES)
+def test_without_a_rule_that_holds_the_usual_format_multiplies(dtype):
+    assert for_width(general(dtype), 128).format == USUAL
+
+
+@pytest.mark.parametrize("dtype", RULES)
+def test_every_rule_tells_products_apart(dtype):
+    cases = [
+        product(n, 10_000, nnz, 30, blocks)
+        for n in (8, 128, 512)
+        for blocks in (10**3, 10**5)
+        for nnz in (10 * blocks, 100 * blocks)
+    ]
+    for rule in RULES[dtype]:
+        assert len({rule.when(case) for case in cases}) == 2, rule.kernel
 
 
 @pytest.mark.parametrize(
@@ -128,28 +143,25 @@ def test_a_kernel_that_was_named_is_taken_whatever_it_suits():
     ],
 )
 def test_tall_windows_are_for_full_tiles(nnz, n, chosen):
-    able = list(general("tf32").values())
-    assert usual(able, n, facts(10_000, nnz, 30, 100_000)).name == chosen
+    assert choose(general("tf32"), "tf32", product(n, 10_000, nnz, 30, 100_000)).name == chosen
 
 
-def test_a_is_looked_at_only_where_a_condition_asks():
+def test_a_is_surveyed_once_and_only_where_a_rule_asks():
     def survey():
-        looks.append(1)
+        surveys.append(1)
         return Survey(1_000, 30)
 
-    looks, able = [], list(general("float32").values())
-    of = Facts(10_000, 20_000, MULTIPROCESSORS, survey)
-    assert list(of) == ["m", "nnz", "device"] and not looks
-    with pytest.raises(KeyError):
-        of["k"]
-    for n in (32, 128):
-        usual(able, n, of)
-    assert len(looks) == 1, "A was looked at more than once"
+    surveys = []
+    of = Product(10_000, 128, 20_000, MULTIPROCESSORS, survey)
+    assert of.work_below(10**9) and not surveys
+    for _ in range(2):
+        choose(general("float32"), "float32", of)
+    assert len(surveys) == 1, "A was surveyed more than once"
 
 
-def test_what_looking_raises_is_not_blamed_on_the_condition():
+def test_what_the_survey_raises_is_passed_on():
     def survey():
         raise FormatError("too large")
 
     with pytest.raises(FormatError, match="too large"):
-        usual(list(general("float32").values()), 128, Facts(10_000, 20_000, MULTIPROCESSORS, survey))
+        choose(general("float32"), "float32", Product(10_000, 128, 20_000, MULTIPROCESSORS, survey))

@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from spmm_roofline.kernels import heads
 from spmm_roofline.kernels.launch import Call
-from spmm_roofline.spmm import MOST_BINDS, SOURCES, SpMM
+from spmm_roofline.kernels.registry import head
+from spmm_roofline.launches import MOST, Launches, Operands
+from spmm_roofline.paths import KERNELS
 
 FREE, ANOTHER = SimpleNamespace(ptr=0), SimpleNamespace(ptr=7)
 
@@ -16,27 +17,30 @@ def array(pointer, rows=10, columns=32):
     return SimpleNamespace(data=SimpleNamespace(ptr=pointer), shape=(rows, columns))
 
 
-@pytest.fixture
-def product():
-    """A product of which a call notes what is worked out, and what is launched with which arrays and factors."""
-    made = object.__new__(SpMM)
-    made._binds, made.worked_out, made.launched = {}, [], []
+class Product:
+    """Launches that note what is worked out, and what is launched with which arrays and factors."""
 
-    def call(head, b, c, n, alpha, beta):
-        scratch = len(made.worked_out)
-        made.worked_out.append(head.name)
+    def __init__(self):
+        self.worked_out, self.launched = [], []
+        self.launches = Launches(self.make)
+
+    def make(self, head, on):
+        scratch = len(self.worked_out)
+        self.worked_out.append(head.name)
 
         def bind(b, c, alpha, beta):
-            return lambda stream: made.launched.append((scratch, b, c, alpha, beta))
+            return lambda stream: self.launched.append((scratch, b, c, alpha, beta))
 
-        return Call(bind(b, c, alpha, beta), bind=None if head.vendor else bind)
+        return Call(bind(on.b, on.c, on.alpha, on.beta), bind=None if head.vendor else bind)
 
-    made._call = call
-    return made
+
+@pytest.fixture
+def product():
+    return Product()
 
 
 def enqueue(product, b, c, alpha=1.0, beta=0.0, keep=True, stream=FREE, kernel="rows_fma"):
-    product._enqueue(heads(str(SOURCES))[kernel], b, c, c.shape[1], alpha, beta, keep, stream)
+    product.launches.enqueue(head(kernel, KERNELS), Operands(b, c, c.shape[1], alpha, beta), stream, keep)
     return product.launched[-1]
 
 
@@ -65,13 +69,13 @@ def test_the_call_of_a_library_serves_its_very_arrays_and_keeps_no_others_alive(
         for to, keep in [(c, False), (c, True), (c, True), (other, True)]
     ]
     assert scratches == [0, 1, 1, 2]
-    assert len(product._binds) == 2
+    assert len(product.launches._kept) == 2
 
 
 def test_the_oldest_launches_are_dropped(product):
-    for columns in range(1, MOST_BINDS + 2):
+    for columns in range(1, MOST + 2):
         enqueue(product, array(1, 10, columns), array(2, 10, columns))
-    assert len(product._binds) == MOST_BINDS
+    assert len(product.launches._kept) == MOST
     before = len(product.worked_out)
     enqueue(product, array(1, 10, 2), array(2, 10, 2))
     assert len(product.worked_out) == before

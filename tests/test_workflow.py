@@ -131,7 +131,7 @@ def test_an_edited_ceiling_reruns_all_of_them(project):
 def test_an_edited_analysis_and_an_edited_figure_rerun_what_they_make(project):
     project.edit("workflow/spmm_roofline/figures/speedup.py", "s=12", "s=13")
     assert project.jobs() == {"report"}
-    project.edit("workflow/spmm_roofline/analysis/speedup.py", "resamples", "draws")
+    project.edit("workflow/spmm_roofline/analysis/speedup.py", "ratios", "quotients")
     assert project.jobs() == FOLLOWS
 
 
@@ -191,7 +191,7 @@ def test_a_bundle_holds_the_run_and_is_checked(project_to_break):
     other = project.root / "other.tar.gz"
     other.write_bytes((project.root / "results/report/bundle.tar.gz").read_bytes()[:-1000])
     output = project.snakemake("check_bundle", "--config", f"bundle={other}", check=False)
-    assert "BundleError" in output and "not a whole bundle" in output
+    assert f"{other}: not a whole bundle" in output and "Traceback" not in output
     assert project.jobs("bundle") == set()
 
 
@@ -253,6 +253,6 @@ def test_a_bad_matrix_stops_itself_alone(project, tmp_path):
     path = tmp_path / "bad.mtx"
     path.write_text("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1.5\n9 2 -2\n")
     output = project.snakemake("matrices", "--config", f"matrix={path}", check=False)
-    assert "MatrixError" in output and "bad.mtx" in output
+    assert "bad.mtx: " in output and "Traceback" not in output
     assert not (project.root / "results/matrices/bad.npz").exists()
     assert (project.root / "results/matrices/mesh.npz").exists()

@@ -17,8 +17,8 @@ launch:
   smem: 4 * min(k, tile.k)
   args: a.indptr, a.indices, a.data, b, c, k, b.ld, c.ld
 deviations:
-  - "any m and k, and up to 65,535 rows of X; the row of X in strips of 4,096 values, of which the original's 512 are one"
-  - "shuffles name all lanes of the warp, and a block adds up as many sums as it has warps; the original names eight lanes and reads beyond its sums"
+  - "any m and k, and up to 65,535 rows of X; the row of X in chunks of 4,096 values; the original has one chunk of 512"
+  - "shuffles name all lanes of the warp, and a block adds one sum per warp; the original names eight lanes and reads past the end of its sums"
 ---*/
 #include "tile/product_xw.cuh"
 
@@ -27,7 +27,7 @@ constexpr int THREADS = 64;
 extern "C" __global__ void __launch_bounds__(THREADS) xw_nonzeros(
     const int* __restrict__ indptr, const int* __restrict__ indices, const float* __restrict__ data,
     const float* __restrict__ x, float* __restrict__ y, int k, int ldx, int ldy) {
-    extern __shared__ float strip[];
+    extern __shared__ float chunk[];
     const long long token = blockIdx.y;
     const int column = blockIdx.x, thread = threadIdx.x;
     int first = indptr[column];
@@ -36,10 +36,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) xw_nonzeros(
     float sum = 0.f;
     for (int k0 = 0; k0 < k; k0 += TILE_K) {
         const int width = min(TILE_K, k - k0);
-        for (int i = thread; i < width; i += THREADS) strip[i] = x[token * ldx + k0 + i];
+        for (int i = thread; i < width; i += THREADS) chunk[i] = x[token * ldx + k0 + i];
         __syncthreads();
         const int stop = k0 + width < k ? tile::entry_from(indices, first, end, k0 + width) : end;
-        sum += tile::product<THREADS>(indices, data, first + thread, stop, strip, k0);
+        sum += tile::product<THREADS>(indices, data, first + thread, stop, chunk, k0);
         first = stop;
         __syncthreads();
     }

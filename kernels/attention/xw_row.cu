@@ -2,7 +2,7 @@
 name: xw_row
 study: attention
 source: Lagos 2025, section 4.1 "Kernel 1", figure 4.1; dense times sparse, see tile/product_xw.cuh
-idea: a block computes a row of X·W, a thread an element of it, from a row of X in shared memory
+idea: a block computes a row of X·W and a thread one of its elements, from a row of X in shared memory
 format: csr
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}
 layout: {b: column_major, c: column_major}
@@ -16,14 +16,14 @@ launch:
   smem: 4 * min(k, tile.k)
   args: a.indptr, a.indices, a.data, b, c, m, k, b.ld, c.ld
 deviations:
-  - "any m, k and n: a block for every 512 columns of W, the row of X in strips of 4,096 values; the original has 512 of both, one block and one strip"
+  - "any m, k and n: one block per 512 columns of W, and the row of X in chunks of 4,096 values; the original has 512 of both, one block and one chunk"
 ---*/
 #include "tile/product_xw.cuh"
 
 extern "C" __global__ void __launch_bounds__(TILE_M) xw_row(
     const int* __restrict__ indptr, const int* __restrict__ indices, const float* __restrict__ data,
     const float* __restrict__ x, float* __restrict__ y, int m, int k, int ldx, int ldy) {
-    extern __shared__ float strip[];
+    extern __shared__ float chunk[];
     const long long token = blockIdx.x;
     const int column = blockIdx.y * TILE_M + threadIdx.x;
     int first = 0, end = 0;
@@ -32,10 +32,10 @@ extern "C" __global__ void __launch_bounds__(TILE_M) xw_row(
     float sum = 0.f;
     for (int k0 = 0; k0 < k; k0 += TILE_K) {
         const int width = min(TILE_K, k - k0);
-        for (int i = threadIdx.x; i < width; i += blockDim.x) strip[i] = x[token * ldx + k0 + i];
+        for (int i = threadIdx.x; i < width; i += blockDim.x) chunk[i] = x[token * ldx + k0 + i];
         __syncthreads();
         const int stop = k0 + width < k ? tile::entry_from(indices, first, end, k0 + width) : end;
-        sum += tile::product<1>(indices, data, first, stop, strip, k0);
+        sum += tile::product<1>(indices, data, first, stop, chunk, k0);
         first = stop;
         __syncthreads();
     }

@@ -2,7 +2,7 @@
 name: xw_tiles
 study: attention
 source: Lagos 2025, section 4.6 "Kernel 6", figure 4.15; dense times sparse, see tile/product_xw.cuh
-idea: a block computes a tile of 8x8 elements, one a thread, so that eight rows of X and eight columns of W are used eight times
+idea: a block computes a tile of 8x8 elements, one per thread, so that eight rows of X and eight columns of W are each used eight times
 after: xw_columns
 format: csr
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}

@@ -23,9 +23,9 @@ deviations:
 extern "C" __global__ void __launch_bounds__(TILE_M * TILE_N) xw_tiles_swizzled(
     const int* __restrict__ order, const int* __restrict__ indptr, const int* __restrict__ indices,
     const float* __restrict__ data, const float* __restrict__ x, float* __restrict__ y, int m, int n, int ldx, int ldy) {
-    const int place = blockIdx.x * TILE_M + threadIdx.x, token = blockIdx.y * TILE_N + threadIdx.y;
-    if (place >= m || token >= n) return;
-    const int column = order[place];
+    const int i = blockIdx.x * TILE_M + threadIdx.x, token = blockIdx.y * TILE_N + threadIdx.y;
+    if (i >= m || token >= n) return;
+    const int column = order[i];
     const float* row = x + static_cast<long long>(token) * ldx;
     y[static_cast<long long>(token) * ldy + column] =
         tile::product<1>(indices, data, indptr[column], indptr[column + 1], row);

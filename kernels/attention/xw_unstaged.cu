@@ -2,7 +2,7 @@
 name: xw_unstaged
 study: attention
 source: Lagos 2025, section 4.3 "Kernel 3"; dense times sparse, see tile/product_xw.cuh
-idea: fetch from X what the non-zeros ask for and leave shared memory to the L1 cache, but for the sums of the warps
+idea: read X directly where the non-zeros need it, and leave shared memory to the L1 cache, except for the sums of the warps
 after: xw_nonzeros
 format: csr
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}

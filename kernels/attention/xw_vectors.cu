@@ -17,8 +17,8 @@ launch:
   block: 32
   args: a.indptr, a.indices, a.data, b, c, b.ld, c.ld
 deviations:
-  - "any m and k, and up to 65,535 rows of X; a block for every 512 rows of W, so one at the original's size"
-  - "C is cleared before each call, within its time; the original adds a thousand calls up in one C"
+  - "any m and k, and up to 65,535 rows of X; one block per 512 rows of W, which is one at the original's size"
+  - "C is cleared before each call, within its time; the original adds up a thousand calls in one C"
   - "shuffles name all lanes of the warp; see xw_nonzeros"
 ---*/
 #include "tile/product_xw.cuh"
@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(32) xw_vectors(
     const int begin = indptr[column], end = indptr[column + 1];
     const float* row = x + token * ldx;
 
-    // Aligned fours of the column, what lies before them and what lies behind them.
+    // The column is a head up to `body`, aligned groups of four entries, and a tail.
     const int body = min(begin + (-begin & 3), end);
     const int fours = (end - body) / 4;
     const int tail = body + 4 * fours;

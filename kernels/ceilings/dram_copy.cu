@@ -2,7 +2,7 @@
 name: dram_copy
 study: ceilings
 source: "McCalpin 1995, STREAM: the copy kernel"
-idea: copy an array much larger than L2 with 16-byte accesses, four in flight a thread
+idea: copy an array much larger than L2 with 16-byte accesses, four in flight per thread
 format: none
 dtype: {a: none, b: none, accumulator: none, c: none}
 layout: {b: row_major, c: row_major}
@@ -18,7 +18,7 @@ memory: {level: dram, result: copy}
 deviations: []
 ---*/
 
-// A CTA copies 16 KB: 256 threads, four 16-byte words each, neighbouring threads neighbouring words.
+// A CTA copies 16 KB. Each of its 256 threads copies four 16-byte words; neighbouring threads copy neighbouring words.
 extern "C" __global__ void __launch_bounds__(256) dram_copy(const uint4* __restrict__ source, uint4* __restrict__ target, long long bytes) {
     const long long words = bytes / sizeof(uint4);
     const long long first = blockIdx.x * 1024ll + threadIdx.x;

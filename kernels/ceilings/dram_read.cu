@@ -2,7 +2,7 @@
 name: dram_read
 study: ceilings
 source: "roofline practice: a read-only sweep of an array much larger than L2"
-idea: read every byte of an array once with 16-byte loads, four in flight a thread
+idea: read every byte of an array once with 16-byte loads, four in flight per thread
 format: none
 dtype: {a: none, b: none, accumulator: none, c: none}
 layout: {b: row_major, c: row_major}
@@ -18,8 +18,8 @@ memory: {level: dram, result: flag}
 deviations: []
 ---*/
 
-// The sum is stored only if it has a value that the array cannot give,
-// so that the loads cannot be removed and nothing is written: after this kernel no line of L2 waits to be written back.
+// The result is stored only if it has a value that the array cannot produce. So the compiler cannot remove the loads,
+// and nothing is written: after this kernel no line of L2 waits to be written back.
 extern "C" __global__ void __launch_bounds__(256) dram_read(const uint4* __restrict__ source, unsigned* sink, long long bytes) {
     const long long words = bytes / sizeof(uint4);
     const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;

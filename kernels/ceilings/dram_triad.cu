@@ -2,7 +2,7 @@
 name: dram_triad
 study: ceilings
 source: "McCalpin 1995, STREAM: the triad kernel"
-idea: add a multiple of an array to another, both much larger than L2, with 16-byte accesses, four in flight a thread
+idea: add a multiple of an array to another, both much larger than L2, with 16-byte accesses, four in flight per thread
 format: none
 dtype: {a: none, b: float64, accumulator: float64, c: float64}
 layout: {b: row_major, c: row_major}
@@ -16,11 +16,11 @@ launch:
 work: {bytes: b.nbytes + b.nbytes // 2}
 memory: {level: dram, result: triad}
 deviations:
-  - "both sources are the halves of one array"
+  - "the two sources are the halves of one array"
 ---*/
 
-// A CTA takes 512 words of 16 bytes from either half of B: 256 threads, two words each, neighbouring threads
-// neighbouring words.
+// A CTA reads 512 words of 16 bytes from each half of B. Each of its 256 threads reads two words of each half;
+// neighbouring threads read neighbouring words.
 extern "C" __global__ void __launch_bounds__(256) dram_triad(
     const double2* __restrict__ source, double2* __restrict__ target, long long bytes, float factor) {
     const long long words = bytes / (2 * sizeof(double2));

@@ -2,7 +2,7 @@
 name: fma_f16
 study: ceilings
 source: "roofline practice: chains of multiply-adds on CUDA cores"
-idea: eight chains of multiply-adds a thread, in half precision, two values a register
+idea: eight chains of multiply-adds per thread, in half precision, two values per register
 format: none
 dtype: {a: float16, b: float16, accumulator: float16, c: float16}
 layout: {b: row_major, c: row_major}
@@ -19,10 +19,10 @@ deviations: []
 ---*/
 #include <cuda_fp16.h>
 
-// B has 1024 values at least, none beyond 1, so that the sums stay finite: x = x B[0] + B[1], from another x in every
-// sum. Their total goes to the thread's place in C if there is one.
+// B has at least 1024 values, none beyond 1, so that the sums stay finite. Each sum computes x = x·B[0] + B[1] from a
+// start of its own. The thread stores their total in its value of C; C has `size` values.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS) fma_f16(
-    const __half2* __restrict__ b, __half2* c, int places) {
+    const __half2* __restrict__ b, __half2* c, int size) {
     const __half2 factor = b[0], step = b[1];
     __half2 sums[TILE_SUMS];
 #pragma unroll
@@ -39,5 +39,5 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS) fma_f16(
 #pragma unroll
     for (int i = 1; i < TILE_SUMS; ++i) total = __hadd2(total, sums[i]);
     const int thread = blockIdx.x * blockDim.x + threadIdx.x;
-    if (thread < places) c[thread] = total;
+    if (thread < size) c[thread] = total;
 }

@@ -2,7 +2,7 @@
 name: fma_f32
 study: ceilings
 source: "roofline practice: chains of multiply-adds on CUDA cores"
-idea: eight chains of multiply-adds a thread, in single precision
+idea: eight chains of multiply-adds per thread, in single precision
 format: none
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}
 layout: {b: row_major, c: row_major}
@@ -18,9 +18,9 @@ work: {flops: 2 * tile.sums * tile.turns * tile.rounds * tile.threads * tile.cta
 deviations: []
 ---*/
 
-// B has 1024 values at least, none beyond 1, so that the sums stay finite: x = x B[0] + B[1], from another x in every
-// sum. Their total goes to the thread's place in C if there is one.
-extern "C" __global__ void __launch_bounds__(TILE_THREADS) fma_f32(const float* __restrict__ b, float* c, int places) {
+// B has at least 1024 values, none beyond 1, so that the sums stay finite. Each sum computes x = x·B[0] + B[1] from a
+// start of its own. The thread stores their total in its value of C; C has `size` values.
+extern "C" __global__ void __launch_bounds__(TILE_THREADS) fma_f32(const float* __restrict__ b, float* c, int size) {
     const float factor = b[0], step = b[1];
     float sums[TILE_SUMS];
 #pragma unroll
@@ -37,5 +37,5 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS) fma_f32(const float* 
 #pragma unroll
     for (int i = 1; i < TILE_SUMS; ++i) total = total + sums[i];
     const int thread = blockIdx.x * blockDim.x + threadIdx.x;
-    if (thread < places) c[thread] = total;
+    if (thread < size) c[thread] = total;
 }

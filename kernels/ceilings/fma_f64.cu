@@ -2,7 +2,7 @@
 name: fma_f64
 study: ceilings
 source: "roofline practice: chains of multiply-adds on CUDA cores"
-idea: eight chains of multiply-adds a thread, in double precision
+idea: eight chains of multiply-adds per thread, in double precision
 format: none
 dtype: {a: float64, b: float64, accumulator: float64, c: float64}
 layout: {b: row_major, c: row_major}
@@ -18,10 +18,10 @@ work: {flops: 2 * tile.sums * tile.turns * tile.rounds * tile.threads * tile.cta
 deviations: []
 ---*/
 
-// B has 1024 values at least, none beyond 1, so that the sums stay finite: x = x B[0] + B[1], from another x in every
-// sum. Their total goes to the thread's place in C if there is one.
+// B has at least 1024 values, none beyond 1, so that the sums stay finite. Each sum computes x = x·B[0] + B[1] from a
+// start of its own. The thread stores their total in its value of C; C has `size` values.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS) fma_f64(
-    const double* __restrict__ b, double* c, int places) {
+    const double* __restrict__ b, double* c, int size) {
     const double factor = b[0], step = b[1];
     double sums[TILE_SUMS];
 #pragma unroll
@@ -38,5 +38,5 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS) fma_f64(
 #pragma unroll
     for (int i = 1; i < TILE_SUMS; ++i) total = total + sums[i];
     const int thread = blockIdx.x * blockDim.x + threadIdx.x;
-    if (thread < places) c[thread] = total;
+    if (thread < size) c[thread] = total;
 }

@@ -1,8 +1,8 @@
 /*---
 name: l2_copy
 study: ceilings
-source: "roofline practice: repeated copies of an array that L2 holds beside its copy"
-idea: copy an array many times within L2, 16-byte accesses past the first-level cache, four in flight a thread
+source: "roofline practice: repeated copies of an array that fits L2 together with its copy"
+idea: copy an array many times within L2, with 16-byte accesses that bypass L1, four in flight per thread
 after: l2_read
 format: none
 dtype: {a: none, b: none, accumulator: none, c: none}
@@ -21,8 +21,8 @@ deviations: []
 ---*/
 #include "ptx/ld.cuh"
 
-// A thread copies the same words in every round, so that no round waits for another. The loads stay where they are
-// written and may see any memory change, so the compiler drops no store of an earlier round.
+// A thread copies the same words in every round, so that no round waits for another. The compiler must assume that any
+// memory may change between the loads, so it drops no store of an earlier round.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS) l2_copy(
     const uint4* __restrict__ source, uint4* target, long long bytes) {
     constexpr int ahead = 4;

@@ -2,7 +2,7 @@
 name: l2_read
 study: ceilings
 source: "roofline practice: repeated sweeps over an array that L2 holds"
-idea: read every byte of an array many times with 16-byte loads past the first-level cache, four in flight a thread
+idea: read every byte of an array many times with 16-byte loads that bypass L1, four in flight per thread
 format: none
 dtype: {a: none, b: none, accumulator: none, c: none}
 layout: {b: row_major, c: row_major}
@@ -19,10 +19,10 @@ memory: {level: l2, result: sweeps}
 deviations: []
 ---*/
 
-// The size of B is the working set: what part of it comes from L2 depends on that of the cache. Rounds follow each
-// other without a break; the sum of what a thread reads goes to its place in C if there is one.
+// The size of B is the working set; how much of it comes from L2 depends on the size of the cache. Rounds follow each
+// other without a break. The thread stores the sum of what it read in its value of C; C has `size` values.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS) l2_read(
-    const uint4* __restrict__ source, unsigned* c, long long bytes, int places) {
+    const uint4* __restrict__ source, unsigned* c, long long bytes, int size) {
     const int words = static_cast<int>(bytes / sizeof(uint4));
     const int thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
     const int step = threads % words;
@@ -44,5 +44,5 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS) l2_read(
         const uint4 w = next();
         sum.x += w.x, sum.y += w.y, sum.z += w.z, sum.w += w.w;
     }
-    if (thread < places) c[thread] = sum.x + sum.y + sum.z + sum.w;
+    if (thread < size) c[thread] = sum.x + sum.y + sum.z + sum.w;
 }

@@ -2,7 +2,7 @@
 name: mma_f16
 study: ceilings
 source: "roofline practice: chains of products on tensor cores"
-idea: eight chains of m16n8k16 a warp, half precision with sums in single precision
+idea: eight chains of m16n8k16 per warp, half precision with sums in single precision
 format: none
 dtype: {a: float16, b: float16, accumulator: float32, c: float32}
 layout: {b: row_major, c: row_major}
@@ -10,7 +10,7 @@ min_arch: sm_80
 requires: {}
 tile: {m: 16, n: 8, k: 16, rows: 2, columns: 4, turns: 8, rounds: 512, warps: 8, ctas: 2}
 constants: {sum: float, registers: 4, product: mma_m16n8k16_f32_f16}
-features: [mma]
+features: [mma, mma_bf16]
 launch:
   grid: tile.ctas * device.multiprocessors
   block: 32 * tile.warps
@@ -24,31 +24,21 @@ variants:
     idea: the same chains with sums in half precision
     dtype: {accumulator: float16}
     constants: {sum: unsigned, registers: 2, product: mma_m16n8k16_f16_f16}
+  bf16:
+    idea: the same chains of bfloat16 values
+    dtype: {a: bfloat16, b: bfloat16}
+    constants: {product: mma_m16n8k16_f32_bf16}
 deviations: []
 ---*/
 #include "ptx/mma.cuh"
+#include "ptx/mma_bf16.cuh"
 #include "tile/ceiling.cuh"
 
-// B has 4 KB at least. Every warp multiplies the same 2 fragments of A with the same 4 of B, over and over;
-// the total of a thread's sums goes to its place in C if there is one.
+// B has at least 4 KB.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS) mma_f16(
-    const unsigned* __restrict__ b, float* c, int places) {
-    unsigned fragments_a[TILE_ROWS][4], fragments_b[TILE_COLUMNS][2];
-    tile::fill(fragments_a, b);
-    tile::fill(fragments_b, b + 32 * TILE_ROWS * 4);
-    SUM sums[TILE_ROWS][TILE_COLUMNS][REGISTERS] = {};
-#pragma unroll 1
-    for (int round = 0; round < TILE_ROUNDS; ++round) {
-#pragma unroll
-        for (int turn = 0; turn < TILE_TURNS; ++turn) {
-#pragma unroll
-            for (int i = 0; i < TILE_ROWS; ++i) {
-#pragma unroll
-                for (int j = 0; j < TILE_COLUMNS; ++j) {
-                    ptx::PRODUCT(sums[i][j], fragments_a[i], fragments_b[j]);
-                }
-            }
-        }
-    }
-    tile::store_total(c, places, sums);
+    const unsigned* __restrict__ b, float* c, int size) {
+    tile::multiply_chains<TILE_ROWS, TILE_COLUMNS>(
+        b, c, size, [](SUM(&sums)[REGISTERS], const unsigned(&fragment_a)[4], const unsigned(&fragment_b)[2]) {
+            ptx::PRODUCT(sums, fragment_a, fragment_b);
+        });
 }

@@ -2,7 +2,7 @@
 name: mma_tf32
 study: ceilings
 source: "roofline practice: chains of products on tensor cores"
-idea: eight chains of m16n8k8 a warp, TF32 with sums in single precision
+idea: eight chains of m16n8k8 per warp, TF32 with sums in single precision
 format: none
 dtype: {a: tf32, b: tf32, accumulator: float32, c: float32}
 layout: {b: row_major, c: row_major}
@@ -23,26 +23,11 @@ deviations: []
 #include "ptx/mma_tf32.cuh"
 #include "tile/ceiling.cuh"
 
-// B has 4 KB at least. Every warp multiplies the same 2 fragments of A with the same 4 of B, over and over;
-// the total of a thread's sums goes to its place in C if there is one.
+// B has at least 4 KB.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS) mma_tf32(
-    const unsigned* __restrict__ b, float* c, int places) {
-    unsigned fragments_a[TILE_ROWS][4], fragments_b[TILE_COLUMNS][2];
-    tile::fill(fragments_a, b);
-    tile::fill(fragments_b, b + 32 * TILE_ROWS * 4);
-    float sums[TILE_ROWS][TILE_COLUMNS][4] = {};
-#pragma unroll 1
-    for (int round = 0; round < TILE_ROUNDS; ++round) {
-#pragma unroll
-        for (int turn = 0; turn < TILE_TURNS; ++turn) {
-#pragma unroll
-            for (int i = 0; i < TILE_ROWS; ++i) {
-#pragma unroll
-                for (int j = 0; j < TILE_COLUMNS; ++j) {
-                    ptx::mma_m16n8k8_f32_tf32(sums[i][j], fragments_a[i], fragments_b[j]);
-                }
-            }
-        }
-    }
-    tile::store_total(c, places, sums);
+    const unsigned* __restrict__ b, float* c, int size) {
+    tile::multiply_chains<TILE_ROWS, TILE_COLUMNS>(
+        b, c, size, [](float(&sums)[4], const unsigned(&fragment_a)[4], const unsigned(&fragment_b)[2]) {
+            ptx::mma_m16n8k8_f32_tf32(sums, fragment_a, fragment_b);
+        });
 }

@@ -2,7 +2,7 @@
 name: shared_read
 study: ceilings
 source: "roofline practice: repeated sweeps over shared memory without bank conflicts"
-idea: read 32 KB of shared memory many times with 16-byte loads free of bank conflicts, eight in flight a thread
+idea: read 32 KB of shared memory many times with 16-byte loads free of bank conflicts, eight in flight per thread
 format: none
 dtype: {a: none, b: none, accumulator: none, c: none}
 layout: {b: row_major, c: row_major}
@@ -19,10 +19,10 @@ memory: {level: shared, result: sweeps}
 deviations: []
 ---*/
 
-// B has 32 KB at least. Each round reads every word once; from round to round a warp's words move on, so that no load
-// repeats another. The sum of what a thread reads goes to its place in C if there is one.
+// B has at least 32 KB. Each round reads every word once. A warp's words change from round to round, so that no load
+// repeats another. The thread stores the sum of what it read in its value of C; C has `size` values.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS) shared_read(
-    const uint4* __restrict__ source, unsigned* c, int places) {
+    const uint4* __restrict__ source, unsigned* c, int size) {
     __shared__ uint4 words[TILE_TURNS * TILE_THREADS];
     for (int i = threadIdx.x; i < TILE_TURNS * TILE_THREADS; i += TILE_THREADS) words[i] = source[i];
     __syncthreads();
@@ -41,5 +41,5 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS) shared_read(
         first = (first + 32) % TILE_THREADS;
     }
     const int thread = blockIdx.x * blockDim.x + threadIdx.x;
-    if (thread < places) c[thread] = sum.x + sum.y + sum.z + sum.w;
+    if (thread < size) c[thread] = sum.x + sum.y + sum.z + sum.w;
 }

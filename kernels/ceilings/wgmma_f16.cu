@@ -2,7 +2,7 @@
 name: wgmma_f16
 study: ceilings
 source: "roofline practice: chains of products on tensor cores"
-idea: a chain of m64n128k16 a warpgroup, operands in shared memory, half precision with sums in single precision
+idea: a chain of m64n128k16 per warpgroup, operands in shared memory, half precision with sums in single precision
 after: mma_f16
 format: none
 dtype: {a: float16, b: float16, accumulator: float32, c: float32}
@@ -24,7 +24,7 @@ variants:
     dtype: {a: bfloat16, b: bfloat16}
     constants: {operands: 1}
   tf32:
-    idea: a chain of m64n128k8 a warpgroup, TF32 with sums in single precision
+    idea: a chain of m64n128k8 per warpgroup, TF32 with sums in single precision
     after: wgmma_f16
     dtype: {a: tf32, b: tf32}
     tile: {k: 8}
@@ -41,10 +41,9 @@ __device__ __forceinline__ void multiply(float (&sums)[TILE_N / 2], unsigned lon
     if constexpr (OPERANDS == 2) ptx::wgmma_m64n128k8_f32_tf32(sums, of_a, of_b);
 }
 
-// B has 6 KB at least. Every warpgroup multiplies the same A with the same B, over and over, and waits once a round;
-// the total of a thread's sums goes to its place in C if there is one.
+// B has at least 6 KB. Every warpgroup multiplies the same A by the same B again and again, and waits once per round.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS) wgmma_f16(
-    const uint4* __restrict__ b, float* c, int places) {
+    const uint4* __restrict__ b, float* c, int size) {
     // A row of A or a column of B has 32 bytes in each dtype.
     constexpr int words_a = TILE_M * 2, words_b = TILE_N * 2, core = 8;
     __shared__ alignas(128) uint4 shared[words_a + words_b];
@@ -64,5 +63,5 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS) wgmma_f16(
         ptx::wgmma_commit();
         ptx::wgmma_wait<0>();
     }
-    tile::store_total(c, places, sums);
+    tile::store_total(c, size, sums);
 }

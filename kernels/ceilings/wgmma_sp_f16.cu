@@ -2,7 +2,7 @@
 name: wgmma_sp_f16
 study: ceilings
 source: "roofline practice: chains of products on tensor cores"
-idea: a chain of 2:4 m64n256k32 a warpgroup, A in registers, half precision with sums in single precision
+idea: a chain of 2:4 m64n256k32 per warpgroup, A in registers, half precision with sums in single precision
 after: mma_sp_f16
 format: none
 dtype: {a: float16, b: float16, accumulator: float32, c: float32}
@@ -29,11 +29,10 @@ deviations: []
 #include "ptx/wgmma_sp.cuh"
 #include "tile/ceiling.cuh"
 
-// B has 17 KB at least. Every warp multiplies the same A with the same B, over and over, and waits once a round; of a
-// group of four columns of A the first two or the last two hold its values. The total of a thread's sums goes to its
-// place in C if there is one.
+// B has at least 17 KB. Every warpgroup multiplies the same A by the same B again and again, and waits once per round.
+// In each group of four columns of A, the first two or the last two hold its values.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS) wgmma_sp_f16(
-    const uint4* __restrict__ b, float* c, int places) {
+    const uint4* __restrict__ b, float* c, int size) {
     constexpr int words_a = 32, words_b = TILE_N * TILE_K / 8, core = 8;
     __shared__ alignas(128) uint4 operand[words_b];
     for (int i = threadIdx.x; i < words_b; i += 32 * TILE_WARPS) operand[i] = b[words_a + i];
@@ -59,5 +58,5 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS) wgmma_sp_f16(
         ptx::wgmma_commit();
         ptx::wgmma_wait<0>();
     }
-    tile::store_total(c, places, sums);
+    tile::store_total(c, size, sums);
 }

@@ -2,7 +2,7 @@
 name: cutespmm
 study: cutespmm
 source: Xiang et al. 2024, sections 3.3 and 5, algorithm 1
-idea: bricks of the active columns of a row panel, decoded from bit masks, and heavy panels cut by waves of CTAs
+idea: bricks of the active columns of a row panel, decoded from bit masks; heavy panels are split according to waves of CTAs
 after: cutespmm_unsplit
 format: hrpb
 format_options: {tm: 16, sm_count: device.multiprocessors, resident_ctas: 8}
@@ -25,21 +25,21 @@ launches:
     args: a.chunks, a.packed, b, c, m, b.ld, c.ld
 variants:
   unsplit:
-    idea: bricks of the active columns of a row panel, decoded from bit masks; one CTA for a panel, however heavy
+    idea: bricks of the active columns of a row panel, decoded from bit masks; one CTA per panel, however heavy
     after: null
     format_options: {sm_count: 0}
   averaged:
-    idea: panels cut to the average of all, which the paper rejects for its atomic additions
+    idea: panels split to the average size, which the paper rejects for its atomic additions
     after: cutespmm_unsplit
     format_options: {sm_count: 1000000000}
   tm32:
-    idea: panels of 32 rows, whose two rows of bricks share what is fetched of B
+    idea: panels of 32 rows, whose two rows of bricks share the fetched rows of B
     after: cutespmm
     format_options: {tm: 32}
     tile: {m: 32}
 deviations:
-  - "rows of B are padded by 8 floats in shared memory, where 4 make lanes of a fragment meet in one bank"
-  - "a panel without entries is cleared by a launch of its own, as are the panels that are added to"
+  - "rows of B are padded by 8 floats in shared memory; with 4, lanes of a fragment have bank conflicts"
+  - "panels without entries, and panels that several CTAs add to, are cleared by a launch of their own"
   - "any number of columns; the original takes multiples of 16 up to 512"
 ---*/
 #include "ptx/cp_async.cuh"
@@ -87,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(128) cutespmm(
     float* columns_of_b = reinterpret_cast<float*>(shared + 2 * BLOCK_UNITS) + warp * TILE_N;
     float* rows_of_b[2] = {columns_of_b, columns_of_b + TILE_K * stride};
 
-    // A packed block is shared by the warps, its rows of B are not: each warp copies its own 32 columns.
+    // The warps share a packed block, but not its rows of B: each warp copies its own 32 columns.
     const int copy_row = lane / 8, copy_column = lane % 8 * 4;
     const bool copies = n0 + copy_column < ldb;
     const float* source_of_b = b + n0 + copy_column;

@@ -1,12 +1,11 @@
 /*---
 name: split_fma
 study: flagship
-source: "our own; equal parts of the non-zeros after Yang, Buluç and Owens 2018 and the merge path of Merrill and Garland 2016"
-idea: entries of CSR in equal parts for all groups of eight lanes, on CUDA cores in full FP32, eight rows of B on their way a group
+source: "our own; equal numbers of non-zeros per thread group after Yang, Buluç and Owens 2018, work partitions after the merge path of Merrill and Garland 2016"
+idea: equally many CSR entries for every group of eight lanes, on CUDA cores in full FP32, with eight rows of B in flight per group
 after: rows_fma
 family: rows_f32
 # Windows whose rows share few columns, and of wider products the smallest (suites flagship and attention).
-suits: nnz < (40 if n <= 64 else 24) * usual.blocks and (n <= 64 or n * nnz < 25000 * device.multiprocessors)
 format: csr_split
 format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: tile.warps, groups: 128 // tile.slab, batch: tile.batch}
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}
@@ -17,49 +16,53 @@ requires: {}
 tile: {slab: 32, batch: 8, warps: 12, ctas: 2}
 constants: {scaled: 0}
 features: [atom_inc]
-scratch: (4 * tile.slab + 4) * a.parts * ceil_div(n, tile.slab)
+scratch: (4 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
 launch:
-  grid: a.shares, ceil_div(n, tile.slab)
+  grid: a.partitions, ceil_div(n, tile.slab)
   block: 32 * tile.warps
-  args: a.work, a.cut, a.places, a.columns, a.data, b, c, scratch, a.parts, 4 * b.ld, 4 * c.ld, device.multiprocessors, alpha, beta
+  args: a.work, a.cut, a.group_starts, a.columns, a.data, b, c, scratch, a.partials, 4 * b.ld, 4 * c.ld, device.multiprocessors, alpha, beta
 variants:
   tf32:
-    idea: the same on operands of TF32, to no less than its precision
+    idea: split_fma on TF32 operands, at no less than TF32 precision
     family: rows_tf32
     after: split_fma
     dtype: {a: tf32, b: tf32}
 deviations:
-  - "an empty row of A has an entry of value zero in column 0, and the last batch of a CTA such entries in columns that it had before or in column 0, which makes NaN of an infinity in those rows of B"
+  - "an empty row of A has an entry of value zero in column 0, and the last batch of a CTA is padded with entries of value zero in column 0 or in columns loaded before; an infinity in those rows of B becomes NaN"
 ---*/
 #include "tile/split_rows.cuh"
 
 namespace {
 
 constexpr int LANES = TILE_SLAB / 4, GROUPS = TILE_WARPS * 32 / LANES;
-static_assert(TILE_SLAB == 32 && TILE_BATCH == LANES && LANES == tile::SPLIT_BATCH, "a strip is a line of 32 columns, a batch an entry of each lane");
+static_assert(
+    TILE_SLAB == 32 && TILE_BATCH == LANES && LANES == tile::SPLIT_BATCH,
+    "a slab is a line of 32 columns, a batch one entry per lane");
 
 }  // namespace
 
-// A group of lanes reads the strip of a row of B at a time, a line of it, and each lane sums four columns. All groups of a
-// warp have equally many batches of entries, wherever rows end; a row that several groups have a part of is added up by
-// the one where it begins. A lane loads one of the entries after those that are multiplied.
+// A lane group reads the slab of one row of B at a time, which is one line; each lane sums four columns. Every group of
+// a warp has equally many batches of entries, wherever rows end; tile/split_rows.cuh draws this and adds the rows that
+// several groups cover. While one batch is multiplied, each lane loads one entry of the next.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_fma(
-    const int4* __restrict__ work, const int4* __restrict__ cut, const int2* __restrict__ places,
+    const int4* __restrict__ work, const int4* __restrict__ cut, const int2* __restrict__ group_starts,
     const int* __restrict__ columns, const float* __restrict__ data, const float* __restrict__ b,
-    float* __restrict__ c, float4* parts, int part_count, int stride, int stride_c, int multiprocessors, float alpha,
-    float beta) {
+    float* __restrict__ c, float4* partials, int partial_count, int stride, int stride_c, int multiprocessors,
+    float alpha, float beta) {
     __shared__ tile::SplitShared<TILE_WARPS, LANES, float4> shared;
-    const int share = tile::share(multiprocessors);
+    const int partition = tile::partition_of_cta(multiprocessors);
     const int warp = threadIdx.x / 32, group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
-    const int2 place = __ldg(places + (share * GROUPS + group));
-    const int end = __ldg(places + (share * GROUPS + group + 1)).x;
-    const int strip_column = blockIdx.y * TILE_SLAB + 4 * lane;
-    const char* strip = reinterpret_cast<const char*>(b + min(strip_column, stride / 4 - 4));
-    // Of the warp's groups, those behind a share's last slot have less.
-    const int batches = __reduce_max_sync(~0u, (end - place.x + TILE_BATCH - 1) / TILE_BATCH);
+    const int2 start = __ldg(group_starts + (partition * GROUPS + group));  // first slot, and its row or ~row
+    const int end = __ldg(group_starts + (partition * GROUPS + group + 1)).x;
+    const int column_of_c = blockIdx.y * TILE_SLAB + 4 * lane;
+    // Out-of-range lanes read the last valid columns of B; their sums are never stored to C.
+    const char* b_slab = reinterpret_cast<const char*>(b + min(column_of_c, stride / 4 - 4));
+    // The first group of the warp has the most batches: the partition may run out of slots in a later group.
+    const int batches = __reduce_max_sync(~0u, (end - start.x + TILE_BATCH - 1) / TILE_BATCH);
 
-    // The lane's entry of the next batch. Where there is none the product is zero, of a row that was read before.
-    int at = place.x + lane, column = 0;
+    // This lane's entry of the next batch. After the last entry the value is zero and the column that of an earlier
+    // one.
+    int at = start.x + lane, column = 0;
     float value;
     const auto fetch = [&] {
         value = 0.0f;
@@ -68,20 +71,20 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
     };
     fetch();
 
-    const bool stores = strip_column < stride_c / 4;
+    const bool stores = column_of_c < stride_c / 4;
     const auto row_of_c = [&](int row) {
-        char* first = reinterpret_cast<char*>(c + strip_column);
+        char* first = reinterpret_cast<char*>(c + column_of_c);
         return reinterpret_cast<float4*>(first + static_cast<long long>(row) * stride_c);
     };
-    if (threadIdx.x == 0) shared.own = __ldg(work + share);
-    if (lane == 0) shared.heads[group] = place.y;
-    const int first_row = place.y < 0 ? ~place.y : place.y;
+    if (threadIdx.x == 0) shared.work = __ldg(work + partition);
+    if (lane == 0) shared.heads[group] = start.y;
+    const int first_row = start.y < 0 ? ~start.y : start.y;
     float4* own_sum = &shared.sums[group][lane];
-    // Where rows go: to C, except the first one if it began before; and lanes behind the last column write there where
-    // nobody reads.
+    // Where the sum of the open row goes. It is C, except that a first row that began in an earlier group goes to
+    // shared memory for join_rows, and that out-of-range lanes write to a part of shared memory that nobody reads.
     char* first_to = reinterpret_cast<char*>(stores ? row_of_c(first_row) : own_sum);
     const int step = stores ? stride_c : 0;
-    bool kept = place.y < 0 || !stores;
+    bool kept = start.y < 0 || !stores;
     float4* to = kept ? own_sum : row_of_c(first_row);
     int ended = 0;
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -106,19 +109,19 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
         __syncwarp();
         fetch();
         float4 x[TILE_BATCH];
-        tile::load_rows(x, &shared.columns[warp][tile::below<LANES>()], strip, stride);
+        tile::load_rows(x, &shared.columns[warp][tile::first_lane<LANES>()], b_slab, stride);
         const auto product = [&](int i, float a) {
-            const float4& of = x[i];
-            sum.x += a * of.x, sum.y += a * of.y, sum.z += a * of.z, sum.w += a * of.w;
+            const float4& row = x[i];
+            sum.x += a * row.x, sum.y += a * row.y, sum.z += a * row.z, sum.w += a * row.w;
         };
         const auto multiply = [&](unsigned ends) {
-            tile::each_entry<TILE_BATCH>(&shared.values[warp][tile::below<LANES>()], ends, product, close);
+            tile::each_entry<TILE_BATCH>(&shared.values[warp][tile::first_lane<LANES>()], ends, product, close);
         };
-        // Two codes, since most batches of longer rows need no tests.
+        // Two copies of the code, because most batches of longer rows need no tests.
         if (ballot == 0) {
             multiply(0);
         } else {
-            multiply(ballot >> tile::below<LANES>());
+            multiply(ballot >> tile::first_lane<LANES>());
         }
         __syncwarp();
     }
@@ -126,5 +129,5 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
     const auto finished = [&](int row, const float4& total) {
         if (stores) tile::store<SCALED>(row_of_c(row), total, alpha, beta);
     };
-    tile::join_rows(shared, first_row, place.y < 0, ended, sum, cut, parts, part_count, finished);
+    tile::join_rows(shared, first_row, start.y < 0, ended, sum, cut, partials, partial_count, finished);
 }

@@ -2,7 +2,7 @@
 name: staged_f16
 study: flagship
 source: "operands swapped after FlashSparse (Shi et al. 2024) and Acc-SpMM (Zhao et al. 2025); stages, schedule and sums are our own"
-idea: rows of B through a ring of stages of each warp's own in shared memory, so that they are read in lines and not in sectors
+idea: rows of B through a ring of stages in shared memory, one ring per warp, so that they are read in lines instead of sectors
 after: window_f16
 family: window_f16
 format: vectors_8x1
@@ -15,15 +15,15 @@ requires: {}
 tile: {slab: 128, stages: 2, warps: 12, ctas: 1}
 constants: {values: F16, scaled: 0}
 features: [atom_inc, cp_async, cp_async_ca, ldmatrix_trans, mma, mma_bf16]
-scratch: (32 * tile.slab + 4) * a.parts * ceil_div(n, tile.slab)
+scratch: (32 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
 launch:
-  grid: min(a.shares, max(1, device.multiprocessors // even_part(ceil_div(n, tile.slab), device.l2_bytes // max(2 * k * tile.slab, 1)))), ceil_div(n, tile.slab)
+  grid: min(a.partitions, max(1, device.multiprocessors // even_part(ceil_div(n, tile.slab), device.l2_bytes // max(2 * k * tile.slab, 1)))), ceil_div(n, tile.slab)
   block: 32 * tile.warps
   smem: tile.warps * (32 * tile.slab + 32) + 32 * tile.warps * tile.stages * (tile.slab + 12)
-  args: a.work, a.cut, a.shares, a.ends, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, alpha, beta
+  args: a.work, a.cut, a.partitions, a.ends, a.columns, a.data, b, c, scratch, a.partials, m, b.ld, c.ld, alpha, beta
 variants:
   medium:
-    idea: strips of 64 columns, and twice the warps
+    idea: slabs of 64 columns, and twice the warps
     after: staged_f16
     tile: {slab: 64, stages: 2, warps: 24, ctas: 1}
   bf16:
@@ -33,7 +33,7 @@ variants:
     dtype: {a: bfloat16, b: bfloat16, c: bfloat16}
     constants: {values: Bf16}
   bf16_medium:
-    idea: strips of 64 columns in BF16
+    idea: slabs of 64 columns in BF16
     family: window_bf16
     after: staged_f16_bf16
     dtype: {a: bfloat16, b: bfloat16, c: bfloat16}
@@ -52,82 +52,92 @@ namespace {
 
 using Values = tile::VALUES;
 
-// Chunks of 16 bytes in a row of a strip, and the rows that a lane copies its chunk of.
+// Chunks of 16 bytes in a row of the slab, and the number of rows of which a lane copies its chunk.
 constexpr int CHUNKS = TILE_SLAB / 8, ROWS = CHUNKS / 2, SUMS = TILE_SLAB / 16;
-// A stage holds the 16 rows of B of a tile, and behind each row 16 bytes of A, which shift the next row by four banks:
-// neither the copies nor ldmatrix meet a bank twice. Then come the columns of the tile that is next to fill this stage,
-// and the window that ends with this one.
+// A stage in shared memory, offsets in bytes:
+//
+//   0            | row 0 of the tile's rows of B  | 16 bytes of A |
+//   15·PITCH     | row 15                         | 16 bytes of A |
+//   NEXT         | column ids of the tile that fills this stage next, 64 bytes |
+//   WINDOW_ID    | window that ends with this tile, or -1 | unused |
+//
+// The bytes of A shift each row of B by four banks, so that neither the copies nor ldmatrix have bank conflicts.
 constexpr int PITCH = 2 * TILE_SLAB + 16, NEXT = 16 * PITCH, WINDOW_ID = NEXT + 64, STAGE = NEXT + 128;
-// Sums of a window pass through a stage too; with this pitch in floats, rows 0, 2, 4 and 6 are eight banks apart.
+// The sums of a window pass through a stage too. With this pitch in floats, rows 0, 2, 4 and 6 are eight banks apart.
 constexpr int SUMS_PITCH = TILE_SLAB + 4;
-static_assert(TILE_SLAB == 32 || TILE_SLAB == 64 || TILE_SLAB == 128, "a strip has 32, 64 or 128 columns");
-static_assert(TILE_STAGES >= 2, "one stage is multiplied while others are on their way");
+static_assert(TILE_SLAB == 32 || TILE_SLAB == 64 || TILE_SLAB == 128, "a slab has 32, 64 or 128 columns");
+static_assert(TILE_STAGES >= 2, "one stage is multiplied while others are in flight");
 static_assert(4 * tile::WINDOW * SUMS_PITCH <= NEXT, "the sums of a window fit into a stage");
 
-// The columns of a tile whose rows of B a lane copies.
+// The ids of the columns of a tile whose rows of B a lane copies.
 struct Columns {
-    int of[ROWS];
+    int id[ROWS];
 };
 __device__ __forceinline__ Columns read(const int* from) {
     Columns x;
     if constexpr (ROWS == 2) {
         const int2 two = *reinterpret_cast<const int2*>(from);
-        x.of[0] = two.x, x.of[1] = two.y;
+        x.id[0] = two.x, x.id[1] = two.y;
     } else {
 #pragma unroll
         for (int i = 0; i < ROWS; i += 4) {
             const int4 four = *reinterpret_cast<const int4*>(from + i);
-            x.of[i] = four.x, x.of[i + 1] = four.y, x.of[i + 2] = four.z, x.of[i + 3] = four.w;
+            x.id[i] = four.x, x.id[i + 1] = four.y, x.id[i + 2] = four.z, x.id[i + 3] = four.w;
         }
     }
     return x;
 }
 
+// The stage row of a tile's column: columns 4t to 4t + 3 go to rows 2t, 2t + 1, 2t + 8 and 2t + 9. The order of the
+// columns is free; with this one the four values that lane 4g + t multiplies are 8 neighbouring bytes of A.
+constexpr __device__ int stage_row(int column) { return column / 4 * 2 + column / 2 % 2 * 8 + column % 2; }
+
 }  // namespace
 
-// As window_f16, but for B, which a warp copies with eight lanes to 128 neighbouring bytes. The order of the 16
-// columns of a tile is free: columns 4t to 4t + 3 go to rows 2t, 2t + 1, 2t + 8 and 2t + 9 of a stage, so that lane 4g
-// + t has the values that it multiplies in 8 neighbouring bytes of A. A stage is filled again as soon as it is
-// multiplied; where a window ends, its sums pass through it before, so that rows of C are written in lines. Columns of
-// C that there are not are computed from those that there are.
+// As window_f16, but B goes through shared memory: eight lanes copy 128 neighbouring bytes. A stage is refilled as soon
+// as it is multiplied. If a window ends, its sums pass through the stage first, so that rows of C are written in lines.
+// Out-of-range columns load the last valid chunk; their results are never stored.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) staged_f16(
-    const int4* __restrict__ work, const int4* __restrict__ cut, int share_count, const int* __restrict__ ends,
+    const int4* __restrict__ work, const int4* __restrict__ cut, int partition_count, const int* __restrict__ ends,
     const int* __restrict__ columns, const uint4* __restrict__ data, const unsigned short* __restrict__ b,
-    unsigned short* __restrict__ c, float4* parts, int part_count, int m, int ldb, int ldc, float alpha,
+    unsigned short* __restrict__ c, float4* partials, int partial_count, int m, int ldb, int ldc, float alpha,
     float beta) {
     extern __shared__ __align__(16) char shared[];
-    using Part = tile::Part<TILE_WARPS, SUMS>;
-    char* const rings = shared + TILE_WARPS * sizeof(Part::Shared);
+    using Tiles = tile::WarpTiles<TILE_WARPS, SUMS>;
+    char* const rings = shared + TILE_WARPS * sizeof(Tiles::Shared);
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int ring = threadIdx.x / 32 * TILE_STAGES * STAGE;
-    // Lanes that copy one row; of a strip of 32 columns eight lanes copy rows s and s + 4, which share no bank.
+    // CHUNKS lanes copy one row. In slabs of 32 columns, groups of four lanes are paired so that eight neighbouring
+    // lanes copy two rows without bank conflicts. `first` is the lane's first column of the tile, and `copied` the
+    // offset of its chunk in a stage, (stage_row(first), chunk).
     const int group = lane / CHUNKS, chunk = lane % CHUNKS;
     const int fours = ROWS == 2 ? 2 * (group % 2) + group / 2 % 2 : group * ROWS / 4;
     const int half = ROWS == 2 ? group / 4 : 0;
     const int first = 4 * fours + 2 * half;
     const int copied = (2 * fours + 8 * half) * PITCH + 16 * chunk;
+    // This lane's row for ldmatrix, and its four values of A.
     const int fragment = (lane % 8 + lane / 16 * 8) * PITCH + lane / 8 % 2 * 16;
     const int values = lane / 2 * PITCH + 2 * TILE_SLAB + lane % 2 * 8;
-    const int strip = blockIdx.y * TILE_SLAB;
-    const char* from = reinterpret_cast<const char*>(b + min(strip + 8 * chunk, ldb - 8));
+    const int slab = blockIdx.y * TILE_SLAB;
+    const char* from = reinterpret_cast<const char*>(b + min(slab + 8 * chunk, ldb - 8));
     const int stride = 2 * ldb;
 
-    Part mine({work, cut, share_count, parts, part_count}, ends, shared);
-    // Lanes 0 to 15 copy A, lanes 16 to 19 the columns of the tile that is next in a stage.
+    Tiles tiles({work, cut, partition_count, partials, partial_count}, ends, shared);
+    // Lanes 0 to 15 copy A, lanes 16 to 19 the column ids of the tile that fills the stage next.
     const bool of_a = lane < 16;
-    const void* of_tiles = of_a ? static_cast<const void*>(data + lane) : columns + 4 * (lane - 16);
-    const char* others = static_cast<const char*>(of_tiles);
+    const void* tile_data = of_a ? static_cast<const void*>(data + lane) : columns + 4 * (lane - 16);
+    const char* others = static_cast<const char*>(tile_data);
     const unsigned others_stride = of_a ? 256 : 64, others_ahead = of_a ? 0 : TILE_STAGES;
     const int others_to = of_a ? lane * PITCH + 2 * TILE_SLAB : NEXT + 16 * (lane - 16);
     const auto copy = [&](int stage, const Columns& rows, int tile) {
 #pragma unroll
         for (int i = 0; i < ROWS; ++i) {
-            char* to = rings + stage + copied + (i / 4 * 2 + i / 2 % 2 * 8 + i % 2) * PITCH;
-            const char* row = from + static_cast<long long>(rows.of[i]) * stride;
+            char* to = rings + stage + copied + stage_row(i) * PITCH;
+            const char* row = from + static_cast<long long>(rows.id[i]) * stride;
             ptx::cp_async_16_cached(to, row);
         }
         if (lane < 20) {
-            const unsigned long long which = min(tile + others_ahead, static_cast<unsigned>(mine.last));
+            const unsigned long long which = min(tile + others_ahead, static_cast<unsigned>(tiles.last));
             ptx::cp_async_16(rings + stage + others_to, others + which * others_stride);
         }
         if (lane == 0) ptx::cp_async_4_cached(rings + stage + WINDOW_ID, ends + tile);
@@ -146,7 +156,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) staged_
 #pragma unroll
         for (int i = 0; i < SUMS; ++i) {
             const int row = i * (128 / TILE_SLAB) + lane / (TILE_SLAB / 4), column = lane % (TILE_SLAB / 4) * 4;
-            const int at = window * tile::WINDOW + row, to = strip + column;
+            const int at = window * tile::WINDOW + row, to = slab + column;
             const float4 sum = *reinterpret_cast<const float4*>(rows + row * SUMS_PITCH + column);
             if (at < m && to < ldc) {
                 unsigned short* four = c + static_cast<long long>(at) * ldc + to;
@@ -156,17 +166,17 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) staged_
     };
 
     int window = -1;
-    if (mine.begin <= mine.last) {
+    if (tiles.begin <= tiles.last) {
         Columns rows[TILE_STAGES];
 #pragma unroll
-        for (int i = 0; i < TILE_STAGES; ++i) rows[i] = read(columns + (16ll * min(mine.begin + i, mine.last) + first));
+        for (int i = 0; i < TILE_STAGES; ++i) rows[i] = read(columns + (16ll * min(tiles.begin + i, tiles.last) + first));
 #pragma unroll
         for (int i = 0; i < TILE_STAGES; ++i) {
-            if (mine.begin + i <= mine.last) copy(ring + i * STAGE, rows[i], mine.begin + i);
+            if (tiles.begin + i <= tiles.last) copy(ring + i * STAGE, rows[i], tiles.begin + i);
             ptx::cp_async_commit();
         }
 #pragma unroll 1
-        for (int tile = mine.begin; tile <= mine.last; ++tile) {
+        for (int tile = tiles.begin; tile <= tiles.last; ++tile) {
             ptx::cp_async_wait<TILE_STAGES - 1>();
             __syncwarp();
             window = *reinterpret_cast<const int*>(rings + stage + WINDOW_ID);
@@ -177,15 +187,15 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) staged_
             for (int j = 0; j < SUMS; ++j) {
                 unsigned columns_of_b[4];
                 ptx::ldmatrix_x4_trans(columns_of_b, rings + stage + fragment + 32 * j);
-                tile::multiply(mine.sums[j], columns_of_b, a, Values{});
+                tile::multiply(tiles.sums[j], columns_of_b, a, Values{});
             }
-            if (window >= 0) mine.close(window, store_window);
+            if (window >= 0) tiles.close(window, store_window);
             __syncwarp();
-            if (tile + TILE_STAGES <= mine.last) copy(stage, next, tile + TILE_STAGES);
+            if (tile + TILE_STAGES <= tiles.last) copy(stage, next, tile + TILE_STAGES);
             ptx::cp_async_commit();
             stage += STAGE;
             if (stage == ring + TILE_STAGES * STAGE) stage = ring;
         }
     }
-    mine.finish(window, store_window);
+    tiles.finish(window, store_window);
 }

@@ -2,7 +2,7 @@
 name: window_fma
 study: flagship
 source: "our own; vectors of eight rows after FlashSparse (Shi et al. 2024)"
-idea: windows of eight rows on CUDA cores in full FP32, a lane for four columns of C in all eight of them, rows of B in whole lines
+idea: windows of eight rows on CUDA cores in full FP32; a lane computes four columns of C in all eight rows, and rows of B are read in whole lines
 after: window_tf32_f32
 family: window_f32
 format: vectors_8x1
@@ -15,24 +15,24 @@ requires: {}
 tile: {slab: 128, batch: 8, warps: 12, ctas: 1}
 constants: {scaled: 0}
 features: [atom_inc]
-scratch: (4096 + 4) * a.parts * ceil_div(n, tile.slab)
+scratch: (4096 + 4) * a.partials * ceil_div(n, tile.slab)
 launch:
-  grid: min(a.shares, max(1, device.multiprocessors // even_part(ceil_div(n, tile.slab), device.l2_bytes // max(4 * k * tile.slab, 1)))), ceil_div(n, tile.slab)
+  grid: min(a.partitions, max(1, device.multiprocessors // even_part(ceil_div(n, tile.slab), device.l2_bytes // max(4 * k * tile.slab, 1)))), ceil_div(n, tile.slab)
   block: 32 * tile.warps
   smem: tile.warps * (4096 + 32)
-  args: a.work, a.cut, a.shares, a.ends, a.columns, a.data, b, c, scratch, a.parts, m, b.ld, c.ld, alpha, beta
+  args: a.work, a.cut, a.partitions, a.ends, a.columns, a.data, b, c, scratch, a.partials, m, b.ld, c.ld, alpha, beta
 variants:
   medium:
-    idea: strips of 64 columns, half a warp a row of B
+    idea: slabs of 64 columns, with half a warp per row of B
     after: window_fma
     tile: {slab: 64, batch: 4, warps: 16, ctas: 1}
   tf32:
-    idea: the same on operands of TF32, to no less than its precision
+    idea: window_fma on TF32 operands, at no less than TF32 precision
     family: window_tf32
     after: window_fma
     dtype: {a: tf32, b: tf32}
   tf32_medium:
-    idea: strips of 64 columns, half a warp a row of B
+    idea: slabs of 64 columns, with half a warp per row of B
     family: window_tf32
     after: window_fma_tf32
     dtype: {a: tf32, b: tf32}
@@ -44,19 +44,20 @@ deviations: []
 namespace {
 
 constexpr int TILE_K = 16, LANES = TILE_SLAB / 4, GROUPS = 32 / LANES;
-static_assert(TILE_SLAB == 32 || TILE_SLAB == 64 || TILE_SLAB == 128, "a strip has 32, 64 or 128 columns");
-// GROUPS rows of B are read at a time, TILE_BATCH times before the products of the batch before them.
+static_assert(TILE_SLAB == 32 || TILE_SLAB == 64 || TILE_SLAB == 128, "a slab has 32, 64 or 128 columns");
+// The warp reads GROUPS rows of B at a time. A batch is TILE_BATCH such reads; the next batch is in flight while one is
+// multiplied.
 constexpr int STEPS = TILE_K / GROUPS, BATCHES = STEPS / TILE_BATCH;
 static_assert(STEPS % (2 * TILE_BATCH) == 0, "a tile is a whole number of pairs of batches");
 
-// A tile of A on its way through shared memory, a column after the other; room between fours of columns keeps the lanes
-// that write it in different banks.
+// A tile of A in shared memory, column by column. The padding after every four columns keeps the lanes that write it in
+// different banks.
 struct Staged {
     int columns[TILE_K];
     float values[TILE_K / 4][4 * tile::WINDOW + 8];
 };
 
-// In code compiled as SCALED, alpha times the sums plus beta times what is there, which is not read for beta = 0.
+// If SCALED, alpha·sum + beta·C, where C is not read if beta is 0; otherwise the sum.
 __device__ __forceinline__ float4 scaled(float4 sum, const float* c, float alpha, float beta) {
     if constexpr (SCALED) {
         sum.x *= alpha, sum.y *= alpha, sum.z *= alpha, sum.w *= alpha;
@@ -68,8 +69,8 @@ __device__ __forceinline__ float4 scaled(float4 sum, const float* c, float alpha
     return sum;
 }
 
-// Exchanges half of what is there with the lane `distance` away and adds what comes: COUNT rows of which this lane keeps
-// the upper half where `upper`, as the first ones.
+// Add the sums of this lane and of the lane `distance` away, for COUNT rows: each lane sends one half of the rows and
+// receives the other. The lane keeps the upper half if `upper`, and moves it to the first COUNT / 2 rows.
 template <int COUNT>
 __device__ __forceinline__ void halve(float (&sums)[tile::WINDOW][4], int distance, bool upper) {
 #pragma unroll
@@ -85,18 +86,19 @@ __device__ __forceinline__ void halve(float (&sums)[tile::WINDOW][4], int distan
 
 }  // namespace
 
-// LANES lanes read a row of the strip of B at a time, whole lines of it, and multiply it by the eight values of its
-// vector, so that a lane's sums are four columns of all rows of the window. Tensor cores would want rows of B in slices
-// of 32 bytes, for each of which the first-level cache spends as long as for a line.
+// A lane group reads the slab of one row of B at a time, in whole lines, and multiplies it by the eight values of its
+// vector: a lane sums four columns of all rows of the window. Tensor cores would read rows of B in slices of 32 bytes,
+// each of which takes L1 as long as a line. Out-of-range lanes read the last valid columns; their results are never
+// stored.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_fma(
-    const int4* __restrict__ work, const int4* __restrict__ cut, int share_count, const int* __restrict__ ends,
+    const int4* __restrict__ work, const int4* __restrict__ cut, int partition_count, const int* __restrict__ ends,
     const int* __restrict__ columns, const float4* __restrict__ data, const float* __restrict__ b,
-    float* __restrict__ c, float4* parts, int part_count, int m, int ldb, int ldc, float alpha, float beta) {
+    float* __restrict__ c, float4* partials, int partial_count, int m, int ldb, int ldc, float alpha, float beta) {
     extern __shared__ __align__(16) char shared[];
     __shared__ Staged staged[TILE_WARPS][2];
     const int lane = threadIdx.x % 32, group = lane / LANES;
     const int column = blockIdx.y * TILE_SLAB + 4 * (lane % LANES);
-    const char* strip = reinterpret_cast<const char*>(b + min(column, ldb - 4));
+    const char* b_slab = reinterpret_cast<const char*>(b + min(column, ldb - 4));
     const int stride = 4 * ldb;
     Staged* ring = staged[threadIdx.x / 32];
 
@@ -113,13 +115,13 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
             }
         }
     };
-    tile::Part<TILE_WARPS, tile::WINDOW> mine({work, cut, share_count, parts, part_count}, ends, shared);
+    tile::WarpTiles<TILE_WARPS, tile::WINDOW> tiles({work, cut, partition_count, partials, partial_count}, ends, shared);
 
-    // The tile after next, in registers.
+    // The tile after the next one, in registers.
     float4 values;
     int tile_columns, window_ahead;
     const auto fetch = [&](int tile) {
-        const unsigned at = min(tile, mine.last);
+        const unsigned at = min(tile, tiles.last);
         values = __ldcs(data + (at * 32 + lane));
         tile_columns = __ldcs(columns + (at * TILE_K + lane % TILE_K));
         window_ahead = __ldcs(ends + at);
@@ -134,24 +136,24 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
 #pragma unroll
         for (int i = 0; i < TILE_BATCH; ++i) {
             const int row = from.columns[(batch * TILE_BATCH + i) * GROUPS + group];
-            to[i] = __ldg(reinterpret_cast<const float4*>(strip + static_cast<long long>(row) * stride));
+            to[i] = __ldg(reinterpret_cast<const float4*>(b_slab + static_cast<long long>(row) * stride));
         }
     };
 
     int window = -1;
-    if (mine.begin <= mine.last) {
-        fetch(mine.begin);
+    if (tiles.begin <= tiles.last) {
+        fetch(tiles.begin);
         stage(ring[0]);
-        int window_here = window_ahead;
-        fetch(mine.begin + 1);
+        int next_window = window_ahead;
+        fetch(tiles.begin + 1);
         __syncwarp();
         read(rows[0], ring[0], 0);
 #pragma unroll 1
-        for (int tile = mine.begin; tile <= mine.last; ++tile) {
-            const Staged& here = ring[(tile - mine.begin) % 2];
-            Staged& next = ring[(tile - mine.begin + 1) % 2];
+        for (int tile = tiles.begin; tile <= tiles.last; ++tile) {
+            const Staged& here = ring[(tile - tiles.begin) % 2];
+            Staged& next = ring[(tile - tiles.begin + 1) % 2];
             stage(next);
-            window = window_here, window_here = window_ahead;
+            window = next_window, next_window = window_ahead;
             fetch(tile + 2);
             __syncwarp();
 #pragma unroll
@@ -170,14 +172,14 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
                     const float a[tile::WINDOW] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
 #pragma unroll
                     for (int j = 0; j < tile::WINDOW; ++j) {
-                        mine.sums[j][0] += a[j] * x.x, mine.sums[j][1] += a[j] * x.y;
-                        mine.sums[j][2] += a[j] * x.z, mine.sums[j][3] += a[j] * x.w;
+                        tiles.sums[j][0] += a[j] * x.x, tiles.sums[j][1] += a[j] * x.y;
+                        tiles.sums[j][2] += a[j] * x.z, tiles.sums[j][3] += a[j] * x.w;
                     }
                 }
             }
             __syncwarp();
-            if (window >= 0) mine.close(window, store_window);
+            if (window >= 0) tiles.close(window, store_window);
         }
     }
-    mine.finish(window, store_window);
+    tiles.finish(window, store_window);
 }

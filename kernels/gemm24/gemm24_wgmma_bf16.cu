@@ -1,9 +1,9 @@
 /*---
 name: gemm24_wgmma_bf16
 study: gemm24
-source: "beyond the post 'Implementing a 2:4 Sparse GEMM Kernel with Tensor Cores': its product on Hopper's own instructions"
-idea: 2:4 wgmma, B by the copy engine to two CTAs at once, A straight from memory to the registers that multiply it
-after: gemm24_bf16
+source: "beyond the post 'Implementing a 2:4 Sparse GEMM Kernel with Tensor Cores': its product with Hopper's instructions"
+idea: 2:4 wgmma; the copy engine brings B to two CTAs at once, and A goes from memory directly to registers
+after: gemm24
 format: sparse24_fragments
 dtype: {a: bfloat16, b: bfloat16, accumulator: float32, c: bfloat16}
 layout: {b: row_major, c: row_major}
@@ -30,23 +30,24 @@ deviations: []
 #include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
 #include "ptx/wgmma_sp.cuh"
+#include "schedule/grouped_tiles.cuh"
 #include "tile/values_16.cuh"
 
-// Where the time of a sparse product goes on this chip is shared memory: wgmma reads 128 bytes of B a cycle at its full
-// rate, all that there is. So A does not go through it, and a pair of CTAs, one above the other, share what they read of
-// B from L2.
+// Shared memory bounds a sparse product on this chip: at full rate wgmma reads 128 bytes of B per cycle, which is all
+// that shared memory delivers. So A bypasses it, and the two CTAs of a cluster, one above the other, share what they
+// read of B from L2.
 namespace {
 
 constexpr int WARPGROUPS = TILE_M / 64, BOX = TILE_K * 128, BOXES = TILE_N / 64, STAGE = BOX * BOXES, ROW_C = TILE_N / 16;
-// A step is 256 columns of A: long enough that what the next one needs arrives meanwhile.
+// A step is 256 columns of A: long enough for the operands of the next step to arrive.
 constexpr int STEP_STAGES = 4, STEP_PRODUCTS = STEP_STAGES * TILE_K / 32;
-static_assert(BOXES % TILE_CTAS == 0, "each CTA of a pair asks for as many boxes");
+static_assert(BOXES % TILE_CTAS == 0, "each CTA of a cluster loads equally many boxes");
 
 struct Barriers {
     unsigned long long full[TILE_STAGES], empty[TILE_STAGES];
 };
 
-// What a lane holds of A for one step.
+// A lane's values and metadata of A for one step.
 struct Fragments {
     uint4 data[STEP_PRODUCTS];
     unsigned metadata[STEP_STAGES];
@@ -64,20 +65,21 @@ struct Turn {
 
 extern "C" __global__ void __cluster_dims__(TILE_CTAS, 1, 1) __launch_bounds__(384, 1) gemm24_wgmma_bf16(
     const uint4* __restrict__ data, const unsigned* __restrict__ metadata,
-    const __grid_constant__ ptx::TensorMap b_map, uint4* __restrict__ c, int m, int n, int strips, int steps, int ldc) {
+    const __grid_constant__ ptx::TensorMap b_map, uint4* __restrict__ c, int m, int n, int row_blocks, int steps, int ldc) {
     extern __shared__ unsigned char unaligned[];
     __shared__ Barriers barriers;
     unsigned char* stages = unaligned + (1024 - ptx::shared_address(unaligned) % 1024) % 1024;
-    // Of one value in a warp: the compiler lets products overlap on paths only that it knows a warp takes as a whole.
+    // The shuffle tells the compiler that the value is the same in all lanes: products only overlap on paths that it
+    // knows a warp takes as a whole.
     const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), warpgroup = warp / 4;
     const int rank = ptx::cluster_rank(), lane = threadIdx.x % 32;
     const int rows = (m + TILE_CTAS * TILE_M - 1) / (TILE_CTAS * TILE_M), columns = (n + TILE_N - 1) / TILE_N;
     const int first = blockIdx.x / TILE_CTAS, apart = gridDim.x / TILE_CTAS, tiles = rows * columns;
-    auto place_of = [&](int tile) {
-        tile::Place place = tile::grouped(tile, rows, columns, TILE_GROUP);
-        place.row = (place.row * TILE_CTAS + rank) * TILE_M;
-        place.column *= TILE_N;
-        return place;
+    auto position_of = [&](int tile) {
+        auto position = schedule::grouped_tile(tile, rows, columns, TILE_GROUP);
+        position.row = (position.row * TILE_CTAS + rank) * TILE_M;
+        position.column *= TILE_N;
+        return position;
     };
 
     if (threadIdx.x == 0) {
@@ -94,7 +96,7 @@ extern "C" __global__ void __cluster_dims__(TILE_CTAS, 1, 1) __launch_bounds__(3
         if (threadIdx.x == 128 * WARPGROUPS) {
             Turn turn;
             for (int tile = first; tile < tiles; tile += apart) {
-                const tile::Place place = place_of(tile);
+                const auto position = position_of(tile);
                 for (int k0 = 0; k0 < steps * STEP_STAGES * TILE_K; k0 += TILE_K, turn.next()) {
                     unsigned char* stage = stages + turn.stage * STAGE;
                     ptx::mbarrier_wait(&barriers.empty[turn.stage], turn.parity ^ 1);
@@ -103,7 +105,7 @@ extern "C" __global__ void __cluster_dims__(TILE_CTAS, 1, 1) __launch_bounds__(3
                     for (int i = 0; i < BOXES / TILE_CTAS; ++i) {
                         const int box = rank * (BOXES / TILE_CTAS) + i;
                         ptx::tma_load_multicast(
-                            stage + box * BOX, b_map, k0, place.column + 64 * box, &barriers.full[turn.stage],
+                            stage + box * BOX, b_map, k0, position.column + 64 * box, &barriers.full[turn.stage],
                             (1 << TILE_CTAS) - 1);
                     }
                 }
@@ -112,15 +114,15 @@ extern "C" __global__ void __cluster_dims__(TILE_CTAS, 1, 1) __launch_bounds__(3
     } else {
         ptx::registers_up<232>();
         uint4* staged = reinterpret_cast<uint4*>(stages + TILE_STAGES * STAGE) + warp * 16 * ROW_C;
-        // Where this warp's rows of A come from, a step at a time and one tile after the other. Of a strip of 16 rows beyond
-        // the last one nothing is used, nor of a step beyond the last one.
+        // Where this warp's rows of A come from, step by step and tile by tile. What is loaded after the last block of
+        // 16 rows or after the last step is never used.
         unsigned at = 0;
         int fetched = steps, tile_of = first - apart;
         auto fetch = [&](Fragments& f) {
             if (fetched == steps) {
                 fetched = 0;
                 tile_of += apart;
-                at = min(place_of(min(tile_of, tiles - 1)).row / 16 + warp, strips - 1) * steps;
+                at = min(position_of(min(tile_of, tiles - 1)).row / 16 + warp, row_blocks - 1) * steps;
             }
             const unsigned* from_metadata = metadata + static_cast<long long>(at) * (32 * STEP_STAGES) + lane;
             const uint4* from_data = data + static_cast<long long>(at) * (32 * STEP_PRODUCTS) + lane;
@@ -138,8 +140,8 @@ extern "C" __global__ void __cluster_dims__(TILE_CTAS, 1, 1) __launch_bounds__(3
             if (threadIdx.x % 128 < TILE_CTAS) ptx::mbarrier_arrive(&barriers.empty[freed], threadIdx.x % 128);
             freed = freed + 1 == TILE_STAGES ? 0 : freed + 1;
         };
-        // One step; once its first products are under way those of the step before are over, and what that step had of A
-        // can be replaced by what the next one needs.
+        // One step. Once its first products are in flight, those of the previous step are complete, and its fragments
+        // of A can be replaced by those of the next step.
         auto multiply = [&](const Fragments& now, Fragments& next, bool add) {
 #pragma unroll
             for (int i = 0; i < STEP_STAGES; ++i, turn.next()) {
@@ -157,10 +159,10 @@ extern "C" __global__ void __cluster_dims__(TILE_CTAS, 1, 1) __launch_bounds__(3
                 if (i == 0) fetch(next);
             }
         };
-        // Each warp turns half of its rows around at a time, in its own part of shared memory, and writes whole units of 16
-        // bytes.
-        auto store = [&](tile::Place place) {
-            const int row0 = place.row + 16 * warp;
+        // Each warp transposes half of its columns at a time in its own section of shared memory and writes whole units
+        // of 16 bytes.
+        auto store = [&](schedule::TileOfC position) {
+            const int row0 = position.row + 16 * warp;
 #pragma unroll
             for (int side = 0; side < 2; ++side) {
 #pragma unroll
@@ -173,7 +175,7 @@ extern "C" __global__ void __cluster_dims__(TILE_CTAS, 1, 1) __launch_bounds__(3
                     }
                 }
                 __syncwarp();
-                const int unit = lane % ROW_C, column = place.column + side * TILE_N / 2 + 8 * unit;
+                const int unit = lane % ROW_C, column = position.column + side * TILE_N / 2 + 8 * unit;
 #pragma unroll
                 for (int row = lane / ROW_C; row < 16; row += 32 / ROW_C) {
                     if (row0 + row < m && column < ldc) {
@@ -187,17 +189,17 @@ extern "C" __global__ void __cluster_dims__(TILE_CTAS, 1, 1) __launch_bounds__(3
         Fragments even, odd;
         if (first < tiles) fetch(even);
         for (int tile = first; tile < tiles; tile += apart) {
-            // Two steps a turn, and straight on to what the next tile needs: with a way around any of this the compiler
-            // would have one product wait for the other.
+            // Two steps per iteration, and fetches for the next tile without a branch: with a branch around any of this
+            // the compiler would make each product wait for the one before.
             for (int step = 0; step < steps; step += 2) {
                 multiply(even, odd, step > 0);
                 multiply(odd, even, true);
             }
             ptx::wgmma_wait<0>();
             release();
-            store(place_of(tile));
+            store(position_of(tile));
         }
     }
-    // A CTA may go when nothing more arrives in its shared memory.
+    // A CTA must not exit before the last copy or arrival in its shared memory.
     ptx::cluster_sync();
 }

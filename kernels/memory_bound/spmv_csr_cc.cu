@@ -1,8 +1,8 @@
 /*---
 name: spmv_csr_cc
 study: memory_bound
-source: "Merrill & Garland 2016 for the cut of the work, Greathouse & Daga 2014 for the sums in shared memory; the CUDA-core side of Zhang et al. 2025, section 5.2"
-idea: chunks of equally many entries and rows, one a CTA; products of a tile go to shared memory while the next tile is on its way, and as many lanes as there are add up each row
+source: "Merrill & Garland 2016 for the partition of the work, Greathouse & Daga 2014 for the sums in shared memory; the CUDA-core side of Zhang et al. 2025, section 5.2"
+idea: chunks of equally many entries and rows, one per CTA; products of a tile go to shared memory while the next tile is in flight, and all free lanes add up each row
 format: csr_merge_path
 format_options: {items: tile.threads * tile.batch, chunks: tile.ctas * device.multiprocessors}
 dtype: {a: float64, b: float64, accumulator: float64, c: float64}
@@ -11,7 +11,7 @@ min_arch: sm_80
 requires: {}
 features: [ld, ld_nc]
 tile: {threads: 256, ctas: 4, batch: 6, longest: 64}
-# For each chunk the part of a row that began in an earlier one. All bits set: not there yet.
+# For each chunk the partial sum of a row that began in an earlier chunk; all bits set means not yet computed.
 scratch: 8 * a.chunks * n
 launch:
   grid: a.chunks, n
@@ -19,17 +19,18 @@ launch:
   smem: 20 * a.items
   args: a.tile_row, a.indptr, a.indices, a.data, b, c, scratch, a.steps, a.width, m, nnz, b.ld, c.ld
 deviations:
-  - "tiles are cut once for each matrix and not at each call, and threads add up rows instead of following the path"
+  - "tiles are determined once per matrix instead of at each call, and threads add up rows instead of following the merge path"
 ---*/
 #include "ptx/ld.cuh"
 #include "ptx/ld_nc.cuh"
 
 constexpr unsigned ALL = 0xffffffffu;
 constexpr unsigned long long ABSENT = ~0ull;
-// What a tile has room for. Entries before the first of a tile make up to 128 bytes of indices, and loads are aligned.
+// Capacity of a tile. Loads are aligned to 128 bytes of indices, so a tile also loads up to ALIGNMENT - 1 earlier
+// entries.
 constexpr int ITEMS = TILE_THREADS * TILE_BATCH, ALIGNMENT = 32;
 
-static_assert((TILE_THREADS & (TILE_THREADS - 1)) == 0 && TILE_THREADS >= 32, "a power of two of threads shares a tile");
+static_assert((TILE_THREADS & (TILE_THREADS - 1)) == 0 && TILE_THREADS >= 32, "the number of threads of a tile is a power of two");
 static_assert(ITEMS < 65536, "16 bits say where a row begins");
 
 __device__ __forceinline__ double sum_of_warp(double sum) {
@@ -38,38 +39,40 @@ __device__ __forceinline__ double sum_of_warp(double sum) {
     return sum;
 }
 
-// A load that stays where it is written.
+// A load that the compiler does not move.
 __device__ __forceinline__ int load_number(const int* global) {
     return static_cast<int>(ptx::load_here(reinterpret_cast<const unsigned*>(global)));
 }
 
-// A chunk of tiles in one column of C: sums of the rows that begin in it. Each chunk leaves its part of the row that it
-// finds begun in `parts`, as soon as it has it and without waiting; only the chunk in which a row begins waits, at its
-// own end, when the others have long left theirs. CTAs begin in order, so that at most one row reaches from those that
-// have begun to those that have not, at most one chunk waits for it, and another one always ends.
+// A CTA computes, for one column of C, the rows that begin in its chunk of tiles.
+//
+// A row that covers several chunks: each later chunk stores its partial sum in `partials` as soon as it is computed and
+// does not wait. Only the chunk in which the row begins waits, at its own end, when the others have usually finished.
+// This cannot deadlock: CTAs start in order, so at most one row reaches from started CTAs to those that have not
+// started, and at most one chunk waits for it while another one finishes and makes room.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spmv_csr_cc(
     const int* __restrict__ tile_row, const int* __restrict__ indptr, const int* __restrict__ indices,
     const double* __restrict__ data, const double* __restrict__ b, double* __restrict__ c,
-    unsigned long long* parts, int steps, int width, int m, int nnz, long long ldb, long long ldc) {
-    // Two tiles' products, and behind them where their rows begin.
+    unsigned long long* partials, int steps, int width, int m, int nnz, long long ldb, long long ldc) {
+    // The products of two tiles, then the first product of each of their rows.
     extern __shared__ double shared[];
     __shared__ double carried[2];
     const int thread = threadIdx.x, chunk = blockIdx.x, chunks = gridDim.x;
     const double* x = b + blockIdx.y * ldb;
-    // One address, and not two that are added up for each entry.
+    // Keeps the compiler from adding two addresses for each entry.
     asm("" : "+l"(x));
     double* y = c + blockIdx.y * ldc;
-    parts += static_cast<long long>(blockIdx.y) * chunks;
-    const auto leave = [&](double sum) {
-        // A sum that is no number may not have all bits set.
-        const double part = sum == sum ? sum : __longlong_as_double(0x7ff8000000000000ll);
-        *static_cast<volatile unsigned long long*>(parts + chunk) = __double_as_longlong(part);
+    partials += static_cast<long long>(blockIdx.y) * chunks;
+    const auto publish = [&](double sum) {
+        // A NaN must not have all bits set.
+        const double partial = sum == sum ? sum : __longlong_as_double(0x7ff8000000000000ll);
+        *static_cast<volatile unsigned long long*>(partials + chunk) = __double_as_longlong(partial);
     };
     const int tiles = chunks * steps, first_tile = chunk * steps, last_tile = first_tile + steps;
     const auto entry_of = [&](int tile, int row) {
         return static_cast<int>(min(static_cast<long long>(tile) * width, static_cast<long long>(m) + nnz) - row);
     };
-    // Entries up to `entry1` of a tile that begins with `entry0`, from an aligned one on.
+    // Load the entries of a tile, from the aligned one at or before `entry0` up to `entry1` - 1.
     const auto load = [&](int entry0, int entry1, int (&column)[TILE_BATCH], double (&value)[TILE_BATCH]) {
         const int first = (entry0 & -ALIGNMENT) + thread;
 #pragma unroll
@@ -87,11 +90,11 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spmv_csr_c
     int row0 = tile_row[first_tile], row1 = tile_row[first_tile + 1], row2 = tile_row[min(first_tile + 2, tiles)];
     int entry0 = entry_of(first_tile, row0), entry1 = entry_of(first_tile + 1, row1);
     load(entry0, entry1, column, value);
-    // The row that came from the chunk before, if one did.
+    // The row that an earlier chunk began, or -1.
     const int begun = indptr[row0] < entry0 ? row0 : -1;
     if (thread == 0) carried[first_tile % 2] = 0.0;
     for (int tile = first_tile; tile < last_tile; ++tile) {
-        // Row i of the tile has the products begins[i] to begins[i + 1] - 1; row `rows` is the one that goes on.
+        // Row i of the tile has the products begins[i] to begins[i + 1] - 1; row `rows` continues in the next tile.
         const int base = entry0 & -ALIGNMENT, entries = entry1 - base, rows = row1 - row0;
         double* products = shared + tile % 2 * ITEMS;
         unsigned short* begins = reinterpret_cast<unsigned short*>(shared + 2 * ITEMS) + tile % 2 * ITEMS;
@@ -113,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spmv_csr_c
         }
         if (thread <= rows) begin_with(thread, pointer);
         if (thread + TILE_THREADS <= rows) begin_with(thread + TILE_THREADS, second);
-        // Only where rows are very short: four at a time, so that their latencies are one.
+        // Only if rows are very short: four at a time, so that their latencies overlap.
         for (int first = thread + 2 * TILE_THREADS; first <= rows; first += 4 * TILE_THREADS) {
             int more[4];
 #pragma unroll
@@ -126,13 +129,14 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spmv_csr_c
         if (thread == 0) begins[rows + 1] = entries;
         __syncthreads();
 
-        // Every row gets as many lanes as there are for all at once, 32 at most; their number is a power of two.
+        // Every row gets an equal number of lanes, a power of two and 32 at most, so that all rows are added at once if
+        // there are enough threads.
         const int shift = max(min(__clz(rows) - __clz(TILE_THREADS - 1), 5), 0), lanes = 1 << shift;
         const int lane = thread & (lanes - 1);
         for (int first = 0; first <= rows; first += TILE_THREADS >> shift) {
             const int i = first + (thread >> shift);
             const int begin = i <= rows ? begins[i] : 0, end = i <= rows ? begins[i + 1] : 0;
-            // A row with more than TILE_LONGEST products a lane would hold up its warp, which takes it as a whole.
+            // A row with more than TILE_LONGEST products per lane would delay its warp, so the whole warp adds it up.
             const bool waits = end - begin > TILE_LONGEST << shift;
             double sum = 0.0;
             if (!waits) {
@@ -143,17 +147,17 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spmv_csr_c
             for (unsigned waiting = __ballot_sync(ALL, waits && lane == 0); waiting; waiting &= waiting - 1) {
                 const int source = __ffs(waiting) - 1;
                 const int long_begin = __shfl_sync(ALL, begin, source), long_end = __shfl_sync(ALL, end, source);
-                double part = 0.0;
-                for (int entry = long_begin + thread % 32; entry < long_end; entry += 32) part += products[entry];
-                part = sum_of_warp(part);
-                if (thread % 32 == source) sum = part;
+                double partial = 0.0;
+                for (int entry = long_begin + thread % 32; entry < long_end; entry += 32) partial += products[entry];
+                partial = sum_of_warp(partial);
+                if (thread % 32 == source) sum = partial;
             }
             if (lane == 0 && i <= rows) {
                 if (i == 0) sum += carried[tile % 2];
                 if (i == rows) {
                     carried[(tile + 1) % 2] = sum;
                 } else if (row0 + i == begun) {
-                    leave(sum);
+                    publish(sum);
                 } else {
                     y[row0 + i] = sum;
                 }
@@ -171,21 +175,21 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spmv_csr_c
         }
     }
 
-    // The row that goes on behind the chunk, if one does.
+    // The row that continues after the chunk, if any.
     if (row0 == m) return;
     __syncthreads();
     if (thread >= 32) return;
     double sum = thread == 0 ? carried[last_tile % 2] : 0.0;
     if (row0 == begun) {
-        if (thread == 0) leave(sum);
+        if (thread == 0) publish(sum);
         return;
     }
     if (indptr[row0] >= entry0) return;
     for (int other = chunk + 1 + thread; other < chunks && tile_row[other * steps] == row0; other += 32) {
-        volatile unsigned long long* part = parts + other;
+        volatile unsigned long long* partial = partials + other;
         unsigned long long bits;
-        while ((bits = *part) == ABSENT) __nanosleep(32);
-        *part = ABSENT;
+        while ((bits = *partial) == ABSENT) __nanosleep(32);
+        *partial = ABSENT;
         sum += __longlong_as_double(bits);
     }
     sum = sum_of_warp(sum);

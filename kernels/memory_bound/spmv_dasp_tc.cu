@@ -2,7 +2,7 @@
 name: spmv_dasp_tc
 study: memory_bound
 source: "Lu & Liu 2023 (DASP, SC23), section 3; the tensor-core side of Zhang et al. 2025, section 5.2"
-idea: eight rows at a time on tensor cores, four entries of each, times the values of B that they meet; rows are stored by length
+idea: eight rows at a time on tensor cores, four entries of each, times the values of B that these entries need; rows are stored by length
 after: spmv_csr_cc
 format: dasp
 dtype: {a: float64, b: float64, accumulator: float64, c: float64}
@@ -11,33 +11,35 @@ min_arch: sm_80
 requires: {}
 features: [mma_f64]
 tile: {warps: 4, batch: 4}
-# One part a warp's share of a long row.
-scratch: 8 * a.parts * n
+# One partial sum for each warp that works on a long row.
+scratch: 8 * a.partials * n
 launches:
   - entry: spmv_dasp_tc
-    grid: ceil_div(a.parts + a.medium_blocks + ceil_div(a.short_tiles, tile.batch) + ceil_div(a.single_rows, 32), tile.warps), n
+    grid: ceil_div(a.partials + a.medium_blocks + ceil_div(a.short_tiles, tile.batch) + ceil_div(a.single_rows, 32), tile.warps), n
     block: 32 * tile.warps
     args: >-
       a.tile_ptr, a.indices, a.data, a.medium_row, a.rest_ptr, a.indices_rest, a.data_rest, a.short_row, a.single_row,
-      a.indices_single, a.data_single, b, c, scratch, a.parts, a.medium_blocks, a.one_three, a.two_two, a.short_tiles,
+      a.indices_single, a.data_single, b, c, scratch, a.partials, a.medium_blocks, a.one_three, a.two_two, a.short_tiles,
       a.singles, a.single_rows, b.ld, c.ld
-  - entry: add_parts
+  - entry: add_partials
     grid: ceil_div(a.long_rows, 16), n
     block: 128
-    args: a.long_row, a.part_ptr, scratch, c, a.long_rows, a.parts, c.ld
+    args: a.long_row, a.partial_ptr, scratch, c, a.long_rows, a.partials, c.ld
 deviations:
-  - "a warp takes one block of medium rows, however many there are; the original takes up to four where there are many"
+  - "a warp takes one block of medium rows; the original takes up to four if there are many"
   - "a warp takes up to eight tiles of a long row, and four tiles of short rows"
-  - "no value of B is loaded for a stored zero, so that infinities of B stay in their rows"
-  - "the second launch of a call follows its first; the original timed many of either, one after the other"
+  - "no value of B is loaded for a stored zero, so that an infinity of B does not spread to other rows"
+  - "each call runs both launches; the original timed many first launches, then many second ones"
 ---*/
 #include "ptx/mma_f64.cuh"
-#include "tile/parts.cuh"
+#include "tile/partials.cuh"
 
-// A tile A of 8×4 slots is multiplied by the 4×8 operand whose column j holds, for each slot of row j, the value of B that
-// this slot meets: row j of A times column j gives the sum of row j, on the diagonal of the 8×8 result. The other 56 of
-// its 64 elements pair rows with the values of others and are thrown away. A lane loads one slot, (g, t) of A with
-// g = lane / 4 and t = lane % 4, and the value that it meets is just the (t, g) that the lane holds of the other operand.
+// A tile of A has 8 rows of 4 slots. It is multiplied by a 4×8 operand whose column j holds the values of B for the
+// slots of row j, so that the sum of row j is element (j, j) of the 8×8 result. The other 56 elements are discarded.
+//
+//   tile of A   (g, t)    loaded by lane 4g + t
+//   operand B   (t, g)    x[column of slot (g, t)], loaded by the same lane
+//   result      (g, g)    held by lane 4g + g / 2
 
 constexpr unsigned ALL = 0xffffffffu;
 
@@ -46,7 +48,7 @@ struct Operands {
     const double* __restrict__ data;
     const double* __restrict__ x;
 
-    // This lane's slots of tiles first, first + 1, … and what they meet, zero from tile `last` on.
+    // This lane's slots of tiles first, first + 1, … and their values of B; zero from tile `last` on.
     __device__ __forceinline__ void load(double (&a)[TILE_BATCH], double (&b)[TILE_BATCH], int first, int last) const {
         int column[TILE_BATCH];
 #pragma unroll
@@ -63,7 +65,7 @@ struct Operands {
     }
 };
 
-// Element (g, g) of a result, in lane (g, g / 2), the one for which `holds` is true.
+// Element (g, g) of a result, in the lane for which `holds` is true.
 __device__ __forceinline__ double diagonal(const double (&d)[2], int g) { return g % 2 ? d[1] : d[0]; }
 __device__ __forceinline__ bool holds(int g, int t) { return t == g / 2; }
 
@@ -72,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS) spmv_dasp_tc(
     const int* __restrict__ medium_row, const int* __restrict__ rest_ptr, const int* __restrict__ indices_rest,
     const double* __restrict__ data_rest, const int* __restrict__ short_row, const int* __restrict__ single_row,
     const int* __restrict__ indices_single, const double* __restrict__ data_single, const double* __restrict__ b,
-    double* __restrict__ c, double* __restrict__ parts, int part_count, int blocks, int one_three, int two_two,
+    double* __restrict__ c, double* __restrict__ partials, int partial_count, int blocks, int one_three, int two_two,
     int short_tiles, int singles, int single_rows, long long ldb, long long ldc) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const double* x = b + blockIdx.y * ldb;
@@ -80,12 +82,12 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS) spmv_dasp_tc(
     const Operands operands{indices, data, x};
     int unit = blockIdx.x * TILE_WARPS + threadIdx.x / 32;
 
-    // A part of a long row, or a block of eight medium rows with what their tiles leave over.
-    if (unit < part_count + blocks) {
-        const bool is_part = unit < part_count;
-        const int place = 8 * (unit - part_count) + g;
+    // Up to eight tiles of a long row, or a block of eight medium rows with the entries that do not fill tiles.
+    if (unit < partial_count + blocks) {
+        const bool is_long = unit < partial_count;
+        const int i = 8 * (unit - partial_count) + g;
         int row = -1, start = 0, end = 0;
-        if (!is_part) row = medium_row[place], start = rest_ptr[place], end = rest_ptr[place + 1];
+        if (!is_long) row = medium_row[i], start = rest_ptr[i], end = rest_ptr[i + 1];
         double d[2] = {};
         const int last = tile_ptr[unit + 1];
         for (int first = tile_ptr[unit]; first < last; first += TILE_BATCH) {
@@ -94,28 +96,28 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS) spmv_dasp_tc(
 #pragma unroll
             for (int i = 0; i < TILE_BATCH; ++i) ptx::mma_m8n8k4_f64(d, tile_a[i], tile_b[i]);
         }
-        // Each row's sum in one of its four lanes; all of them are parts of one row if it is long.
+        // One of the four lanes of a row of the tile has its sum. In a long row, all eight belong to the same row.
         double sum = holds(g, t) ? diagonal(d, g) : 0.0;
         for (int entry = start + t; entry < end; entry += 4) {
             sum += __ldcs(data_rest + entry) * __ldg(x + __ldcs(indices_rest + entry));
         }
         sum += __shfl_xor_sync(ALL, sum, 1);
         sum += __shfl_xor_sync(ALL, sum, 2);
-        if (is_part) {
+        if (is_long) {
             for (int distance = 4; distance < 32; distance *= 2) sum += __shfl_xor_sync(ALL, sum, distance);
-            if (lane == 0) parts[static_cast<long long>(blockIdx.y) * part_count + unit] = sum;
+            if (lane == 0) partials[static_cast<long long>(blockIdx.y) * partial_count + unit] = sum;
         } else if (t == 0 && row >= 0) {
             y[row] = sum;
         }
         return;
     }
-    unit -= part_count + blocks;
+    unit -= partial_count + blocks;
 
-    // Tiles whose rows hold one short row or two: the second product is that of the slots of the second ones.
+    // Tiles whose rows hold one short row or two. The second product is for the slots of the second short row.
     const int short_units = (short_tiles + TILE_BATCH - 1) / TILE_BATCH;
     if (unit < short_units) {
         double tile_a[TILE_BATCH], tile_b[TILE_BATCH];
-        const int before = tile_ptr[part_count + blocks], first = unit * TILE_BATCH;
+        const int before = tile_ptr[partial_count + blocks], first = unit * TILE_BATCH;
         operands.load(tile_a, tile_b, before + first, before + short_tiles);
 #pragma unroll
         for (int i = 0; i < TILE_BATCH; ++i) {
@@ -135,20 +137,20 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS) spmv_dasp_tc(
     }
     unit -= short_units;
 
-    // Rows of one entry or none, a lane each.
-    const int place = 32 * unit + lane;
-    if (place < single_rows) {
-        y[single_row[place]] = place < singles ? data_single[place] * __ldg(x + indices_single[place]) : 0.0;
+    // Rows of one entry or none, one per lane.
+    const int i = 32 * unit + lane;
+    if (i < single_rows) {
+        y[single_row[i]] = i < singles ? data_single[i] * __ldg(x + indices_single[i]) : 0.0;
     }
 }
 
-// Long rows, added up by eight lanes each.
-extern "C" __global__ void __launch_bounds__(128) add_parts(
-    const int* __restrict__ long_row, const int* __restrict__ part_ptr, const double* __restrict__ parts,
-    double* __restrict__ c, int rows, int part_count, long long ldc) {
+// Fix-up of long rows: eight lanes add the partial sums of a row.
+extern "C" __global__ void __launch_bounds__(128) add_partials(
+    const int* __restrict__ long_row, const int* __restrict__ partial_ptr, const double* __restrict__ partials,
+    double* __restrict__ c, int rows, int partial_count, long long ldc) {
     const int i = blockIdx.x * 16 + threadIdx.x / 8;
     const bool own = i < rows;
     const double sum = tile::sum_by_eight(
-        parts + static_cast<long long>(blockIdx.y) * part_count, own ? part_ptr[i] : 0, own ? part_ptr[i + 1] : 0);
+        partials + static_cast<long long>(blockIdx.y) * partial_count, own ? partial_ptr[i] : 0, own ? partial_ptr[i + 1] : 0);
     if (own && threadIdx.x % 8 == 0) c[blockIdx.y * ldc + long_row[i]] = sum;
 }

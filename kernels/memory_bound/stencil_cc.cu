@@ -2,7 +2,7 @@
 name: stencil_cc
 study: memory_bound
 source: "Zhang et al. 2025, section 5.3; after Brick (Zhao et al. 2019, section 4)"
-idea: a thread walks across the layers and adds each value that it reads to all sums that want it, which stay in registers
+idea: a thread walks across the layers and adds each value that it reads to all sums that need it, which stay in registers
 format: stencil
 format_options: {points: 2d5pt}
 dtype: {a: float64, b: float64, accumulator: float64, c: float64}
@@ -36,17 +36,18 @@ variants:
     constants: {box: 1}
 deviations:
   - "the grid stays in row-major order; the original stores bricks of it one after the other"
-  - "neighbours along x come through the first-level cache, not by shuffles"
+  - "neighbours along x come from L1, not by shuffles"
 ---*/
 #include "tile/stencil.cuh"
 
-// Each column of B is one grid. A thread has TILE_ROWS rows of one x and walks across TILE_Z layers. It reads TILE_AHEAD layers at once, adds them to the sums of the layers that
-// they touch, stores the layers that are then complete, and keeps the sums of the 2 TILE_RADIUS that are not.
+// Each column of B is one grid. A thread has TILE_ROWS rows of one x and walks across TILE_Z layers. It reads
+// TILE_AHEAD layers at once, adds them to the sums of the layers that they touch, stores the layers that are then
+// complete, and keeps the sums of the 2·TILE_RADIUS layers that are not.
 extern "C" __global__ void __launch_bounds__(TILE_X * TILE_Y, TILE_CTAS) stencil_cc(
     const double* __restrict__ coefficients, const double* __restrict__ b, double* __restrict__ c, int nx, int ny, int nz) {
     using namespace tile;
-    // All threads read one coefficient at a time, which shared memory hands to all of them at once: read again for
-    // each group of layers (volatile), the coefficients leave the registers to values and sums.
+    // All threads read the same coefficient at a time, which shared memory broadcasts. Reading the coefficients again
+    // for each group of layers (volatile) leaves the registers to values and sums.
     __shared__ volatile double shared[COEFFICIENTS];
     for (int i = threadIdx.y * TILE_X + threadIdx.x; i < COEFFICIENTS; i += TILE_X * TILE_Y) shared[i] = coefficients[i];
     __syncthreads();
@@ -79,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(TILE_X * TILE_Y, TILE_CTAS) stencil
 #pragma unroll
                 for (int dx = -RADIUS; dx <= RADIUS; ++dx) {
                     if (!has(dz, dy, dx)) continue;
-                    const double coefficient = shared[place(dz, dy, dx)];
+                    const double coefficient = shared[coefficient_index(dz, dy, dx)];
 #pragma unroll
                     for (int layer = 0; layer < TILE_AHEAD; ++layer) {
 #pragma unroll

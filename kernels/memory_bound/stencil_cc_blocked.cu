@@ -2,7 +2,7 @@
 name: stencil_cc_blocked
 study: memory_bound
 source: "Zhang et al. 2025, sections 3.3 and 5.3, equation 13; after EBISU (Zhang et al. 2023, section 4)"
-idea: three steps for one walk across the layers, each a layer behind the one before it, which it reads from shared memory
+idea: three steps in one walk across the layers, each a layer after the previous step, whose results it reads from shared memory
 after: stencil_cc
 format: stencil
 format_options: {points: 2d5pt}
@@ -34,23 +34,26 @@ variants:
     tile: {reach_y: 1, x: 58, y: 18, z: 64, rows: 4, ahead: 3, ctas: 1}
     constants: {box: 1}
 deviations:
-  - "CTAs overlap by what their steps reach, and no step waits for another CTA"
+  - "CTAs overlap by the reach of their steps, and no step waits for another CTA"
   - "a depth of three, which the study chose for the original, and a tile that leaves room on every architecture"
 ---*/
 #include "tile/stencil.cuh"
 
-// A CTA walks across TILE_Z layers of TILE_X × TILE_Y results. Its section of a layer is wider by RADIUS a step on each
-// side: there the results of a step are wrong by and by, but never where a result of the last step wants them. A thread
-// has TILE_ROWS rows of one x of the section.
+// A CTA walks across TILE_Z layers of TILE_X × TILE_Y results. Its section of a layer is wider than that by RADIUS per
+// step on each side. Results in this margin become wrong step by step, but no result of the last step depends on wrong
+// ones. A thread has TILE_ROWS rows of one x of the section.
 //
-// In turn i, step s takes the layer that step s - 1 finished in turn i - 1 (s = 0 what was fetched) from shared memory,
-// adds it to its sums and finishes the layer RADIUS behind it. So one barrier a turn is enough: layers are written to one
-// of two buffers while the other is read.
+// In turn i, step s reads from shared memory the layer that step s - 1 finished in turn i - 1 (step 0: the fetched
+// layer), adds it to its sums and finishes the layer RADIUS before it. Layers are written to one of two buffers while
+// the other is read, so that one barrier per turn suffices:
+//
+//   turn i        fetch z           step 0 finishes z - R - 1     step 1 finishes z - 2R - 2       (R = RADIUS)
+//   turn i + 1    fetch z + 1       step 0 finishes z - R         step 1 finishes z - 2R - 1
 namespace {
 
 constexpr int REACH = STEPS * tile::RADIUS, REACH_Y = STEPS * tile::REACH_Y;
 constexpr int THREADS_X = TILE_X + 2 * REACH, THREADS_Y = (TILE_Y + 2 * REACH_Y) / TILE_ROWS;
-static_assert(THREADS_Y * TILE_ROWS == TILE_Y + 2 * REACH_Y, "the section's rows are shared out evenly");
+static_assert(THREADS_Y * TILE_ROWS == TILE_Y + 2 * REACH_Y, "the threads divide the section's rows evenly");
 
 // A section with a margin, so that all of its points have neighbours.
 constexpr int WIDTH = THREADS_X + 2 * tile::RADIUS, SECTION = WIDTH * (TILE_Y + 2 * REACH_Y + 2 * tile::REACH_Y);
@@ -71,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(THREADS_X * THREADS_Y, TILE_CTAS) s
     const tile::Grid grid = {nx, ny, nz};
     const int x = blockIdx.x * TILE_X - REACH + threadIdx.x;
     const int y = blockIdx.y * TILE_Y - REACH_Y + threadIdx.y * TILE_ROWS;
-    const int place = (threadIdx.y * TILE_ROWS + tile::REACH_Y) * WIDTH + threadIdx.x + RADIUS;  // in a section
+    const int position = (threadIdx.y * TILE_ROWS + tile::REACH_Y) * WIDTH + threadIdx.x + RADIUS;  // in a section
     const int chunks = (nz + TILE_Z - 1) / TILE_Z;
     const int start = blockIdx.z % chunks * TILE_Z, end = min(start + TILE_Z, nz);
     b += blockIdx.z / chunks * grid.at(0, 0, nz);
@@ -91,15 +94,15 @@ extern "C" __global__ void __launch_bounds__(THREADS_X * THREADS_Y, TILE_CTAS) s
     for (int turn = 0; turn < turns; ++turn) {
 #pragma unroll
         for (int row = 0; row < TILE_ROWS; ++row) {
-            sections[0][turn % 2][place + row * WIDTH] = fetched[0][row];
+            sections[0][turn % 2][position + row * WIDTH] = fetched[0][row];
 #pragma unroll
             for (int layer = 0; layer + 1 < TILE_AHEAD; ++layer) fetched[layer][row] = fetched[layer + 1][row];
         }
         fetch(fetched[TILE_AHEAD - 1], start - REACH + turn + TILE_AHEAD);
 #pragma unroll
         for (int step = 0; step < STEPS; ++step) {
-            const double* section = sections[step][(turn + 1) % 2] + place;
-double values[TILE_ROWS + 2 * tile::REACH_Y][tile::DIAMETER];
+            const double* section = sections[step][(turn + 1) % 2] + position;
+            double values[TILE_ROWS + 2 * tile::REACH_Y][tile::DIAMETER];
 #pragma unroll
             for (int row = 0; row < TILE_ROWS + 2 * tile::REACH_Y; ++row) {
 #pragma unroll
@@ -114,7 +117,7 @@ double values[TILE_ROWS + 2 * tile::REACH_Y][tile::DIAMETER];
 #pragma unroll
                     for (int dx = -RADIUS; dx <= RADIUS; ++dx) {
                         if (!tile::has(dz, dy, dx)) continue;
-                        const double coefficient = shared[tile::place(dz, dy, dx)];
+                        const double coefficient = shared[tile::coefficient_index(dz, dy, dx)];
 #pragma unroll
                         for (int row = 0; row < TILE_ROWS; ++row) {
                             sums[step][RADIUS - dz][row] += coefficient * values[row + dy + tile::REACH_Y][dx + RADIUS];
@@ -122,7 +125,7 @@ double values[TILE_ROWS + 2 * tile::REACH_Y][tile::DIAMETER];
                     }
                 }
             }
-            // Turn t fetches layer start - REACH + t; each step is a turn and RADIUS layers behind the one before.
+            // Turn t fetches layer start - REACH + t. Each step is one turn and RADIUS layers after the previous one.
             const int done = start - REACH + turn - (step + 1) * (RADIUS + 1);
 #pragma unroll
             for (int row = 0; row < TILE_ROWS; ++row) {
@@ -132,8 +135,8 @@ double values[TILE_ROWS + 2 * tile::REACH_Y][tile::DIAMETER];
                 sums[step][2 * RADIUS][row] = 0.0;
                 const bool inside = grid.has(x, y + row, done);
                 if (step + 1 < STEPS) {
-                    // What lies outside the grid stays zero in every step.
-                    sections[step + 1][turn % 2][place + row * WIDTH] = inside ? sum : 0.0;
+                    // Points outside the grid stay zero in every step.
+                    sections[step + 1][turn % 2][position + row * WIDTH] = inside ? sum : 0.0;
                 } else {
                     const int section_y = threadIdx.y * TILE_ROWS + row;
                     const bool wanted_y = REACH_Y <= section_y && section_y < REACH_Y + TILE_Y;

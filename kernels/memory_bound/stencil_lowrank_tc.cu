@@ -2,7 +2,7 @@
 name: stencil_lowrank_tc
 study: memory_bound
 source: "Zhang et al. 2025, section 5.3; after LoRAStencil (Zhang et al. 2024, sections 3 and 4)"
-idea: the coefficients as a sum of outer products, each a band along the rows and then one across them, with nothing between but a register
+idea: the coefficients as a sum of outer products, each a product with a band along rows and one with a band across layers, chained through registers
 after: stencil_tc
 format: stencil
 format_options: {points: 2d5pt, low_rank: true}
@@ -33,14 +33,14 @@ variants:
     tile: {radius: 3}
     constants: {box: 1}
 deviations:
-  - "as many terms as the stencil's shape may need, 2 for a star and 2r + 1 for a box; the original assumes coefficients of lower rank"
-  - "one step a call; the original fuses three steps of radius 1 into one of radius 3, which is not the same at a boundary"
+  - "the number of terms that the stencil's shape may need, 2 for a star and 2r + 1 for a box; the original assumes coefficients of lower rank"
+  - "one step per call; the original fuses three steps of radius 1 into one of radius 3, which is not the same at a boundary"
 ---*/
 #include "ptx/mma_f64.cuh"
 #include "tile/stencil.cuh"
 #include "tile/stencil_bands.cuh"
 
-static_assert(TILE_REACH_Y == 0, "only the coefficients of a stencil in a plane are a matrix");
+static_assert(TILE_REACH_Y == 0, "only the coefficients of a plane stencil are a matrix");
 static_assert(TILE_X % 32 == 0 && TILE_Z % 8 == 0, "a warp has 32 points of eight layers at a time");
 
 namespace {
@@ -49,28 +49,33 @@ using tile::FOURS;
 using tile::RADIUS;
 
 constexpr int BLOCKS = 4;                            // of eight points, side by side
-constexpr int WINDOWS = 2 * (BLOCKS - 1) + FOURS;    // fours of values that they see in a row
+constexpr int WINDOWS = 2 * (BLOCKS - 1) + FOURS;    // groups of four values that they read in a row
 constexpr int HALVES = 2;                            // even and odd layers of eight
 constexpr int FRAGMENTS = FOURS + 3 * HALVES;        // of one term
 
-// Whether the band across the layers has a coefficient in a half of eight layers for results of the eight above
-// (side 0), the same (1) or the eight below (2): layer 2t + half meets result g at offset 2t + half - g + 8 (1 - side).
+// Whether the band across layers has any coefficient that takes one half (even or odd layers) of eight layers to
+// results in the eight layers above (side 0), the same (1) or the eight below (2). Layer 2t + half contributes to
+// result g with the coefficient of offset 2t + half - g + 8 (1 - side).
 __device__ constexpr bool reaches(int side, int half) {
     return side == 1 || (side == 0 ? 1 + half <= RADIUS : half - 2 >= -RADIUS);
 }
 
-// The coefficient at an offset of a band, zero beyond it.
+// The coefficient at an offset of a band; zero outside it.
 __device__ __forceinline__ double element(const double* __restrict__ band, int offset) {
     return -RADIUS <= offset && offset <= RADIUS ? band[offset + RADIUS] : 0.0;
 }
 
 }  // namespace
 
-// Eight layers of 32 points at a time. For each term the band of `right` along a row comes first: its products with the
-// values (rows transposed: A is the band, B holds eight layers side by side) leave in lane 4g + t the layers 2t and 2t + 1
-// of point g. As operand B of the second product, the band of `left` across the layers, a lane must hold layer t of point
-// g: it does, if the even layers are one operand and the odd ones another, and the columns of the band are taken in that
-// order. What a term adds to results in the eight layers above and below is summed with those.
+// Eight layers of 32 points at a time. Each term is two products for every eight points:
+//
+//   1. along a row       A = band of `right`, B = values, with eight layers side by side
+//                        lane 4g + t gets layers 2t and 2t + 1 of point g
+//   2. across layers     A = band of `left`, B = the result of 1, first its even layers, then its odd ones
+//                        as operand B, lane 4g + t holds layer t of point g: just what product 1 left there
+//
+// The columns of the second band are in the same order, even layers first. A term also contributes to the eight layers
+// above and below, whose sums are kept until they are complete.
 extern "C" __global__ void __launch_bounds__(TILE_X, TILE_CTAS) stencil_lowrank_tc(
     const double* __restrict__ left, const double* __restrict__ right, const double* __restrict__ b, double* __restrict__ c,
     int nx, int nz, int terms) {

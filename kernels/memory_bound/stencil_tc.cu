@@ -2,7 +2,7 @@
 name: stencil_tc
 study: memory_bound
 source: "Zhang et al. 2025, section 5.3; after ConvStencil (Chen et al. 2024, section 3)"
-idea: overlapping windows of a row make the rows of a matrix, which tensor cores multiply by bands of coefficients
+idea: overlapping windows of a grid row are the rows of a matrix, which tensor cores multiply by bands of coefficients
 after: stencil_cc
 format: stencil
 format_options: {points: 2d5pt}
@@ -41,9 +41,9 @@ variants:
     tile: {reach_y: 1, x: 64, y: 4, rows: 2, ahead: 1}
     constants: {box: 1}
 deviations:
-  - "windows are read in place, through the first-level cache; the original builds two matrices of them in shared memory"
-  - "one step a call; the original fuses three steps of radius 1 into one of radius 3, which is not the same at a boundary"
-  - "products by coefficients that a star does not have are left out"
+  - "windows are read where they are, through L1; the original builds two matrices of them in shared memory"
+  - "one step per call; the original fuses three steps of radius 1 into one of radius 3, which is not the same at a boundary"
+  - "products with coefficients that a star does not have are left out"
 ---*/
 #include "ptx/mma_f64.cuh"
 #include "tile/stencil.cuh"
@@ -51,7 +51,7 @@ deviations:
 
 static_assert(TILE_X % 64 == 0, "a warp has 64 points of a row");
 
-// As in stencil_cc, a warp for 64 points of TILE_ROWS rows instead of a thread for one point of each.
+// As stencil_cc, but a warp computes 64 points of TILE_ROWS rows instead of a thread one point of each.
 extern "C" __global__ void __launch_bounds__(TILE_X / 2 * TILE_Y, TILE_CTAS) stencil_tc(
     const double* __restrict__ coefficients, const double* __restrict__ b, double* __restrict__ c, int nx, int ny, int nz) {
     using namespace tile;

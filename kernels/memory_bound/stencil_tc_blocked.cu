@@ -35,20 +35,20 @@ variants:
     constants: {box: 1}
 deviations:
   - "each of the three steps is computed; the original fuses them into one of radius 3, which is not the same at a boundary"
-  - "windows are read in place; the original builds two matrices of them in shared memory"
+  - "windows are read where they are; the original builds two matrices of them in shared memory"
 ---*/
 #include "ptx/mma_f64.cuh"
 #include "tile/stencil.cuh"
 #include "tile/stencil_bands.cuh"
 
-// As in stencil_cc_blocked, a warp for 64 points of TILE_ROWS rows of the section instead of a thread for one point of
-// each. A lane fetches and finishes the points that its part of a product's result holds: 8g + 2t and the next.
+// As stencil_cc_blocked, but a warp computes 64 points of TILE_ROWS rows of the section instead of a thread one point
+// of each. Lane 4g + t fetches and finishes the points of its elements of a result, 8g + 2t and 8g + 2t + 1.
 namespace {
 
 constexpr int REACH = STEPS * tile::RADIUS, REACH_Y = STEPS * tile::REACH_Y;
 constexpr int THREADS_X = (TILE_X + 2 * REACH) / 2, THREADS_Y = (TILE_Y + 2 * REACH_Y) / TILE_ROWS;
 static_assert(THREADS_X % 32 == 0 && TILE_X % 2 == 0, "a warp has 64 points of a row of the section");
-static_assert(THREADS_Y * TILE_ROWS == TILE_Y + 2 * REACH_Y, "the section's rows are shared out evenly");
+static_assert(THREADS_Y * TILE_ROWS == TILE_Y + 2 * REACH_Y, "the threads divide the section's rows evenly");
 
 // A section with a margin, so that all of its points have neighbours, and the last window of a row its twelve values.
 constexpr int WIDTH = 2 * THREADS_X + 2 * tile::RADIUS + 2;
@@ -72,8 +72,8 @@ extern "C" __global__ void __launch_bounds__(THREADS_X * THREADS_Y, TILE_CTAS) s
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     const int section_x = threadIdx.x / 32 * 64 + 8 * g, section_y = threadIdx.y * TILE_ROWS;
     const int x = blockIdx.x * TILE_X - REACH + section_x + 2 * t, y = blockIdx.y * TILE_Y - REACH_Y + section_y;
-    const int row_place = (section_y + tile::REACH_Y) * WIDTH + section_x;  // of a window in a section
-    const int place = row_place + RADIUS + 2 * t;                           // of what the lane finishes
+    const int row_position = (section_y + tile::REACH_Y) * WIDTH + section_x;  // of a window in a section
+    const int position = row_position + RADIUS + 2 * t;                           // of the points that the lane finishes
     const int chunks = (nz + TILE_Z - 1) / TILE_Z;
     const int start = blockIdx.z % chunks * TILE_Z, end = min(start + TILE_Z, nz);
     b += blockIdx.z / chunks * grid.at(0, 0, nz);
@@ -97,7 +97,7 @@ extern "C" __global__ void __launch_bounds__(THREADS_X * THREADS_Y, TILE_CTAS) s
         for (int row = 0; row < TILE_ROWS; ++row) {
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
-                sections[0][turn % 2][place + row * WIDTH + i] = fetched[0][row][i];
+                sections[0][turn % 2][position + row * WIDTH + i] = fetched[0][row][i];
 #pragma unroll
                 for (int layer = 0; layer + 1 < TILE_AHEAD; ++layer) fetched[layer][row][i] = fetched[layer + 1][row][i];
             }
@@ -105,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(THREADS_X * THREADS_Y, TILE_CTAS) s
         fetch(fetched[TILE_AHEAD - 1], start - REACH + turn + TILE_AHEAD);
 #pragma unroll
         for (int step = 0; step < STEPS; ++step) {
-            const double* section = sections[step][(turn + 1) % 2] + row_place + t;
+            const double* section = sections[step][(turn + 1) % 2] + row_position + t;
             double windows[TILE_ROWS + 2 * tile::REACH_Y][tile::FOURS];
 #pragma unroll
             for (int row = 0; row < TILE_ROWS + 2 * tile::REACH_Y; ++row) {
@@ -130,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(THREADS_X * THREADS_Y, TILE_CTAS) s
                     }
                 }
             }
-            // Turn t fetches layer start - REACH + t; each step is a turn and RADIUS layers behind the one before.
+            // Turn t fetches layer start - REACH + t. Each step is one turn and RADIUS layers after the previous one.
             const int done = start - REACH + turn - (step + 1) * (RADIUS + 1);
 #pragma unroll
             for (int row = 0; row < TILE_ROWS; ++row) {
@@ -144,8 +144,8 @@ extern "C" __global__ void __launch_bounds__(THREADS_X * THREADS_Y, TILE_CTAS) s
                     sums[step][2 * RADIUS][row][i] = 0.0;
                     const bool inside = grid.has(x + i, y + row, done);
                     if (step + 1 < STEPS) {
-                        // What lies outside the grid stays zero in every step.
-                        sections[step + 1][turn % 2][place + row * WIDTH + i] = inside ? sum : 0.0;
+                        // Points outside the grid stay zero in every step.
+                        sections[step + 1][turn % 2][position + row * WIDTH + i] = inside ? sum : 0.0;
                     } else {
                         const int from_x = section_x + 2 * t + i - REACH, from_y = section_y + row - REACH_Y;
                         const bool wanted = 0 <= from_x && from_x < TILE_X && 0 <= from_y && from_y < TILE_Y;

@@ -2,7 +2,7 @@
 name: gespmm_cached_nnz
 study: scalar
 source: Huang et al. 2020 (GE-SpMM) and its library dgSPARSE, row caching balanced by non-zeros; a rival of the cuTeSpMM study
-idea: equal shares of 32 staged non-zeros instead of rows; rows cut by a share are added up atomically
+idea: partitions of 32 staged non-zeros instead of rows; rows that are split between partitions are added up atomically
 after: gespmm_cached_row
 family: gespmm
 format: csr
@@ -18,13 +18,13 @@ launch:
   block: 32, 4
   args: a.indptr, a.indices, a.data, b, c, m, nnz, n, b.ld, c.ld
 deviations:
-  - "a row that lies within one share is stored, not added"
+  - "a row that lies within one partition is stored, not added"
 ---*/
 #include "schedule/row_of.cuh"
 #include "tile/columns.cuh"
 
 template <int WIDTH>
-__device__ __forceinline__ void share_of_c(
+__device__ __forceinline__ void multiply_partition(
     tile::Entry (&staged)[tile::STAGED], const int* __restrict__ indptr, const int* __restrict__ indices,
     const float* __restrict__ data, const float* __restrict__ b, float* __restrict__ c, int begin, int m, int nnz, int n,
     int ldb, int ldc) {
@@ -56,10 +56,10 @@ extern "C" __global__ void __launch_bounds__(128) gespmm_cached_nnz(
     const int begin = (blockIdx.x * 4 + threadIdx.y) * tile::STAGED;
     if (begin >= nnz) return;
     if (n <= 32) {
-        share_of_c<1>(staged[threadIdx.y], indptr, indices, data, b, c, begin, m, nnz, n, ldb, ldc);
+        multiply_partition<1>(staged[threadIdx.y], indptr, indices, data, b, c, begin, m, nnz, n, ldb, ldc);
     } else if (n <= 64) {
-        share_of_c<2>(staged[threadIdx.y], indptr, indices, data, b, c, begin, m, nnz, n, ldb, ldc);
+        multiply_partition<2>(staged[threadIdx.y], indptr, indices, data, b, c, begin, m, nnz, n, ldb, ldc);
     } else {
-        share_of_c<4>(staged[threadIdx.y], indptr, indices, data, b, c, begin, m, nnz, n, ldb, ldc);
+        multiply_partition<4>(staged[threadIdx.y], indptr, indices, data, b, c, begin, m, nnz, n, ldb, ldc);
     }
 }

@@ -2,7 +2,7 @@
 name: gespmm_par_nnz
 study: scalar
 source: Huang et al. 2020 (GE-SpMM) and its library dgSPARSE, parallel reduction balanced by non-zeros; a rival of the cuTeSpMM study
-idea: one non-zero a lane, whatever its row; runs of one row are reduced by a segmented scan
+idea: one non-zero per lane, whatever its row; runs of one row are reduced by a segmented scan
 after: gespmm_par_row
 family: gespmm
 format: csr
@@ -18,7 +18,7 @@ launch:
   block: 32, 4
   args: a.indptr, a.indices, a.data, b, c, m, nnz, n, b.ld, c.ld
 deviations:
-  - "any number of columns; the original is right for powers of two alone"
+  - "any number of columns; the original is only correct for powers of two"
 ---*/
 #include "schedule/row_of.cuh"
 #include "tile/packet.cuh"
@@ -32,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(128) gespmm_par_nnz(
     const int lane = threadIdx.x;
     const int first = (blockIdx.x * blockDim.y + threadIdx.y) * 32;
     if (first >= nnz) return;
-    // Lanes beyond the last entry stand for it once more, with value zero.
+    // Lanes after the last entry repeat it with value zero.
     const int entry = min(first + lane, nnz - 1);
     const float value = first + lane < nnz ? data[entry] : 0.f;
     const int row = schedule::row_of(indptr, m, entry);
@@ -47,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(128) gespmm_par_nnz(
         tile::Packet<float> packet;
         packet.load(source + n0);
         packet.add_to(sums, value);
-        // Sum each run of one row into its first lane.
+        // Sum each run of entries of one row into its first lane.
 #pragma unroll
         for (int distance = 1; distance < 32; distance *= 2) {
             const int other = __shfl_down_sync(ALL, row, distance);

@@ -2,7 +2,7 @@
 name: gespmm_seq_nnz
 study: scalar
 source: Huang et al. 2020 (GE-SpMM) and its library dgSPARSE, sequential reduction balanced by non-zeros; a rival of the cuTeSpMM study
-idea: equal shares of non-zeros instead of rows; rows cut by a share are added up atomically
+idea: partitions of equally many non-zeros instead of rows; rows that are split between partitions are added up atomically
 after: gespmm_seq_row
 family: gespmm
 format: csr
@@ -19,21 +19,21 @@ launch:
   block: min(32, power_of_two(ceil_div(n, 4))), 128 // min(32, power_of_two(ceil_div(n, 4)))
   args: a.indptr, a.indices, a.data, b, c, m, nnz, n, b.ld, c.ld
 deviations:
-  - "a row that lies within one share is stored, not added"
+  - "a row that lies within one partition is stored, not added"
 ---*/
 #include "schedule/row_of.cuh"
 #include "tile/packet.cuh"
 
-// Entries that one group of lanes sums; a row that reaches beyond them is added to C atomically.
-constexpr int SHARE = TILE_ENTRIES;
+// Entries that one lane group sums; a row that reaches beyond them is added to C atomically.
+constexpr int PARTITION = TILE_ENTRIES;
 
 extern "C" __global__ void __launch_bounds__(128) gespmm_seq_nnz(
     const int* __restrict__ indptr, const int* __restrict__ indices, const float* __restrict__ data,
     const float* __restrict__ b, float* __restrict__ c, int m, int nnz, int n, int ldb, int ldc) {
-    const int begin = (blockIdx.x * blockDim.y + threadIdx.y) * SHARE;
+    const int begin = (blockIdx.x * blockDim.y + threadIdx.y) * PARTITION;
     const int n0 = (blockIdx.y * blockDim.x + threadIdx.x) * 4;
     if (begin >= nnz || n0 >= n) return;
-    const int end = min(begin + SHARE, nnz);
+    const int end = min(begin + PARTITION, nnz);
     int row = schedule::row_of(indptr, m, begin);
     for (int p = begin; p < end; ++row) {
         const int row_end = indptr[row + 1], stop = min(row_end, end);

@@ -2,7 +2,7 @@
 name: mma_cbt
 study: smat
 source: Okanovic et al. 2024, section 4; Mistry 2025, section 1.4.6 "mmaCBT"
-idea: copy both operands asynchronously, past the registers; copies of A and B overlap each other, not the product
+idea: copy both operands asynchronously, bypassing registers; copies of A and B overlap each other, but not the product
 after: mma_bt
 format: bcsr_16x16
 dtype: {a: float16, b: float16, accumulator: float16, c: float16}
@@ -18,8 +18,8 @@ launch:
   block: 32
   args: a.indptr, a.indices, a.data, b, c, b.ld, c.ld
 deviations:
-  - "B's tile is copied as 8 columns of 16 halves; the original copies one run of 128 halves, right only for constant B"
-  - "16-byte cp.async a lane, waited for at once, in the place of cooperative_groups::memcpy_async of the whole tile"
+  - "B's tile is copied as 8 columns of 16 halves; the original copies 128 contiguous halves, which is only correct for constant B"
+  - "one 16-byte cp.async per lane and an immediate wait, instead of cooperative_groups::memcpy_async of the whole tile"
 ---*/
 #include "ptx/cp_async.cuh"
 #include "tile/smat_tile.cuh"

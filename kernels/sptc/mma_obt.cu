@@ -2,7 +2,7 @@
 name: mma_obt
 study: sptc
 source: Mistry 2025, section 2.2 "mmaOBT", figure 2.1
-idea: two stages of operands, so that the copies of the next tile run beside the product of this one
+idea: two stages of operands, so that the copies of the next tile overlap the product of this one
 after: mma_cbt
 format: bcsr_16x16
 dtype: {a: float16, b: float16, accumulator: float16, c: float16}
@@ -24,15 +24,15 @@ variants:
     dtype: {accumulator: float32}
     constants: {sums: SumsF32}
   large:
-    idea: tiles of 32 columns, half as many turns of the pipeline
+    idea: tiles of 32 columns, half the iterations of the pipeline
     after: mma_obt
     format: bcsr_16x32
     pads: {k: 32}
     tile: {k: 32}
 deviations:
-  - "every turn commits a group of copies, an empty one after the last tile; the original's wait returns too early in rows of one tile"
+  - "every iteration commits a group of copies, an empty one after the last tile; the original's wait returns too early in rows of one tile"
   - "the column of the tile after next is read while the next one is copied; the original reads it when it is needed"
-  - "cp.async and its groups in the place of cuda::pipeline and memcpy_async, which compile to the same instructions"
+  - "cp.async and its groups instead of cuda::pipeline and memcpy_async, which compile to the same instructions"
 ---*/
 #include "tile/copy_async.cuh"
 #include "tile/rows.cuh"

@@ -2,7 +2,7 @@
 name: mma_obt_tiled
 study: sptc
 source: Mistry 2025, section 2.4 "mmaOBT_tiled", figure 2.3
-idea: sixteen warps share super-tiles of 4x4 tiles, so that a tile of A serves four columns of tiles, one of B four rows
+idea: sixteen warps share super-tiles of 4x4 tiles, so that a tile of A serves four columns of tiles and a tile of B four rows
 after: mma_obt
 format: bcsr_tiled
 format_options: {block: 4}
@@ -20,7 +20,7 @@ launch:
   args: a.indptr, a.indices, a.data, b, c, b.ld, c.ld
 deviations:
   - "each stage of B is stored within its own tile; the original's main loop stores beyond it"
-  - "every turn commits a group of copies, an empty one after the last super-tile; see mma_obt"
+  - "every iteration commits a group of copies, an empty one after the last super-tile; see mma_obt"
 ---*/
 #include "tile/copy_async.cuh"
 #include "tile/rows.cuh"

@@ -2,7 +2,7 @@
 name: mma_obts
 study: sptc
 source: Mistry 2025, table 2.1 "mmaOBTS", sections 2.1 and 2.2
-idea: the pipeline and the sparse tensor core together, asking of every tile what it is
+idea: the pipeline and the sparse tensor core together, with a test of every tile's class
 after: mma_obt
 format: bcsr_classed
 format_options: {block_k: 16}
@@ -21,14 +21,14 @@ launch:
 variants:
   large:
     source: Mistry 2025, table 2.1 "mmaOBTS_large"
-    idea: tiles of 32 columns, which one sparse product takes whole and two dense ones share
+    idea: tiles of 32 columns, which take one sparse product or two dense ones
     after: mma_obts
     format_options: {block_k: 32}
     pads: {k: 32}
     tile: {k: 32}
 deviations:
-  - "class and position of a tile are listed beside its column; the original looks them up in dense maps"
-  - "metadata, the test of what is 2:4 and the slices of B are right; see mma_st"
+  - "class and position of a tile are listed next to its column; the original looks them up in dense maps"
+  - "metadata, the test for 2:4 and the slices of B are corrected; see mma_st"
 ---*/
 #include "tile/copy_async.cuh"
 #include "tile/two_four.cuh"

@@ -2,7 +2,7 @@
 name: mma_obts_large_separate
 study: sptc
 source: Mistry 2025, section 2.3 "mmaOBTS_large_separate"
-idea: a loop for the row's 2:4 tiles and one for its dense tiles, so that no turn waits to learn what its tile is
+idea: one loop for the row's 2:4 tiles and one for its dense tiles, so that no iteration waits for the class of its tile
 after: mma_obts_large
 format: bcsr_separated
 format_options: {block_k: 32}
@@ -27,14 +27,14 @@ variants:
 deviations:
   - "the loop of 2:4 tiles runs; in the latest state of the original it is commented out"
   - "a warp synchronises before it reads what other lanes have copied; the original only waits for its own copies"
-  - "metadata, the test of what is 2:4 and the slices of B are right; see mma_st"
+  - "metadata, the test for 2:4 and the slices of B are corrected; see mma_st"
 ---*/
 #include "tile/copy_async.cuh"
 #include "tile/two_four.cuh"
 
 using Copy = tile::Asynchronous;
 
-// Walk the tiles from begin to end, the copies of the next one beside the product of this one.
+// Walk the tiles from begin to end; the copies of the next tile overlap the product of this one.
 template <typename CopyA, typename Multiply>
 __device__ __forceinline__ void walk(
     tile::Operands (&stages)[2], int begin, int end, const int* __restrict__ indices, const half* __restrict__ b, int ldb,

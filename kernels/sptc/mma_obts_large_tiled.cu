@@ -25,6 +25,7 @@ deviations:
 #include "tile/two_four.cuh"
 
 constexpr int THREADS = 512;
+// A super-tile has STRIPS rows of WIDE tiles of A; its result has STRIPS rows of COLUMNS tiles of C.
 constexpr int STRIPS = SUPER_M / tile::WARP_M, WIDE = SUPER_K / TILE_K, COLUMNS = SUPER_N / tile::WARP_N;
 constexpr int THREADS_PER_TILE = THREADS / (STRIPS * WIDE);
 static_assert(STRIPS * COLUMNS * 32 == THREADS, "one warp for each 16x8 tile of C");

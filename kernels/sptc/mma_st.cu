@@ -21,7 +21,7 @@ launch:
 variants:
   large:
     source: Mistry 2025, section 2.1 "mmaST_large"
-    idea: tiles of 32 columns, which one sparse product takes whole and two dense ones share
+    idea: tiles of 32 columns, which take one sparse product or two dense ones
     after: mma_st
     format_options: {block_k: 32}
     pads: {k: 32}
@@ -29,7 +29,7 @@ variants:
 deviations:
   - "one dense map (-1 for a zero tile, else its class and position) where the original keeps two"
   - "metadata is packed on the host in the order of the lanes, with increasing indices in every group; the original swaps the groups of a byte, and pairs an index with itself where a group holds one non-zero"
-  - "a tile is 2:4 if no group of four holds three non-zeros; the original takes {0, 1, 3} and {0, 2, 3} for 2:4"
+  - "a tile is 2:4 if no group of four holds three non-zeros; the original treats {0, 1, 3} and {0, 2, 3} as 2:4"
   - "in tiles of 32 columns all four slices of B are multiplied; the original multiplies two of them twice"
 ---*/
 #include "tile/copy_registers.cuh"

@@ -2,7 +2,7 @@
 name: tcgnn
 study: tcgnn
 source: Wang et al. 2023 (TC-GNN), section 4; a rival of the cuTeSpMM study
-idea: "windows of 16 rows whose condensed columns make 16x8 tiles; for every tile the CTA looks through all entries of its window"
+idea: "windows of 16 rows whose condensed columns make 16x8 tiles; for every tile the CTA searches all entries of its window"
 format: csr_condensed
 dtype: {a: tf32, b: tf32, accumulator: float32, c: float32}
 layout: {b: row_major, c: row_major}
@@ -17,7 +17,7 @@ launch:
   smem: 4 * tile.k * tile.n * min(32, ceil_div(n, tile.n))
   args: a.indptr, a.indices, a.data, a.condensed, a.row, a.window_tiles, b, c, m, n, b.ld, c.ld
 deviations:
-  - "values of A are multiplied; the original stores ones in their place"
+  - "values of A are multiplied; the original stores ones instead"
   - "any number of rows and columns; the original takes widths that are a multiple of 16, up to 512"
   - "mma.sync m16n8k8 twice where the original calls WMMA's m16n16k8, which is compiled to the same two instructions"
 ---*/

@@ -426,3 +426,21 @@ def analyse(out: Path, **changes) -> Path:
     }
     analysis.run(**inputs | changes)
     return out
+
+
+def case_table():
+    """Table ``analysis_cases`` of :func:`measure_rows`, without the rest of the stage."""
+    from spmm_roofline.analysis.cases import cases
+
+    datasheet = contracts.document(ROOT / "config/devices/h200.yaml", "device")
+    return cases(
+        contracts.frame([], "measure"),
+        contracts.frame(measure_rows(), "measure"),
+        contracts.frame([matrix_row(name) for name in MATRICES], "matrices"),
+        contracts.frame(kernel_rows(), "kernels"),
+        HEADS,
+        FINGERPRINTS,
+        {DEVICE: datasheet["peak_gflops"]},
+        {DEVICE: COPY_GB_PER_S},
+        described={DEVICE: device_record()},
+    )

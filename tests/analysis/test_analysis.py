@@ -27,7 +27,7 @@ def tables(folder):
 
 
 def read(folder):
-    return {name: contracts.read(folder / f"{name}.csv", contract) for name, contract in analysis.TABLES.items()}
+    return analysis.read(folder)
 
 
 def contents(folder):

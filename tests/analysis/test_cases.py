@@ -18,13 +18,13 @@ def analysed(measured=(), recorded=(), **changes):
     matrices = contracts.frame([synthetic.matrix_row(name) for name in synthetic.MATRICES], "matrices")
     kernels = contracts.frame([], "kernels")
     inputs = {
-        "kernels": kernels,
+        "compilations": kernels,
         "heads": synthetic.HEADS,
         "fingerprints": synthetic.FINGERPRINTS,
         "peaks": PEAKS,
         "dram_gb_per_s": COPY,
         "l2_gb_per_s": {"h200": 8000.0},
-        "records": {"h200": synthetic.device_record()},
+        "described": {"h200": synthetic.device_record()},
     }
     return cases(table(*measured), table(*recorded), matrices, **inputs | changes)
 
@@ -66,7 +66,7 @@ def test_a_source_that_changed_without_its_machine_code_is_not_stale():
     now = [line | {"kernel_sha256": present["mma_bt"]} for line in past]
     for changes, stale in (({}, False), ({"cubin_sha256": "x"}, True), ({"launch_sha256": "x"}, True)):
         kernels = contracts.frame([*past, *(line | changes for line in now)], "kernels")
-        result = analysed(recorded=[row("mma_bt")], fingerprints=present, kernels=kernels)
+        result = analysed(recorded=[row("mma_bt")], fingerprints=present, compilations=kernels)
         assert list(result["stale"]) == [stale]
     assert list(analysed(recorded=[row("mma_bt")], fingerprints=present)["stale"]) == [True], "nobody knows the code"
 

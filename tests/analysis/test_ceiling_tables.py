@@ -232,7 +232,7 @@ def tables(tmp_path_factory):
     folder = tmp_path_factory.mktemp("recorded") / "h200"
     recorded = synthetic.write_recorded(folder, ceilings=synthetic.ceiling_rows())
     out = synthetic.analyse(tmp_path_factory.mktemp("analysis"), recorded=[recorded])
-    return {name: contracts.read(out / f"{name}.csv", contract) for name, contract in analysis.TABLES.items()}
+    return analysis.read(out)
 
 
 def test_recorded_ceilings_limit_the_rows(tables):

@@ -2,16 +2,15 @@
 
 import pytest
 
-from spmm_roofline import analysis, contracts
-from spmm_roofline.analysis.counters import counters, of_present_code
+from spmm_roofline import contracts
+from spmm_roofline.analysis.counters import counters, other_code
+from spmm_roofline.analysis.counters import profiled as of_present_code
 from tests.analysis import synthetic
 
 
 @pytest.fixture(scope="module")
-def cases(tmp_path_factory):
-    recorded = synthetic.write_recorded(tmp_path_factory.mktemp("recorded") / "h200")
-    folder = synthetic.analyse(tmp_path_factory.mktemp("analysis"), recorded=[recorded])
-    return contracts.read(folder / "cases.csv", analysis.TABLES["cases"])
+def cases():
+    return synthetic.case_table()
 
 
 def profiled(**changes):
@@ -58,10 +57,9 @@ def test_a_hit_rate_above_one_is_none(cases):
 def test_counters_of_a_kernel_that_changed_are_left_out():
     table, kernels = profiled(), contracts.frame([], "kernels")
     (kernel,), (now,) = set(table["kernel"]), set(table["kernel_sha256"])
-    kept, other = of_present_code(table, kernels, {kernel: now})
-    assert len(kept) == len(table) and other.empty
-    kept, other = of_present_code(table, kernels, {kernel: "changed"})
-    assert kept.empty and len(other) == len(table)
+    for fingerprint, kept, left_out in ((now, len(table), 0), ("changed", 0, len(table))):
+        assert len(of_present_code(table, kernels, {kernel: fingerprint})) == kept
+        assert len(other_code(table, kernels, {kernel: fingerprint})) == left_out
 
 
 def test_what_was_not_counted_is_empty(cases):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spmm_roofline import analysis, contracts
+from spmm_roofline import contracts
 from spmm_roofline.analysis import limiters as module
 from spmm_roofline.analysis.counters import counters
 from spmm_roofline.analysis.limiters import limiter, limiters, stalls
@@ -14,10 +14,8 @@ SECTORS = "lts__t_sectors_srcunit_tex.sum"
 
 
 @pytest.fixture(scope="module")
-def cases(tmp_path_factory):
-    recorded = synthetic.write_recorded(tmp_path_factory.mktemp("recorded") / "h200")
-    folder = synthetic.analyse(tmp_path_factory.mktemp("analysis"), recorded=[recorded])
-    return contracts.read(folder / "cases.csv", analysis.TABLES["cases"])
+def cases():
+    return synthetic.case_table()
 
 
 def waits(most):

@@ -5,7 +5,7 @@ import pytest
 from spmm_roofline import contracts
 from spmm_roofline.analysis import bounds as limits_of_gains
 from spmm_roofline.analysis.cases import is_derived, timed
-from spmm_roofline.analysis.counters import of_present_code
+from spmm_roofline.analysis.counters import other_code, profiled
 from spmm_roofline.analysis.kinds import NOISE, kinds
 from spmm_roofline.analysis.roofline import on_tensor_cores
 from tests.analysis.synthetic import ROOT
@@ -58,13 +58,13 @@ def test_few_rows_are_noisy(launched):
 def test_counters_are_those_of_the_kernels_of_today(recorded):
     _, _, heads, _ = recorded
     folder = ROOT / "resources/recorded/h200"
-    profiled = contracts.read_all(sorted(folder.glob("profile/*/*.csv")), "profile")
+    rows = contracts.read_all(sorted(folder.glob("profile/*/*.csv")), "profile")
     kernels = contracts.read(folder / "kernels.csv", "kernels")
     from spmm_roofline.kernels import heads as registry
 
     prints = {name: head.sha256() for name, head in registry(str(ROOT / "kernels")).items()}
-    kept, other = of_present_code(profiled, kernels, prints)
-    assert len(kept) and other.empty and set(kept["kernel"]) <= set(heads)
+    kept = profiled(rows, kernels, prints)
+    assert len(kept) and other_code(rows, kernels, prints).empty and set(kept["kernel"]) <= set(heads)
 
 
 def test_rivals_without_tensor_cores_have_none(recorded):

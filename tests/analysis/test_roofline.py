@@ -32,19 +32,6 @@ def test_gemv_gains_at_most_5_percent_from_tensor_cores_on_an_a100():
     assert 1 + 0.25 / balance == pytest.approx(1.05)
 
 
-@pytest.mark.parametrize("steps, compute_bound", [(15, False), (16, True)])
-def test_a_stencil_on_the_balance_of_the_paper_needs_sixteen_steps_in_one(steps, compute_bound):
-    # Zhang et al., equation (14): a 2d5pt stencil has 5/8 FLOP/B for each step that is blocked in time.
-    peak = 33_500
-    attainable = roofline.attainable_gflops(steps * 5 / 8, peak, peak / 9.99)
-    assert (attainable == peak) == compute_bound
-
-
-def test_attainable_is_the_lower_of_both_limits():
-    values = roofline.attainable_gflops([0.5, 10.0, 20.0], 1000.0, 100.0)
-    assert values.tolist() == [50.0, 1000.0, 1000.0]
-
-
 @pytest.mark.parametrize(
     "features, dtype_a, accumulator, unit",
     [
@@ -118,6 +105,51 @@ def test_what_l2_can_keep_need_not_come_from_dram():
 def test_a_limit_that_nobody_measured_is_unknown(rate, size):
     dram, cache, _ = limits_of(rate=rate, size=size)
     assert math.isnan(dram) == (rate[0] is None or size is None) and math.isnan(cache) == (rate[1] is None)
+
+
+def case(**changes):
+    """A case of 2 GFLOP in 1 ms whose ceilings allow 4 TB/s from DRAM, 8 TB/s from L2 and 100 TFLOP/s."""
+    import pandas as pd
+
+    row = {"device": "d", "suite": "s", "study": "smat", "kernel": "k", "matrix": "a", "n": 100, "l2": "cold"}
+    row |= {"precision": "float16", "dtype_c": "float16", "steps": 1, "m": 1000, "nnz": 10_000_000, "status": "ok"}
+    row |= {"time_ms": 1.0, "useful_gflops": 2000.0, "padded_gflops": 50_000.0, "replay_ms": 0.004, "stale": False}
+    row |= {"compulsory_bytes": 100_000_000, "intensity_flop_per_byte": 20.0, "compute_limit_gflops": 100_000.0}
+    row |= {"memory_limit_gflops": 1.0, "compute_basis": "measured"}
+    counted = {name: row[name] for name in roofline.KEY} | {"dram_bytes": 3e9, "cache_bytes": 6e9}
+    counted |= {"dram_flop_per_byte": 2 / 3, "cache_flop_per_byte": 1 / 3}
+    counted |= {name: changes.pop(name) for name in list(changes) if name in counted and name not in roofline.KEY}
+    rows, counters = pd.DataFrame([row | changes]), pd.DataFrame([counted])
+    counters["l2"] = rows["l2"]
+    return roofline.roofline(rows, counters, {"d": 4000.0}, {"d": 8000.0}, {"d": 50_000_000})
+
+
+def test_a_case_against_its_ceilings_by_hand():
+    (row,) = case().to_dict("records")
+    flops = 2e9
+    # 3 GB at 4 TB/s take 0.75 ms, as 6 GB at 8 TB/s do; 50 GFLOP at 100 TFLOP/s take 0.5 ms; a replay takes 4 µs.
+    assert row["dram_limit_gflops"] == pytest.approx(flops / 0.75e-3 * 1e-9)
+    assert row["l2_limit_gflops"] == pytest.approx(flops / 0.75e-3 * 1e-9)
+    assert row["compute_limit_gflops"] == pytest.approx(flops / 0.5e-3 * 1e-9)
+    assert row["launch_limit_gflops"] == pytest.approx(flops / 4e-6 * 1e-9)
+    assert (row["bound"], row["counted"]) == ("dram", True)
+    assert row["bound_fraction"] == pytest.approx(0.75) and row["distance"] == pytest.approx(4 / 3)
+    # Half the time allows 2 GB from DRAM, 4 GB from L2 and 50 GFLOP.
+    assert row["save_dram_bytes"] == pytest.approx(1e9) and row["save_l2_bytes"] == pytest.approx(2e9)
+    assert row["save_flops"] == 0
+
+
+def test_what_binds_a_case_is_the_lowest_limit():
+    def bound(**changes):
+        return case(**changes).to_dict("records")[0]["bound"]
+
+    assert bound(cache_bytes=7e9) == "l2"
+    assert bound(dram_bytes=2e9, cache_bytes=4.1e9, padded_gflops=60_000.0) == "compute"
+    assert bound(replay_ms=0.9) == "launch"
+    assert case(padded_gflops=60_000.0)["save_flops"].item() == pytest.approx(1e10)
+    # Calls with a warm L2 are held against compulsory bytes: 100 MB less the 50 MB that L2 keeps.
+    assert case(l2="warm", dram_bytes=9e9)["dram_limit_gflops"].item() == pytest.approx(2e9 / (5e7 / 4e12) * 1e-9)
+    assert case(time_ms=0.0).empty and case(intensity_flop_per_byte=0.0).empty and case(status="wrong").empty
 
 
 def test_sums_in_fp16_are_faster_only_where_the_datasheet_says_so():

@@ -15,7 +15,7 @@ from tests.analysis import synthetic
 def tables(tmp_path_factory):
     recorded = synthetic.write_recorded(tmp_path_factory.mktemp("recorded") / "h200")
     folder = synthetic.analyse(tmp_path_factory.mktemp("analysis"), recorded=[recorded])
-    return {name: contracts.read(folder / f"{name}.csv", contract) for name, contract in analysis.TABLES.items()}
+    return analysis.read(folder)
 
 
 # --- the model of section 4 -------------------------------------------------------------------------------------------

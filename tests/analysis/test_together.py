@@ -4,17 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spmm_roofline import analysis, contracts
 from spmm_roofline.analysis import together as module
 from spmm_roofline.analysis.together import performance, performance_profile, together
 from tests.analysis import synthetic
 
 
 @pytest.fixture(scope="module")
-def cases(tmp_path_factory):
-    recorded = synthetic.write_recorded(tmp_path_factory.mktemp("recorded") / "h200")
-    folder = synthetic.analyse(tmp_path_factory.mktemp("analysis"), recorded=[recorded])
-    return contracts.read(folder / "cases.csv", analysis.TABLES["cases"])
+def cases():
+    return synthetic.case_table()
 
 
 def test_a_profile_by_hand():

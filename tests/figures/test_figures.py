@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spmm_roofline import analysis, contracts, figures
-from spmm_roofline.figures import numbers, style
+from spmm_roofline import analysis, figures
+from spmm_roofline.figures import labels, numbers, style
 from spmm_roofline.figures.papers import PAPERS
 from tests.analysis import synthetic
 
@@ -17,7 +17,7 @@ from tests.analysis import synthetic
 def tables(tmp_path_factory):
     recorded = synthetic.write_recorded(tmp_path_factory.mktemp("recorded") / "h200")
     folder = synthetic.analyse(tmp_path_factory.mktemp("analysis"), recorded=[recorded])
-    return {name: contracts.read(folder / f"{name}.csv", contract) for name, contract in analysis.TABLES.items()}
+    return analysis.read(folder)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_each_figure_is_drawn_where_it_has_something_to_show(drawn):
 
 def test_empty_tables_give_no_figure(tmp_path):
     folder = synthetic.analyse(tmp_path)
-    tables = {name: contracts.read(folder / f"{name}.csv", contract) for name, contract in analysis.TABLES.items()}
+    tables = analysis.read(folder)
     assert list(figures.draw_all(tables)) == []
 
 
@@ -92,7 +92,7 @@ def under_ceilings(tmp_path_factory):
     folder = tmp_path_factory.mktemp("recorded") / "h200"
     recorded = synthetic.write_recorded(folder, ceilings=synthetic.ceiling_rows())
     out = synthetic.analyse(tmp_path_factory.mktemp("analysis"), recorded=[recorded])
-    tables = {name: contracts.read(out / f"{name}.csv", contract) for name, contract in analysis.TABLES.items()}
+    tables = analysis.read(out)
     wanted = ("roofline", "selector")
     return {figure.name: figure for figure in figures.draw_all(tables) if figure.kind.name.startswith(wanted)}
 
@@ -190,9 +190,9 @@ def test_states_of_warps_are_shares(drawn):
 
 
 def test_labels_of_lines_that_end_together_stand_apart():
-    assert style.spread([100.0, 98.0, 100.0, 40.0], 6.0, 0.0, 100.0) == [100.0, 88.0, 94.0, 40.0]
-    assert style.spread([1.0, 1.0, 1.0], 1.0) == [2.0, 1.0, 0.0], "a run stands around the mean of its heights"
-    assert style.spread([], 1.0) == []
+    assert labels.spread([100.0, 98.0, 100.0, 40.0], 6.0, 0.0, 100.0) == [100.0, 88.0, 94.0, 40.0]
+    assert labels.spread([1.0, 1.0, 1.0], 1.0) == [2.0, 1.0, 0.0], "a run stands around the mean of its heights"
+    assert labels.spread([], 1.0) == []
 
 
 def test_sentences_follow_from_the_rows(tables, drawn):
@@ -211,7 +211,7 @@ def test_sentences_change_with_the_rows(tmp_path):
     rows = [row for row in synthetic.measure_rows() if row["matrix"] == "cfd1" and row["n"] == 128]
     recorded = synthetic.write_recorded(tmp_path / "a100", [row | {"device": "a100"} for row in rows])
     folder = synthetic.analyse(tmp_path / "out", recorded=[recorded])
-    tables = {name: contracts.read(folder / f"{name}.csv", contract) for name, contract in analysis.TABLES.items()}
+    tables = analysis.read(folder)
     says = {figure.name: figure.says for figure in figures.draw_all(tables)}
     # The record of the folder describes an h200: no limit is known for rows of an a100, and the sentence says so.
     assert "No limit is known" in says["roofline-a100-real-sample-cold"]
@@ -270,7 +270,7 @@ def test_an_inline_figure_takes_the_colours_of_its_page_and_has_ids_of_its_own(d
     ],
 )
 def test_long_names_lose_their_middle_and_stay_different(names, expected):
-    assert style.short_names(names) == expected
+    assert labels.short_names(names) == expected
 
 
 def test_a_mark_is_tied_to_the_row_whose_rate_it_shows(drawn, tables):

@@ -20,7 +20,7 @@ from matplotlib.textpath import text_to_path
 from spmm_roofline import analysis, contracts, figures
 from spmm_roofline.analysis import bounds, cases, ceilings, families, ladder, published, speedup, status, synergy
 from spmm_roofline.analysis import together as of_all
-from spmm_roofline.figures import matrices, style
+from spmm_roofline.figures import labels, matrices, style
 from spmm_roofline.plan import Plan
 from tests.analysis import synthetic
 
@@ -146,7 +146,7 @@ def invented(tmp_path_factory):
     recorded = tmp_path_factory.mktemp("recorded") / "h200"
     synthetic.write_recorded(recorded, rows, ceilings=synthetic.ceiling_rows())
     folder = synthetic.analyse(tmp_path_factory.mktemp("analysis"), recorded=[recorded])
-    tables = {name: contracts.read(folder / f"{name}.csv", contract) for name, contract in analysis.TABLES.items()}
+    tables = analysis.read(folder)
     return list(figures.draw_all(tables, processes=2))
 
 
@@ -165,7 +165,7 @@ def recorded_tables():
     for suite, precisions in SMALLER.items():
         rows = rows[(rows["suite"] != suite) | ~rows["dtype_a"].isin(precisions)]
     at_top = contracts.read(RECORDED / "ceilings.csv", "measure_ceilings")
-    table = {name: contracts.frame([], contract) for name, contract in analysis.TABLES.items()}
+    table = {name: contracts.frame([], contract) for name, contract in analysis.tables().items()}
     table |= {name: contracts.read(RECORDED / f"{name}.csv", name) for name in ("matrices", "formats", "kernels")}
     table["ceilings"] = ceilings.ceilings({"h200": sheet}, {"h200": record}, at_top, table["kernels"], heads, {})
     peaks, reached = {"h200": sheet["peak_gflops"]}, ceilings.peaks(table["ceilings"])
@@ -231,8 +231,8 @@ def test_no_text_lies_on_another(world, request):
 @pytest.mark.parametrize("world", ["invented", "recorded"])
 def test_labels_of_an_axis_differ(world, request):
     for figure in request.getfixturevalue(world):
-        for labels in map(list, axes_labels(figure.svg)):
-            named = [label for label in labels if label]
+        for texts in map(list, axes_labels(figure.svg)):
+            named = [label for label in texts if label]
             assert len({*named}) == len(named), f"labels of {figure.name} look alike: {sorted(named)}"
 
 
@@ -246,7 +246,7 @@ def test_heat_maps_name_every_row_and_column(recorded, recorded_tables):
         for column, value in figure.of.items():
             own = own[own[column] == value]
         texts = {words for words, _ in boxes(figure.svg)}
-        assert {*own["kernel"], *style.short_names(own["matrix"].unique())} <= texts, f"{figure.name} lacks names"
+        assert {*own["kernel"], *labels.short_names(own["matrix"].unique())} <= texts, f"{figure.name} lacks names"
 
 
 def test_the_pointer_tells_the_matrices_that_a_heat_map_does_not_name(recorded, recorded_tables):
@@ -300,7 +300,7 @@ def test_a_study_stays_on_one_panel_where_it_fits():
 
 def test_ticks_are_as_fine_as_the_axis_is_long():
     choices = [[1, 2, 5, 10, 20, 50, 100], [1, 10, 100], [1, 100]]
-    assert style._fit(choices, 1, 100, 200, style.short) == [1, 2, 5, 10, 20, 50]
-    assert style._fit(choices, 1, 100, 60, style.short) == [1, 10], "100 would reach into the neighbouring axes"
-    assert style._fit(choices, 1, 100, 10, style.short) == [1]
-    assert style._fit(choices, 1, 100, 90, None) == choices[0], "labels above each other take less room"
+    assert labels._fit(choices, 1, 100, 200, labels.short) == [1, 2, 5, 10, 20, 50]
+    assert labels._fit(choices, 1, 100, 60, labels.short) == [1, 10], "100 would reach into the neighbouring axes"
+    assert labels._fit(choices, 1, 100, 10, labels.short) == [1]
+    assert labels._fit(choices, 1, 100, 90, None) == choices[0], "labels above each other take less room"

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import matplotlib
 import pandas as pd
 
+from spmm_roofline import contracts
 from spmm_roofline.figures import (
     balance,
     graphs,
@@ -31,8 +32,8 @@ from spmm_roofline.figures import (
     synergy_heatmap,
     tiles,
 )
-from spmm_roofline.report import tables as page_tables
 from spmm_roofline.report.studies import studies
+from spmm_roofline.report.tables import study as study_tables
 from tests.figures.test_figures import text
 
 
@@ -157,7 +158,7 @@ def test_the_knee_says_which_products_memory_binds():
 
 
 def test_a_section_holds_the_figures_of_its_suites_in_order_and_points_to_the_others():
-    nothing = pd.DataFrame(columns=["device", "suite", "study", "matrix", "quantity"])
+    nothing = {name: contracts.frame([], f"analysis_{name}") for name in ("published", "workloads")}
 
     def figure(study, section, name, **of):
         return SimpleNamespace(kind=SimpleNamespace(study=study, section=section), of=of, name=name)
@@ -288,7 +289,7 @@ def test_numbers_of_papers_stand_beside_ours_in_the_form_of_their_tables():
     rows.append(
         rows[0] | {"suite": "all", "matrix": "low", "quantity": "share_of_matrices", "ours": 0.6, "published": 0.5}
     )
-    graphs, pruned_weights, shares = page_tables.published(pd.DataFrame(rows))
+    graphs, pruned_weights, shares = study_tables.published(pd.DataFrame(rows))
     assert pruned_weights.columns == ("source", "N", "method", "kernel", "50 %", "95 %")
     assert [cell.text for cell in pruned_weights.rows[0]][1:] == [
         *("128", "random pruning", "xw_row", "0.250× / 2.00×", "3.00× / 2.00×")

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from spmm_roofline.formats.base import row_of_entry
+from spmm_roofline.formats.arrays import row_of_entry
 
 
 def two_in_four(a):

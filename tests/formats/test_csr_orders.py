@@ -1,4 +1,4 @@
-"""What the CSR formats with an extra order add: rows by length, pieces of rows, condensed columns."""
+"""What the CSR formats with an extra order add: rows by length, segments of rows, condensed columns."""
 
 from itertools import pairwise
 
@@ -41,11 +41,13 @@ def test_the_order_names_every_row_once(a):
     assert (np.diff(np.diff(a.indptr)[packed.order]) <= 0).all()
 
 
-def test_segments_come_first_and_rows_of_several_pieces_are_marked():
+def test_segments_come_first_and_rows_of_several_segments_are_marked():
     packed = FORMATS["csr_segmented"].from_csr(lengths(3, 0, 9, 4), segment=4)
-    pieces = list(zip(packed.piece_row.tolist(), packed.piece_start.tolist(), packed.piece_end.tolist(), strict=True))
+    segments = list(
+        zip(packed.segment_row.tolist(), packed.segment_start.tolist(), packed.segment_end.tolist(), strict=True)
+    )
     # Row 2 is cut in two segments and a residue of one; row 3 is a full segment, and all of its row.
-    assert pieces == [(~2, 3, 7), (~2, 7, 11), (3, 12, 16), (0, 0, 3), (~2, 11, 12)]
+    assert segments == [(~2, 3, 7), (~2, 7, 11), (3, 12, 16), (0, 0, 3), (~2, 11, 12)]
     assert packed.split_rows.tolist() == [1, 2]
 
 
@@ -53,15 +55,15 @@ def test_segments_come_first_and_rows_of_several_pieces_are_marked():
 @given(matrices(), st.integers(1, 40))
 def test_pieces_cover_every_entry_once(a, segment):
     packed = FORMATS["csr_segmented"].from_csr(a, segment=segment)
-    row = np.where(packed.piece_row < 0, ~packed.piece_row, packed.piece_row)
+    row = np.where(packed.segment_row < 0, ~packed.segment_row, packed.segment_row)
     covered = np.zeros(a.nnz, dtype=int)
-    for r, start, end in zip(row, packed.piece_start, packed.piece_end, strict=True):
+    for r, start, end in zip(row, packed.segment_start, packed.segment_end, strict=True):
         assert a.indptr[r] <= start < end <= a.indptr[r + 1] and end - start <= segment
         covered[start:end] += 1
     assert (covered == 1).all()
-    pieces = np.bincount(row, minlength=a.shape[0])
-    assert packed.split_rows.tolist() == np.flatnonzero(pieces != 1).tolist()
-    assert ((packed.piece_row < 0) == (pieces[row] > 1)).all()
+    segments = np.bincount(row, minlength=a.shape[0])
+    assert packed.split_rows.tolist() == np.flatnonzero(segments != 1).tolist()
+    assert ((packed.segment_row < 0) == (segments[row] > 1)).all()
 
 
 def test_tiles_of_the_merge_path_by_hand():

@@ -32,12 +32,12 @@ def product(packed, x):
         y[rows[named]] = sums[named]
 
     tiles = [met[start:end] for start, end in zip(packed.tile_ptr[:-1], packed.tile_ptr[1:], strict=True)]
-    assert all(len(part) <= 8 for part in tiles[: counts["parts"]])
-    parts = np.array([part.sum() for part in tiles[: counts["parts"]]])
-    ranges = zip(packed.part_ptr[:-1], packed.part_ptr[1:], strict=True)
+    assert all(len(part) <= 8 for part in tiles[: counts["partials"]])
+    parts = np.array([part.sum() for part in tiles[: counts["partials"]]])
+    ranges = zip(packed.partial_ptr[:-1], packed.partial_ptr[1:], strict=True)
     write(packed.long_row, np.array([parts[start:end].sum() for start, end in ranges]))
     rest = packed.data_rest * x[packed.indices_rest]
-    for block, part in enumerate(tiles[counts["parts"] :]):
+    for block, part in enumerate(tiles[counts["partials"] :]):
         rows = slice(8 * block, 8 * block + 8)
         bounds = zip(packed.rest_ptr[rows], packed.rest_ptr[rows.start + 1 : rows.stop + 1], strict=True)
         write(packed.medium_row[rows], part.sum(axis=(0, 2)) + [rest[start:end].sum() for start, end in bounds])
@@ -72,7 +72,7 @@ def test_what_a_kernel_reads_is_the_product(lengths, seed):
 def test_long_rows_are_cut_into_parts_of_eight_tiles():
     packed = FORMATS["dasp"].from_csr(of_lengths([3, 600, 256, 255]))
     # 600 entries are 19 tiles in parts of 8, 8 and 3; 256 are 8 tiles in one; 255 are no long row.
-    assert packed.long_row.tolist() == [1, 2] and packed.part_ptr.tolist() == [0, 3, 4]
+    assert packed.long_row.tolist() == [1, 2] and packed.partial_ptr.tolist() == [0, 3, 4]
     assert packed.tile_ptr[:5].tolist() == [0, 8, 16, 19, 27]
     assert packed.medium_row.tolist() == [3] + [-1] * 7
 

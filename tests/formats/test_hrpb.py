@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from spmm_roofline.formats import FORMATS, FormatError
-from spmm_roofline.formats.base import rounded
 from spmm_roofline.formats.hrpb import virtual_panels
+from spmm_roofline.formats.values import rounded
 
 HRPB = FORMATS["hrpb"]
 

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from spmm_roofline import contracts, matrices
 from spmm_roofline.formats import FORMATS, FormatError, pack
-from spmm_roofline.formats.base import rounded, widened
+from spmm_roofline.formats.values import rounded, widened
 from spmm_roofline.matrices.generated import GENERATORS
 from spmm_roofline.matrices.stencils import STENCILS
 
@@ -37,7 +37,7 @@ def grids(draw):
 
 @settings(max_examples=150)
 @given(grid=grids(), dtype=st.sampled_from(["float64", "float32", "float16", "bfloat16", "tf32"]))
-def test_round_trip_on_every_grid(grid, dtype, tmp_path_factory):
+def test_round_trip_on_every_grid(grid, dtype):
     points, nx, ny, nz = grid
     a = matrix(*grid)
     expected = a.copy()
@@ -53,10 +53,6 @@ def test_round_trip_on_every_grid(grid, dtype, tmp_path_factory):
         assert packed.points == asked or asked is None
     if min(nx, ny) > 7 and (nz > 1 or points.startswith("2")):
         assert (packed.points, packed.nx, packed.ny, packed.nz) == grid
-    path = tmp_path_factory.mktemp("packed") / "a.npz"
-    packed.save(path)
-    again = StencilGrid.load(path)
-    assert same(again.to_csr(), expected) and again.counts() == packed.counts()
 
 
 @settings(max_examples=50)
@@ -137,7 +133,7 @@ def test_a_generated_stencil_goes_through_the_stage(tmp_path):
     (spec,) = matrices.expand(suite, {})
     files = str(tmp_path / "a.npz"), str(tmp_path / "a.json")
     matrices.build(spec, {}, *files)
-    pack.pack("stencil", *files, tmp_path / "out.npz", tmp_path / "out.json")
+    pack.describe("stencil", *files, tmp_path / "out.json")
     row = contracts.read_rows([tmp_path / "out.json"], "formats").iloc[0]
     assert row.status == "ok" and row.round_trip and row.format_bytes == 49 * 8
 

@@ -1,4 +1,4 @@
-"""Windows of eight and of sixteen rows: equal shares of their tiles, what is cut, to which warps they are dealt."""
+"""Windows of eight and of sixteen rows: partitions of their tiles, split windows, the warps they are dealt to."""
 
 from types import SimpleNamespace
 
@@ -12,31 +12,31 @@ from spmm_roofline.formats import FORMATS, FormatError, windows
 
 
 def product(packed, b, ctas=None):
-    """A·B as CTAs compute it, from the last one to the first; each takes equally many shares (kernels/include/tile/
-    windows.cuh, `work_of` and `add_parts`), and parts of a window are added in the order of their numbers."""
+    """A·B as CTAs compute it, from the last one to the first; each takes equally many partitions (kernels/include/tile/
+    windows.cuh), and the partial sums of a window are added in order."""
     height = packed.window
     c = np.full((-(-packed.shape[0] // height) * height, b.shape[1]), np.nan)
-    parts, arrived = {}, {}
-    shares = len(packed.work)
-    merge = -(-shares // (ctas or shares))
+    partials, arrived = {}, {}
+    partitions = len(packed.work)
+    merge = -(-partitions // (ctas or partitions))
 
     def done(window, sums):
         rows = slice(height * window, height * window + height)
         assert np.isnan(c[rows]).all(), f"window {window} is written twice"
         c[rows] = sums
 
-    def part(cta, number, window, sums):
+    def add_partial(cta, number, window, sums):
         first, count, of, _ = packed.cut[number]
         assert window in (-1, of)
         begun = packed.cut[first][3] // merge
         slot, count = first + cta - begun, packed.cut[first + count - 1][3] // merge + 1 - begun
-        assert slot not in parts and count > 1
-        parts[slot] = sums
+        assert slot not in partials and count > 1
+        partials[slot] = sums
         arrived[first] = arrived.get(first, 0) + 1
         if arrived[first] == count:
-            done(of, sum(parts[first + i] for i in range(count)))
+            done(of, sum(partials[first + i] for i in range(count)))
 
-    for cta in reversed(range(ctas or shares)):
+    for cta in reversed(range(ctas or partitions)):
         own = packed.work[cta * merge : (cta + 1) * merge]
         if not len(own):
             continue
@@ -50,10 +50,10 @@ def product(packed, b, ctas=None):
             sums += packed.data[tile].astype(np.float64) @ b[packed.columns[tile]]
             window = packed.ends[tile]
             if window >= 0:
-                part(cta, before, window, sums) if before >= 0 else done(window, sums)
+                add_partial(cta, before, window, sums) if before >= 0 else done(window, sums)
                 before, sums = -1, np.zeros_like(sums)
         if begin < end and packed.ends[end - 1] < 0:
-            part(cta, behind, -1, sums)
+            add_partial(cta, behind, -1, sums)
     return c[: packed.shape[0]]
 
 
@@ -62,7 +62,7 @@ def product(packed, b, ctas=None):
     m=st.integers(1, 300), k=st.integers(1, 900), density=st.floats(0, 1), ctas=st.integers(1, 40),
     warps=st.integers(1, 32), fewer=st.integers(1, 40), seed=st.integers(0, 2**32 - 1), height=st.sampled_from([8, 16]),
 )  # fmt: skip
-def test_shares_make_the_product(m, k, density, ctas, warps, fewer, seed, height):
+def test_partitions_make_the_product(m, k, density, ctas, warps, fewer, seed, height):
     rng = np.random.default_rng(seed)
     a = random_array((m, k), density=density, format="csr", rng=rng)
     a.sort_indices()
@@ -74,14 +74,14 @@ def test_shares_make_the_product(m, k, density, ctas, warps, fewer, seed, height
     assert lengths.sum() == packed.blocks and len(packed.work) <= ctas
 
 
-def test_shares_of_long_windows_are_equal():
+def test_partitions_of_long_windows_are_equal():
     a = random_array((64, 4000), density=0.5, format="csr", rng=np.random.default_rng(0))
     packed = FORMATS["vectors_8x1"].from_csr(a, ctas=40)
     lengths = packed.work[:, 1] - packed.work[:, 0]
     assert len(lengths) == 40 and lengths.max() <= 1.1 * packed.blocks / 40 and len(packed.cut) == 40
 
 
-def test_short_windows_are_not_cut():
+def test_short_windows_are_not_split():
     a = random_array((4000, 4000), density=0.002, format="csr", rng=np.random.default_rng(0))
     packed = FORMATS["vectors_8x1"].from_csr(a, ctas=30)
     assert len(packed.work) == 30 and not len(packed.cut)
@@ -95,13 +95,13 @@ def test_windows_are_dealt_to_the_warps():
     assert np.array_equal(np.sort(order), np.arange(300)) and np.array_equal(
         plain.ends[plain.ends >= 0], np.arange(300)
     )
-    # The first windows are those with which the equal parts of six warps begin, within a tile or two.
+    # A kernel cuts the tiles into six equal runs; the first six windows begin where the runs do, within a tile or two.
     starts = np.array([np.flatnonzero(dealt.ends == window)[0] for window in range(6)])
-    parts = np.arange(6) * dealt.blocks / 6
-    assert np.abs(np.sort(starts) - parts).max() < 2 * np.diff(np.flatnonzero(plain.ends >= 0)).max()
-    # Windows at the same time are neighbours.
-    at = np.searchsorted(parts, np.flatnonzero(dealt.ends >= 0), side="right") - 1
-    time = np.flatnonzero(dealt.ends >= 0) - parts[at]
+    runs = np.arange(6) * dealt.blocks / 6
+    assert np.abs(np.sort(starts) - runs).max() < 2 * np.diff(np.flatnonzero(plain.ends >= 0)).max()
+    # Windows that are multiplied at the same time are neighbours.
+    at = np.searchsorted(runs, np.flatnonzero(dealt.ends >= 0), side="right") - 1
+    time = np.flatnonzero(dealt.ends >= 0) - runs[at]
     assert np.abs(np.argsort(np.argsort(time)) - order).max() < 18
 
 

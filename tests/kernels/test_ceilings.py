@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from spmm_roofline.analysis import roofline
-from spmm_roofline.formats.base import numpy_dtype
+from spmm_roofline.formats.values import numpy_dtype
 from spmm_roofline.kernels import heads
-from spmm_roofline.kernels.head import supports
+from spmm_roofline.kernels.arch import supports
 from spmm_roofline.kernels.operands import Dense
 from spmm_roofline.kernels.work import work
 
@@ -41,7 +41,7 @@ def of_launch(name, multiprocessors=132):
         ("mma_f64_wide", {"flops": 132 * 2 * 8 * 4096 * 4 * 2 * 16 * 8 * 16}),
         ("mma_tf32", {"flops": 132 * 2 * 8 * 4096 * 8 * 2 * 16 * 8 * 8}),
         ("mma_f16", {"flops": 132 * 2 * 8 * 4096 * 8 * 2 * 16 * 8 * 16}),
-        ("mma_bf16", {"flops": 132 * 2 * 8 * 4096 * 8 * 2 * 16 * 8 * 16}),
+        ("mma_f16_bf16", {"flops": 132 * 2 * 8 * 4096 * 8 * 2 * 16 * 8 * 16}),
         ("mma_sp_tf32", {"flops": 132 * 2 * 8 * 4096 * 8 * 2 * 16 * 8 * 16}),
         ("mma_sp_f16", {"flops": 132 * 2 * 8 * 4096 * 8 * 2 * 16 * 8 * 32}),
         # A chain of 8192 products, by one warpgroup of each CTA.
@@ -84,11 +84,11 @@ def test_a_kernel_with_a_format_says_nothing_of_work():
         ("mma_tf32", "tf32_tensor"),
         ("mma_f16", "float16_tensor"),
         ("mma_f16_f16_sums", "float16_tensor_float16_sums"),
-        ("mma_bf16", "bfloat16_tensor"),
+        ("mma_f16_bf16", "bfloat16_tensor"),
         ("mma_sp_tf32", "tf32_tensor_sparse24"),
         ("mma_sp_f16", "float16_tensor_sparse24"),
         ("mma_sp_f16_f16_sums", "float16_tensor_sparse24_float16_sums"),
-        ("mma_sp_bf16", "bfloat16_tensor_sparse24"),
+        ("mma_sp_f16_bf16", "bfloat16_tensor_sparse24"),
         ("wgmma_f16", "float16_tensor"),
         ("wgmma_f16_bf16", "bfloat16_tensor"),
         ("wgmma_f16_tf32", "tf32_tensor"),

@@ -9,8 +9,9 @@ import pytest
 
 from spmm_roofline import contracts
 from spmm_roofline.kernels import heads
+from spmm_roofline.kernels.arch import supports
 from spmm_roofline.kernels.compile import CompileError, compile_kernel, resources
-from spmm_roofline.kernels.head import read, supports
+from spmm_roofline.kernels.front_matter import read
 
 ARCHS = ["sm_80", "sm_89", "sm_90a"]
 COMPILED = [name for name, head in heads().items() if not head.vendor]

@@ -8,8 +8,9 @@ import pytest
 
 from spmm_roofline.contracts import ContractError
 from spmm_roofline.kernels import HeadError, heads
-from spmm_roofline.kernels.expressions import ExpressionError, format_options
-from spmm_roofline.kernels.head import read, supports
+from spmm_roofline.kernels.arch import supports
+from spmm_roofline.kernels.expressions import ExpressionError
+from spmm_roofline.kernels.front_matter import read
 from spmm_roofline.kernels.includes import IncludeError, closure
 from spmm_roofline.kernels.launch import Unsupported, check_case
 from spmm_roofline.kernels.registry import LIBRARIES
@@ -167,7 +168,7 @@ def test_general_kernels_of_one_dtype_want_the_same_rows_of_b():
 def test_options_of_the_format_follow_tile_and_device():
     head = heads()["spmv_csr_cc"]
     wider = replace(head, tile={**head.tile, "batch": 2 * head.tile["batch"]})
-    options, twice = format_options(head, 10), format_options(wider, 20)
+    options, twice = head.options(10), wider.options(20)
     assert options == {"items": head.tile["threads"] * head.tile["batch"], "chunks": 10 * head.tile["ctas"]}
     assert twice == {name: 2 * value for name, value in options.items()}
 

@@ -69,11 +69,11 @@ def multiply(head, cubin, a, n, drop=None):
     import cupy
 
     from spmm_roofline.formats import FORMATS
-    from spmm_roofline.formats.base import rounded, widened
     from spmm_roofline.formats.csr import Csr
-    from spmm_roofline.kernels.expressions import format_options
+    from spmm_roofline.formats.values import rounded, widened
     from spmm_roofline.kernels.launch import check_case, prepare
     from spmm_roofline.kernels.operands import allocate
+    from spmm_roofline.kernels.packers import pack, packer_of
     from spmm_roofline.measure.verify import verify
 
     rng = cupy.random.default_rng()
@@ -82,7 +82,7 @@ def multiply(head, cubin, a, n, drop=None):
     indptr, indices = cupy.asarray(a.indptr, "int32"), cupy.asarray(a.indices, "int32")
     exact = Csr(a.shape, a.nnz, "float64", indptr, indices, cupy.empty(0))
     exact = replace(exact, data=widened(rounded(form.random_values(exact, rng), dtype), dtype))
-    packed = form.from_csr(exact, dtype=dtype, **format_options(head, 2))
+    packed = pack(form, exact, dtype, head.options(2), packer_of(form))
     check_case(head, *a.shape[:1], n, a.shape[1])
     if drop is not None:
         flat = packed.data.ravel()

@@ -43,7 +43,7 @@ for matrix in job["matrices"]:
         elif act == "hang":
             time.sleep(60)
         elif act == "damaged":
-            tell(damaged=f"{matrix['matrix']}.npz: it was damaged")
+            tell(damaged={f"{matrix['matrix']}.npz": "it was damaged"})
             sys.exit()
         while act == "wait":  # until it is told something else
             time.sleep(0.1)

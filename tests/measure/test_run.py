@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from spmm_roofline import contracts, folder, matrices
-from spmm_roofline.formats.pack import pack
+from spmm_roofline.formats.pack import describe
 from spmm_roofline.kernels import heads
 from spmm_roofline.measure import device, run
+from spmm_roofline.measure.job import Job, request
 from spmm_roofline.measure.record import record
+from spmm_roofline.measure.rows import compulsory_bytes, sizes
 from tests.kernels.external.build import on_host
 
 MATRICES = ("band", "mesh", "tall")
@@ -39,7 +41,7 @@ def job(tmp_path):
     for spec in matrices.expand(suite, {}):
         npz, row = (str(tmp_path / f"{spec['matrix']}.{end}") for end in ("npz", "json"))
         matrices.build(spec, {}, npz, row)
-        pack("bcsr_16x16", npz, row, tmp_path / "packed.npz", tmp_path / f"packed-{spec['matrix']}.json")
+        describe("bcsr_16x16", npz, row, tmp_path / f"packed-{spec['matrix']}.json")
         files.append((npz, row))
         formats.append(str(tmp_path / f"packed-{spec['matrix']}.json"))
     compiled = {
@@ -54,7 +56,7 @@ def job(tmp_path):
         "measured_at": "2026-01-01T00:00:00Z",
     }  # fmt: skip
     (tmp_path / "device.json").write_text(json.dumps(found))
-    return run.Job(
+    return Job(
         suite="s", kernel="mma_bt", device="h200", arch="sm_90a", n=[8, 32], l2="cold", matrices=files, formats=formats,
         kernel_row=str(tmp_path / "kernel.json"), cubin="x.cubin", read_cubin="r.cubin", copy_cubin="c.cubin",
         device_record=str(tmp_path / "device.json"),
@@ -126,13 +128,13 @@ def test_a_hanging_kernel_costs_one_case(job, play, tmp_path):
 
 def test_least_bytes_by_hand():
     # 3×4 with two non-zeros in two columns, n = 8: 2 (2 + 4) + 4·4 of A, 2·8·2 of B, 3·8·4 of C
-    assert run.compulsory_bytes(m=3, touched=2, nnz=2, n=8, a=2, b=2, c=4) == 12 + 16 + 32 + 96
+    assert compulsory_bytes(m=3, touched=2, nnz=2, n=8, a=2, b=2, c=4) == 12 + 16 + 32 + 96
 
 
 def test_what_a_format_implies_is_not_moved():
     # SCALE moves 16 bytes an element (Zhang et al. 2025, section 3.1).
     features = {"matrix_sha256": "x", "m": 1000, "k": 1000, "nnz": 1000, "nonempty_columns": 1000}
-    assert run.sizes(heads()["scale_cc"], features, 1)["compulsory_bytes"] == 16 * 1000
+    assert sizes(heads()["scale_cc"], features, 1)["compulsory_bytes"] == 16 * 1000
 
 
 def test_a_matrix_of_no_non_zeros_is_measured(job, play, tmp_path):
@@ -141,7 +143,7 @@ def test_a_matrix_of_no_non_zeros_is_measured(job, play, tmp_path):
     (spec,) = matrices.expand(suite, {})
     files = str(tmp_path / "none.npz"), str(tmp_path / "none.json")
     matrices.build(spec, {}, *files)
-    pack("bcsr_16x16", *files, tmp_path / "packed.npz", tmp_path / "packed-none.json")
+    describe("bcsr_16x16", *files, tmp_path / "packed-none.json")
     play()
     rows = measured(replace(job, matrices=[files], formats=[str(tmp_path / "packed-none.json")]), tmp_path)
     assert (rows.nnz == 0).all() and rows.compulsory_bytes["none", 8] == 51 * 4 + 50 * 8 * 2
@@ -246,15 +248,21 @@ def test_a_damaged_journal_costs_its_damage(job, play, tmp_path, line):
 
 def test_damaged_inputs_fail_the_job_and_keep_its_rows(job, play, tmp_path):
     play(mesh_8="damaged")
-    with pytest.raises(run.DamagedInput, match=r"mma_bt on s: mesh\.npz: it was damaged"):
+    with pytest.raises(contracts.Damaged, match=r"mesh\.npz: it was damaged") as caught:
         measured(job, tmp_path)
+    assert caught.value.paths == ["mesh.npz"]
     play()
     measured(job, tmp_path)
     assert "band 8" not in play.calls()
     code = tmp_path / "mma_bt.cubin"
     code.write_bytes(b"not what was compiled")
-    with pytest.raises(run.DamagedInput, match=r"mma_bt.cubin: not the machine code that was compiled; mend or delete"):
+    with pytest.raises(contracts.Damaged, match=r"mma_bt.cubin: not the machine code that was compiled"):
         measured(replace(job, cubin=str(code)), tmp_path)
+    for _, row in job.matrices[1:]:
+        Path(row).write_text("{")
+    with pytest.raises(contracts.Damaged) as caught:
+        measured(job, tmp_path)
+    assert caught.value.paths == [row for _, row in job.matrices[1:]]
 
 
 def test_two_jobs_of_one_table_take_turns(job, play, tmp_path):
@@ -282,13 +290,13 @@ def test_what_cannot_run_is_a_row_without_any_gpu(job, tmp_path, monkeypatch):
 def test_a_job_brings_its_external_library(job, play, tmp_path):
     library = str(on_host(tmp_path / "libmine.so"))
     for (npz, row), packed in zip(job.matrices, job.formats, strict=True):
-        pack("csr", npz, row, tmp_path / "packed.npz", packed)
+        describe("csr", npz, row, packed)
     play()
     job = replace(job, kernel="peer_on_host", cubin=None, kernel_row=None, external=(library,))
     rows = measured(job, tmp_path)
     assert (rows.status == "ok").all() and (rows.study == "external").all() and (rows.dtype_c == "float32").all()
     # What the worker is told leads it to the same kernel.
-    told = json.loads(json.dumps(run.request(job, device.Gpu("GPU-0", "", (9, 0), "580"), {"copy_gb_per_s": 1}, [])))
+    told = json.loads(json.dumps(request(job, device.Gpu("GPU-0", "", (9, 0), "580"), {"copy_gb_per_s": 1}, [])))
     head = heads(told["kernels"], tuple(told["external"]))[told["kernel"]]
     assert (rows.kernel_sha256 == head.sha256()).all()
 

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from spmm_roofline.kernels import heads
-from spmm_roofline.measure.timing import median_interval
-from spmm_roofline.measure.verify import TOLERANCES
+from spmm_roofline.measure import timing
+from spmm_roofline.measure.timing import drifted, median_interval, settled, timing_of
+from spmm_roofline.measure.verify import TOLERANCES, Verdict
+from spmm_roofline.measure.worker import timed
 
 
 def test_the_interval_of_a_constant_is_nothing():
@@ -26,6 +28,59 @@ def test_the_interval_covers_the_true_median_as_often_as_it_says():
         low = samples[int(60 / 2 - 0.98 * 60**0.5)]
         inside += low <= np.log(2) <= low + half
     assert 0.93 < inside / 1000 < 0.99
+
+
+def test_the_interval_is_cut_at_the_ends_of_few_samples():
+    # Of three samples the ranks 1.5 ± 1.7 would lie outside.
+    assert median_interval(np.array([3.0, 1.0, 2.0])) == pytest.approx((3 - 1) / 2)
+    assert median_interval(np.array([5.0])) == 0.0
+
+
+def narrow(count, width=0.0):
+    """``count`` samples whose interval is ``width``."""
+    return np.sort(np.r_[np.full(count // 2, 1.0), np.full(count - count // 2, 1.0 + width)])
+
+
+def test_repeating_ends_when_the_median_is_known():
+    assert settled(narrow(40), 0, 200, 1000)
+    assert not settled(narrow(39), 0, 200, 1000), "too few samples to believe their interval"
+    # Half of the samples lie 1 % higher: so does one end of the interval, and the median in the middle.
+    assert not settled(narrow(40, 0.0102), 0, 200, 1000)
+    assert settled(narrow(40, 0.0098), 0, 200, 1000)
+
+
+def test_repeating_ends_at_the_caps():
+    wide = np.linspace(1, 2, 100)
+    assert not settled(wide, 1000, 101, 1000)
+    assert settled(wide, 1000, 100, 1000) and settled(wide, 1000.1, 101, 1000)
+    assert settled(wide[:1], 1000.1, 101, 1000), "a slow call is not repeated forty times"
+
+
+@pytest.mark.parametrize(("width", "noisy"), [(0.0, False), (0.049, False), (0.051, True)])
+def test_a_wide_interval_is_noisy(width, noisy):
+    assert timing.Timing(1.0, 0.9, 1.1, 40, width).noisy == noisy
+
+
+def test_a_timing_has_percentiles_of_its_samples():
+    found = timing_of(np.arange(1.0, 102.0))
+    assert (found.p10_ms, found.median_ms, found.p90_ms, found.samples) == (11, 51, 91, 101)
+    assert found.interval == median_interval(np.arange(1.0, 102.0))
+
+
+@pytest.mark.parametrize(
+    ("now", "off"), [(4000, False), (3801, False), (4199, False), (3799, True), (4201, True), (400, True)]
+)
+def test_the_canary_is_off_beyond_five_percent(now, off):
+    assert drifted(now, 4000) == off
+
+
+def test_times_and_rates_are_those_of_one_multiplication():
+    found = timed(timing_of(np.full(40, 2.0)), Verdict(1e-4, 1e-3, ""), n=8, nnz=1000, slots=1500, steps=4)
+    assert found["time_ms"] == found["time_p10_ms"] == found["time_p90_ms"] == 0.5 and found["samples"] == 40
+    # 2 · 1000 · 8 operations in half a millisecond
+    assert found["useful_gflops"] == pytest.approx(16_000 / 0.5e-3 / 1e9)
+    assert found["padded_gflops"] == pytest.approx(1.5 * found["useful_gflops"])
+    assert (found["status"], found["rel_error"], found["max_row_error"]) == ("ok", 1e-4, 1e-3)
 
 
 def test_every_kernel_has_a_tolerance():

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from spmm_roofline.formats.base import rounded
-from spmm_roofline.measure.verify import tf32_bound
-from spmm_roofline.measure.worker import same_bits
+from spmm_roofline.formats.values import rounded
+from spmm_roofline.measure.verify import same_bits, tf32_bound
 
 
 def test_the_worst_operands_come_close_to_the_bound():
@@ -39,7 +38,6 @@ def test_kernels_keep_the_bound_on_operands_that_were_not_rounded(name, tmp_path
     from spmm_roofline.formats.csr import Csr
     from spmm_roofline.kernels import heads
     from spmm_roofline.kernels.compile import compile_kernel
-    from spmm_roofline.kernels.expressions import format_options
     from spmm_roofline.kernels.launch import prepare
     from spmm_roofline.kernels.operands import allocate
     from spmm_roofline.measure.device import visible
@@ -54,7 +52,7 @@ def test_kernels_keep_the_bound_on_operands_that_were_not_rounded(name, tmp_path
     b64 = rng.standard_normal((3000, 64)).astype(np.float32)
     indices = (cupy.asarray(a.indptr, "int32"), cupy.asarray(a.indices, "int32"))
     exact = Csr(a.shape, a.nnz, "float64", *indices, cupy.asarray(a.data))
-    packed = FORMATS[head.format].from_csr(exact, dtype="tf32", **format_options(head, 132))
+    packed = FORMATS[head.format].from_csr(exact, dtype="tf32", **head.options(132))
     b, c = allocate(head, "b", 3000, 64), allocate(head, "c", 500, 64)
     b.view[...] = cupy.asarray(b64)
     c.poison()

@@ -6,10 +6,11 @@ from contextlib import contextmanager
 import pytest
 
 from spmm_roofline import contracts, matrices
-from spmm_roofline.formats.pack import pack
+from spmm_roofline.formats.pack import describe
 from spmm_roofline.kernels import heads
 from spmm_roofline.kernels.compile import compile_kernel, cubin_of
 from spmm_roofline.measure import device, run
+from spmm_roofline.measure.job import Job
 from tests.kernels.external.build import on_device
 
 pytestmark = pytest.mark.gpu
@@ -47,8 +48,8 @@ def measured(tmp_path_factory):
         head = heads(external=external)[kernel]
         formats = [f"{folder}/{name}.{head.format}.json" for name in names]
         for name, row in zip(names, formats, strict=True):
-            pack(head.format, f"{folder}/{name}.npz", f"{folder}/{name}.json", folder / "packed.npz", row)
-        described = run.Job(
+            describe(head.format, f"{folder}/{name}.npz", f"{folder}/{name}.json", row)
+        described = Job(
             suite="s", kernel=kernel, device="h200", arch=arch, n=n, l2=l2,
             matrices=[(f"{folder}/{name}.npz", f"{folder}/{name}.json") for name in names], formats=formats,
             kernel_row=None if head.vendor or cubin else f"{folder}/{kernel}.kernel.json",

@@ -12,7 +12,8 @@ import pytest
 
 from spmm_roofline import contracts, matrices
 from spmm_roofline.kernels import heads
-from spmm_roofline.measure import device, run
+from spmm_roofline.measure import device
+from spmm_roofline.measure.job import DEFAULT_OPTIONS, Job
 from spmm_roofline.profile import ncu
 
 PAGE = """==PROF== Connected
@@ -76,10 +77,10 @@ def job(tmp_path, monkeypatch):
         yield device.Gpu("GPU-0", "NVIDIA H200", (9, 0), "580")
 
     monkeypatch.setattr(device, "lease", leased)
-    return run.Job(
+    return Job(
         suite="s", kernel="mma_bt", device="h200", arch="sm_90a", n=[8], l2="cold", matrices=files, formats=[],
         kernel_row=None, cubin="x", read_cubin="r", copy_cubin="c", device_record=f"{tmp_path}/device.json",
-        options=dict(run.DEFAULT_OPTIONS),
+        options=dict(DEFAULT_OPTIONS),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from spmm_roofline.figures import numbers
-from spmm_roofline.report import tables as page_tables
+from spmm_roofline.report.tables import every
 from tests.analysis import synthetic
 from tests.report.test_report import build
 
@@ -210,7 +210,7 @@ def test_a_heading_sorts_up_and_down_by_number(found):
 def test_filters_and_download_agree(found):
     assert found["wrong"] == ["mma_t"]
     (row,) = csv.DictReader(io.StringIO(found["csv"]))
-    assert list(row) == page_tables.SHOWN + page_tables.FURTHER, "the download has all columns, shown or not"
+    assert list(row) == every.SHOWN + every.FURTHER, "the download has all columns, shown or not"
     assert list(row)[: len(found["names"])] == found["names"]
     assert row["status"] == "wrong" and row["message"].startswith("relative error 0.31") and row["time_ms"] == ""
     info, widths, precisions = found["together"]

@@ -9,6 +9,7 @@ import pytest
 
 from spmm_roofline import contracts
 from spmm_roofline.report.bundle import BundleError, bundle, check
+from spmm_roofline.report.drawings import sha256
 
 
 @pytest.fixture
@@ -100,3 +101,19 @@ def test_a_file_of_elsewhere_is_no_part(packed, tmp_path_factory):
     elsewhere.touch()
     with pytest.raises(ValueError, match="lies outside of the project"):
         bundle([elsewhere], {}, packed)
+
+
+def test_a_damaged_figure_is_not_packed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    svg = "<svg><g/></svg>"
+    contracts.write_text("results/report/figures/speed-h200.svg", svg)
+    contracts.write_text("results/report/figures/not-on-the-page.svg", "")
+    page = f'<figure id="figure-speed-h200" data-sha256="{sha256(svg)}">'
+    contracts.write_text("results/report/report.html", page)
+    paths = ["results/report/report.html", "results/report/figures"]
+    bundle(paths, {}, "b.tar.gz")
+    contracts.write_text("results/report/figures/speed-h200.svg", svg[:-3])
+    with pytest.raises(
+        contracts.ContractError, match=r"speed-h200\.svg: not the figure that results"
+    ):
+        bundle(paths, {}, "b.tar.gz")

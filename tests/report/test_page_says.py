@@ -8,7 +8,7 @@ import pytest
 
 from spmm_roofline import contracts
 from spmm_roofline.figures.papers import PAPERS
-from spmm_roofline.report import limits, page
+from spmm_roofline.report import limits, sections, sentences
 from spmm_roofline.report.studies import studies
 
 ROW = {
@@ -60,7 +60,7 @@ def rows(*found):
     ],
 )
 def test_a_suite_says_what_its_rows_cover(found, said):
-    assert page.about(rows(*found), MATRICES) == said
+    assert sentences.about(rows(*found), MATRICES) == said
 
 
 def claims(*verdicts, device="h200"):
@@ -98,7 +98,7 @@ def claims(*verdicts, device="h200"):
     ],
 )
 def test_claims_that_hold_and_that_do_not(table, said):
-    assert page.claims_say(table) == said
+    assert sentences.claims_say(table) == said
 
 
 def ceilings(*found, unit="GFLOP/s"):
@@ -148,7 +148,7 @@ NONE = float("nan")
     ],
 )
 def test_ceilings_that_were_measured_and_that_were_not(table, said):
-    assert page.ceilings_say(table, ["h200"]) == said
+    assert sentences.ceilings_say(table, ["h200"]) == said
 
 
 @pytest.mark.parametrize(
@@ -179,9 +179,9 @@ def test_ceilings_that_were_measured_and_that_were_not(table, said):
 )
 def test_rows_without_a_baseline_are_told_why(found, said):
     own = rows(*({"precision": precision, "baseline_missing": missing} for precision, missing in found))
-    assert page.baseline_says(own) == said
+    assert sentences.baseline_says(own) == said
     failed = rows({"precision": "float64", "baseline_missing": "all", "status": "wrong"})
-    assert page.baseline_says(pd.concat([own, failed])) == said, "a row without a time needs no baseline"
+    assert sentences.baseline_says(pd.concat([own, failed])) == said, "a row without a time needs no baseline"
 
 
 #: A profiled case of which nothing is remarkable.
@@ -254,33 +254,31 @@ def test_a_kernel_is_told_what_limits_it(found, said):
     assert limits.sentence(pd.DataFrame([PROFILED | {"limiter": name} | shares for name, shares in found])) == said
 
 
-def test_a_title_does_not_stand_for_the_rows(monkeypatch):
+def test_a_title_does_not_stand_for_the_rows():
     """The page says how many matrices the rows cover beside what the suite asks for."""
-    for name in ("fastest", "speedup", "synergy", "families", "bounds", "limits", "counters", "shared_memory"):
-        monkeypatch.setattr(page.tables, name, lambda table: None)
     names = ("fastest", "speedup", "synergy_classes", "families", "bounds", "roofline", "counters", "shared_memory")
-    data = dict.fromkeys(names, pd.DataFrame({"device": [], "suite": []}))
+    data = {name: contracts.frame([], f"analysis_{name}") for name in names}
     cases = rows({}, {"matrix": "toy"}).assign(
         study="scalar", precision="float32", stale=False, noisy=False, baseline_missing="all"
     )
     titles = {"every": "Every real matrix of the collection"}
-    (suite,) = page.suites(data | {"cases": cases, "matrices": MATRICES}, [], titles)
+    (suite,) = sections.suites(data | {"cases": cases, "matrices": MATRICES}, [], titles)
     assert suite["title"] == "Every real matrix of the collection"
     assert suite["covered"] == "2 matrices (1 real and 1 generated)"
     assert suite["baseline"] == "In FP32 no row has a speed-up: cuSPARSE was not run."
-    (suite,) = page.suites(data | {"cases": cases.head(1), "matrices": MATRICES}, [], {})
+    (suite,) = sections.suites(data | {"cases": cases.head(1), "matrices": MATRICES}, [], {})
     assert suite["title"] == "" and suite["covered"] == "1 real matrix"
 
 
 def test_a_study_has_a_section_only_where_something_of_it_is_here():
-    published = contracts.frame([], "analysis_published")
-    assert studies([], published) == [], "no figure and no number of any study"
+    data = {name: contracts.frame([], f"analysis_{name}") for name in ("published", "workloads")}
+    assert studies([], data) == [], "no figure and no number of any study"
     study, paper = next(iter(PAPERS.items()))
     kind = SimpleNamespace(study=study, section="study")
     drawn = [SimpleNamespace(kind=kind, of={"device": "h200", "suite": "every", "l2": "cold"}, name="figure")]
-    (section,) = studies(drawn, published)
+    (section,) = studies(drawn, data)
     assert (section["title"], section["source"]) == (paper.title, paper.source)
     (group,) = section["groups"]
     assert (group["device"], group["suite"], group["l2"]) == ("h200", "every", "cold")
     elsewhere = SimpleNamespace(kind=SimpleNamespace(study=study, section="suite"), of=drawn[0].of, name="elsewhere")
-    assert studies([elsewhere], published) == [], "a figure of a suite alone makes no section"
+    assert studies([elsewhere], data) == [], "a figure of a suite alone makes no section"

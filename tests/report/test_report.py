@@ -4,7 +4,9 @@ import base64
 import gzip
 import json
 import re
+import shutil
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -12,7 +14,8 @@ import pytest
 from spmm_roofline import contracts, report
 from spmm_roofline.figures import rivals
 from spmm_roofline.figures.numbers import rate, significant, times
-from spmm_roofline.report import tables
+from spmm_roofline.report import drawings
+from spmm_roofline.report.tables import every, study
 from tests.analysis import synthetic
 
 CONFIG = {"report": {"title": "Which SpMM kernel is fastest, and what limits it?"}}
@@ -215,7 +218,7 @@ def test_every_figure_says_how_to_make_it_again(outline):
 
 def test_a_claim_shows_its_number_or_why_there_is_none(folder, page):
     judged = contracts.read(folder / "analysis" / "claims.csv", "analysis_claims")
-    shown = [row[4].text for row in tables.claims(judged).rows]
+    shown = [row[4].text for row in study.claims(judged).rows]
     numbers = [text for text in shown if re.match(r"[\d.,]+( \([\d.,]+ – [\d.,]+\))?$", text)]
     assert len(numbers) == judged["value"].notna().sum() > 0
     assert {text for text in shown if text not in numbers} == {"no measured matrix is of the kind that it speaks of"}
@@ -387,9 +390,9 @@ def test_all_rows_have_every_column_of_their_table(page, folder):
     content = json.loads(unpacked(page, "data"))
     columns = content["columns"]
     assert len(columns) == len(set(columns)), "a column stands twice"
-    assert set(columns) == set(contracts.table("analysis_cases").names) | set(tables.OF_ROOFLINE)
-    assert set(tables.OF_ROOFLINE) - {"ceiling"} <= set(contracts.table("analysis_roofline").names)
-    assert columns[: content["shown"]] == tables.SHOWN
+    assert set(columns) == set(contracts.table("analysis_cases").names) | set(every.OF_ROOFLINE)
+    assert set(every.OF_ROOFLINE) - {"ceiling"} <= set(contracts.table("analysis_roofline").names)
+    assert columns[: content["shown"]] == every.SHOWN
 
     def column(name):
         at = columns.index(name)
@@ -424,3 +427,29 @@ def test_what_binds_a_row_stands_in_it(page, folder):
     ]
     assert len(bound) == len(roofline)
     assert all(distance > 0 and save is not None for _, _, distance, save in bound)
+
+
+def test_the_page_knows_its_figures_by_their_bytes(folder, page, tmp_path):
+    html, figures = folder / "report.html", folder / "figures"
+    known = re.findall(r'<figure id="figure-([^"]+)" data-sha256="', page)
+    assert sorted(f"{name}.svg" for name in known) == sorted(path.name for path in figures.iterdir())
+    assert drawings.damaged(html, figures) == []
+    copy = Path(shutil.copytree(figures, tmp_path / "figures"))
+    truncated, gone = copy / f"{known[3]}.svg", copy / f"{known[5]}.svg"
+    truncated.write_bytes(truncated.read_bytes()[:-20])
+    gone.unlink()
+    assert drawings.damaged(html, copy) == [truncated, gone]
+    with pytest.raises(contracts.ContractError, match=f"{truncated.name}, .*{gone.name}: not the figure that"):
+        drawings.check(html, copy)
+
+
+def test_a_figure_that_did_not_reach_the_disk_fails_the_build(tmp_path, recorded, monkeypatch):
+    def cut_short(drawn, folder):
+        drawings_write(drawn, folder)
+        victim = min(folder.iterdir())
+        victim.write_text(victim.read_text()[:100])
+
+    drawings_write = drawings.write
+    monkeypatch.setattr(drawings, "write", cut_short)
+    with pytest.raises(contracts.ContractError, match=r"\.svg: not the figure that"):
+        build(tmp_path, recorded=[recorded])

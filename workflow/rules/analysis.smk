@@ -1,7 +1,7 @@
 rule analysis:
     input:
         PLAN.recorded_files(),
-        PLAN.modules_of("analysis"),
+        PLAN.modules_of("analysis", "selector"),
         measured=PLAN.measured(),
         profiled=PLAN.profiled(),
         matrices=PLAN.matrix_rows(),
@@ -37,7 +37,7 @@ rule analysis:
 # What `spmm-roofline advise` knows, from every row of this run; resources/selector.json is the one of the recorded rows.
 rule selector:
     input:
-        PLAN.modules_of("analysis"),
+        PLAN.modules_of("analysis", "selector"),
         cases="results/analysis/cases.csv",
         matrices="results/analysis/matrices.csv",
         ceilings="results/analysis/ceilings.csv",

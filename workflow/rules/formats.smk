@@ -7,8 +7,7 @@ rule pack_format:
     input:
         npz="results/matrices/{matrix}.npz",
     output:
-        npz="results/formats/{format}/{matrix}.npz",
-        json="results/formats/{format}/{matrix}.json",
+        "results/formats/{format}/{matrix}.json",
     log:
         "results/formats/log/{format}/{matrix}.log",
     conda:

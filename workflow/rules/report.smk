@@ -2,7 +2,7 @@ rule report:
     input:
         analysis=rules.analysis.output,
         profiled=PLAN.profiled(),
-        code=PLAN.modules_of("figures", "report"),
+        code=PLAN.modules_of("figures", "report", "report/tables"),
         template=sorted(str(path) for path in Path("report").glob("*.*")),
     output:
         html=report(

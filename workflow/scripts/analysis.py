@@ -3,5 +3,12 @@
 from pathlib import Path
 
 from spmm_roofline.analysis import run
+from spmm_roofline.rule import carry_out
 
-run(out=Path(snakemake.output[0]).parent, **dict(snakemake.input.items()), **dict(snakemake.params.items()))
+carry_out(
+    snakemake,
+    run,
+    out=Path(snakemake.output[0]).parent,
+    **dict(snakemake.input.items()),
+    **dict(snakemake.params.items()),
+)

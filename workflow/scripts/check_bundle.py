@@ -1,5 +1,6 @@
 """Check a bundle against its manifest."""
 
 from spmm_roofline.report.bundle import check
+from spmm_roofline.rule import carry_out
 
-check(snakemake.input[0])
+carry_out(snakemake, check, snakemake.input[0])

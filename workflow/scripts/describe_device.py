@@ -1,8 +1,11 @@
 """Measure what the device reaches when nothing else runs."""
 
 from spmm_roofline.measure.device import describe
+from spmm_roofline.rule import carry_out
 
-describe(
+carry_out(
+    snakemake,
+    describe,
     device=snakemake.wildcards.device,
     arch=snakemake.params.arch,
     read_cubin=snakemake.input.read_cubin,

@@ -1,8 +1,11 @@
 """Measure the ceilings of this machine's device."""
 
 from spmm_roofline.measure.ceilings import measure
+from spmm_roofline.rule import carry_out
 
-measure(
+carry_out(
+    snakemake,
+    measure,
     job=snakemake.params.job,
     cubins=snakemake.input.cubins,
     kernel_rows=snakemake.input.kernel_rows,

@@ -1,12 +1,13 @@
-"""Pack one matrix in one format and prove the round trip."""
+"""Pack one matrix in one format, prove the round trip and count what it stores."""
 
-from spmm_roofline.formats.pack import pack
+from spmm_roofline.formats.pack import describe
+from spmm_roofline.rule import carry_out
 
-pack(
+carry_out(
+    snakemake,
+    describe,
     format_name=snakemake.wildcards.format,
     matrix_npz=snakemake.input.npz,
     matrix_json=snakemake.params.features,
-    npz=snakemake.output.npz,
-    row_json=snakemake.output.json,
-    keep_arrays=snakemake.config["formats"].get("keep", True),
+    row_json=snakemake.output[0],
 )

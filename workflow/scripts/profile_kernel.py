@@ -2,8 +2,11 @@
 
 from spmm_roofline.measure.run import job_of
 from spmm_roofline.profile.ncu import profile
+from spmm_roofline.rule import carry_out
 
-profile(
+carry_out(
+    snakemake,
+    profile,
     job_of(snakemake.params.job, snakemake.input, snakemake.config["measure"]),
     metrics=snakemake.input.metrics,
     most=snakemake.params.most,

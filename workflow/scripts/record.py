@@ -1,8 +1,11 @@
 """Store this device's results with the project."""
 
 from spmm_roofline.measure.record import record
+from spmm_roofline.rule import carry_out
 
-record(
+carry_out(
+    snakemake,
+    record,
     measured=snakemake.input.measured,
     profiled=snakemake.input.profiled,
     device_record=snakemake.input.device_record,

@@ -3,8 +3,11 @@
 from pathlib import Path
 
 from spmm_roofline.report import build
+from spmm_roofline.rule import carry_out
 
-build(
+carry_out(
+    snakemake,
+    build,
     analysis=Path(snakemake.input.analysis[0]).parent,
     config=snakemake.config,
     heads=snakemake.params.heads,

@@ -14,7 +14,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 #: What the package offers by its own name → module; loaded when somebody asks for it, so that jobs do not pay for it.
-_OFFERED = {"select": "advise", "SelectionError": "advise", "SpMM": "spmm"}
+_OFFERED = {"select": "selector.advice", "SelectionError": "selector.question", "SpMM": "spmm"}
 
 
 def __getattr__(name: str) -> Any:

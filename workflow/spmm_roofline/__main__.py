@@ -1,6 +1,6 @@
-"""``python -m spmm_roofline advise …``: the command ``spmm-roofline`` where the package is not installed."""
+"""``python -m spmm_roofline``: the command ``spmm-roofline`` where the package is not installed."""
 
-from .advise import main
+from .cli import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

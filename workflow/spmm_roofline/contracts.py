@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from .paths import SCHEMAS
+
 if TYPE_CHECKING:
     import pandas as pd
 
 # pandas and jsonschema are imported where they are needed: hundreds of short jobs import this module.
-
-SCHEMAS = Path(__file__).resolve().parents[1] / "schemas"
 
 DTYPES = {"string": "string", "integer": "Int64", "number": "float64", "boolean": "boolean"}
 
@@ -45,7 +45,7 @@ UNIT_SUFFIXES = {
 }
 
 
-#: Where a table comes from: a file's name, or the place of each row when rows come from several files.
+#: Where a table comes from: a file's name, or a function from the row's number to its file and line.
 Where = str | Path | Callable[[int], str]
 
 csv.field_size_limit(sys.maxsize)  # a compiler's message may be longer than the 128 KiB at which the reader stops
@@ -53,6 +53,25 @@ csv.field_size_limit(sys.maxsize)  # a compiler's message may be longer than the
 
 class ContractError(ValueError):
     """A document or table that does not keep its contract; the message says where and what to do."""
+
+
+class Damaged(ContractError):
+    """Files that nobody wrote like this: cut off, empty or overwritten.
+
+    ``paths`` are all damaged files that the reader found, not only the first. Readers only raise;
+    :func:`spmm_roofline.folder.set_aside` moves the files away.
+    """
+
+    def __init__(self, complaints: Mapping[str | Path, str]) -> None:
+        super().__init__("; ".join(f"{path}: {what}" for path, what in complaints.items()))
+        self.complaints = {str(path): what for path, what in complaints.items()}
+
+    @property
+    def paths(self) -> list[str]:
+        return list(self.complaints)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # it may cross from a child process
+        return Damaged, (self.complaints,)
 
 
 @dataclass(frozen=True)
@@ -140,41 +159,43 @@ def _columns(path: str | Path, name: str) -> dict[str, Sequence[str]]:
         with open(path, newline="", encoding="utf-8") as file:
             lines = list(csv.reader(file, strict=True))
     except (csv.Error, UnicodeDecodeError) as error:
-        raise ContractError(f"{path}: not a readable CSV of table {name}: {error}; {set_aside(path)}") from error
+        raise Damaged({path: f"not a readable CSV of table {name}: {error}"}) from error
     if not lines:
-        raise ContractError(
-            f"{path}: the file is empty; table {name} begins with a line of column names; {set_aside(path)}"
-        )
+        raise Damaged({path: f"the file is empty; table {name} begins with a line of column names"})
     header, *rows = lines
     _check_names(header, table(name), path)
     for row, fields in enumerate(rows):
         if len(fields) != len(header):
-            raise ContractError(
-                f"{_place(path, row)} has {len(fields)} fields where table {name} has {len(header)}; {set_aside(path)}"
-            )
+            at = f"row {row + 2} has {len(fields)} fields where table {name} has {len(header)}"
+            raise Damaged({path: at})
     values = dict(zip(header, zip(*rows, strict=True) if rows else [()] * len(header), strict=True))
     return {column: values[column] for column in table(name).names}
 
 
-def set_aside(path: str | Path) -> str:
-    """What to do about a damaged file, as the end of a sentence; a file of ``results/`` is moved out of the way first.
-
-    What a run made, the next run makes again as soon as it is missing. Any other file stays where it is.
-    """
-    if Path(path).parts[:1] != ("results",):
-        return "mend or delete it"
-    os.replace(path, f"{path}.damaged")
-    return f"it was moved to {path}.damaged: run again, and it is made anew"
+def _of_each(paths: Iterable[str | Path], read: Callable[[str | Path], Any]) -> list[Any]:
+    """``read(path)`` of every path. Raises :class:`Damaged` with all damaged files, not only the first."""
+    contents, damaged = [], {}
+    for path in paths:
+        try:
+            contents.append(read(path))
+        except Damaged as error:
+            damaged |= error.complaints
+    if damaged:
+        raise Damaged(damaged)
+    return contents
 
 
 def read_all(paths: Iterable[str | Path], name: str) -> pd.DataFrame:
-    """Several CSV files of one contract as one table, duplicate keys across files refused."""
+    """Several CSV files of one contract as one table, duplicate keys across files refused.
+
+    Raises :class:`Damaged` with all files that cannot be read, and :class:`ContractError` at the first other breach.
+    """
     import pandas as pd
 
     paths = list(paths)
     if not paths:
         return frame([], name)
-    files = [_columns(path, name) for path in paths]
+    files = _of_each(paths, lambda path: _columns(path, name))
     # One check for all files: hundreds of small ones would take longer to check than to read.
     together = {column: list(chain.from_iterable(file[column] for file in files)) for column in files[0]}
     ends = list(accumulate(len(next(iter(file.values()))) for file in files))
@@ -413,12 +434,15 @@ def parse_yaml(text: str) -> Any:
 
 
 def document(path: str | Path, name: str) -> Any:
-    """Read a YAML or JSON file and validate it as document ``name``."""
+    """Read a YAML or JSON file and validate it as document ``name``.
+
+    Raises :class:`Damaged` for a file that cannot be parsed, and :class:`ContractError` for one that breaks the schema.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
         content = json.loads(text) if str(path).endswith(".json") else parse_yaml(text)
     except (yaml.YAMLError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ContractError(f"{path}: not readable: {error}; {set_aside(path)}") from error
+        raise Damaged({path: f"not readable: {error}"}) from error
     return validate(content, name, path)
 
 
@@ -428,11 +452,11 @@ def write_row(row: Mapping[str, Any], path: str | Path, name: str) -> None:
     What :func:`frame` refuses is refused in the same words, without pandas: hundreds of jobs write one row and nothing
     else, and would spend more time on its import than on their work.
     """
-    values = {column: None if _missing(value) else value for column, value in _one_row(row, name, path).items()}
+    values = {column: None if _missing(value) else value for column, value in check_row(row, name, path).items()}
     write_text(path, json.dumps(values, indent=1, allow_nan=False) + "\n")
 
 
-def _one_row(row: Mapping[str, Any], name: str, where: str | Path) -> dict[str, Any]:
+def check_row(row: Mapping[str, Any], name: str, where: str | Path) -> dict[str, Any]:
     """The row in the types and the column order of the table. Raises :class:`ContractError` at the first breach."""
     contract = table(name)
     unknown = sorted(set(row) - set(contract.names))
@@ -467,25 +491,31 @@ def _one_row(row: Mapping[str, Any], name: str, where: str | Path) -> dict[str, 
 
 
 def read_row(path: str | Path, name: str) -> dict[str, Any]:
-    """One row written by :func:`write_row`, as it stands there: a stage that reads one row believes the one before it.
+    """One row written by :func:`write_row`, unchecked: the stage that wrote it has checked it.
 
-    Raises :class:`ContractError` for a file that is no row at all.
+    Raises :class:`Damaged` for a file that holds no row.
     """
     try:
         row = json.loads(Path(path).read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ContractError(f"{path}: not a readable row of table {name}: {error}; {set_aside(path)}") from error
+        raise Damaged({path: f"not a readable row of table {name}: {error}"}) from error
     if not isinstance(row, dict):
-        raise ContractError(
-            f"{path}: a row of table {name} is a mapping of columns, not {type(row).__name__}; {set_aside(path)}"
-        )
+        raise Damaged({path: f"a row of table {name} is a mapping of columns, not {type(row).__name__}"})
     return row
 
 
+def read_each(paths: Iterable[str | Path], name: str) -> list[dict[str, Any]]:
+    """:func:`read_row` of every path. Raises :class:`Damaged` with all files that hold no row."""
+    return _of_each(paths, lambda path: read_row(path, name))
+
+
 def read_rows(paths: Iterable[str | Path], name: str) -> pd.DataFrame:
-    """JSON rows written by :func:`write_row` as one checked table."""
+    """JSON rows written by :func:`write_row` as one checked table.
+
+    Raises :class:`Damaged` with all files that hold no row, and :class:`ContractError` at the first other breach.
+    """
     paths = list(paths)
-    rows = [read_row(path, name) for path in paths]
+    rows = read_each(paths, name)
     return frame(rows, name, lambda row: str(paths[row]) if paths else "no rows")
 
 

@@ -11,6 +11,7 @@ import ast
 import hashlib
 import json
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +97,28 @@ def of_file(path: Path) -> str | bytes:
 def modules(*paths: str | Path) -> str:
     """Fingerprint of Python modules on disk."""
     return sha256(*(of_file(Path(path)) for path in paths))
+
+
+def import_closure(path: Path, within: Path, without: Collection[str] = ()) -> list[Path]:
+    """``path`` and the modules below ``within`` that it imports relatively, directly or not, each once, sorted.
+
+    Modules whose name is one of ``without`` are left out, with what they alone import.
+
+    Imports within functions count: what is imported late is executed all the same.
+    """
+    found: set[Path] = set()
+    waiting = [path]
+    while waiting:
+        current = waiting.pop()
+        if current in found:
+            continue
+        found.add(current)
+        for node in ast.walk(ast.parse(current.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not node.level:
+                continue
+            base = current.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+            # `from .base import x` names a module and perhaps a submodule of it; `from . import x` a sibling.
+            candidates = [base.with_suffix(".py"), *(base / f"{alias.name}.py" for alias in node.names)]
+            followed = (file for file in candidates if file.is_file() and file.is_relative_to(within))
+            waiting += [file for file in followed if file.stem not in without]
+    return sorted(found)

@@ -1,7 +1,7 @@
-"""The folder that a run works in: what a killed run leaves there is in nobody's way.
+"""The folder that a run works in: the locks of its processes, and the files that it moves out of the way.
 
-Snakemake locks its folder by plain files, which stay when it is killed, and refuses every later run until somebody says
-``--unlock``. The system's own locks end with the process that holds them, so they tell the living from the dead.
+Snakemake locks its folder with plain files. They stay when it is killed, and every later run is refused until somebody
+says ``--unlock``. The system's own locks end with the process that holds them, so they tell the living from the dead.
 """
 
 from __future__ import annotations
@@ -9,18 +9,20 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+#: What a run makes, and makes again as soon as it is missing.
+RESULTS = "results"
 
 _HELD: list[int] = []
 
 
-def join(folder: str | Path = ".snakemake") -> bool:
-    """Count this process among those at work in the folder; drop Snakemake's locks if it is the only one.
+def enter(folder: str | Path = ".snakemake") -> bool:
+    """Count this process among those at work in the folder; return whether it is the only one.
 
-    Returns whether it was alone. The membership ends with the process, however it ends. On a file system without locks
-    nothing is dropped: Snakemake's own words then say what to do.
+    The membership ends with the process, however it ends. On a file system without locks no process is ever alone.
     """
     folder = Path(folder)
     folder.mkdir(exist_ok=True)
@@ -28,13 +30,42 @@ def join(folder: str | Path = ".snakemake") -> bool:
     _HELD.append(handle)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(folder / "locks", ignore_errors=True)
         alone = True
     except OSError:
         alone = False
-    with suppress(OSError):  # another one is looking around at this moment, or there are no locks here
+    with suppress(OSError):  # another process tries the same at this moment, or there are no locks here
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     return alone
+
+
+def drop_locks(folder: str | Path = ".snakemake") -> None:
+    """Delete Snakemake's locks; only for the one process that :func:`enter` found alone."""
+    shutil.rmtree(Path(folder) / "locks", ignore_errors=True)
+
+
+def set_aside(paths: Iterable[str | Path]) -> str:
+    """Move damaged files below ``results/`` to ``<file>.damaged``; return a sentence that says what was done.
+
+    A file anywhere else stays where it is: no run would make it again.
+    """
+    moved, left = [], []
+    for path in map(Path, paths):
+        if path.parts[:1] != (RESULTS,):
+            left.append(str(path))
+            continue
+        target = path.with_name(f"{path.name}.damaged")
+        if target.is_dir():
+            shutil.rmtree(target)
+        with suppress(FileNotFoundError):  # another job found it, too
+            os.replace(path, target)
+        moved.append(str(target))
+    said = []
+    if moved:
+        them = "it was moved to" if len(moved) == 1 else "they were moved to"
+        said.append(f"{them} {', '.join(moved)}: run again to make {'it' if len(moved) == 1 else 'them'} anew")
+    if left:
+        said.append(f"mend or delete {', '.join(left)}")
+    return "; ".join(said)
 
 
 @contextmanager
@@ -46,7 +77,7 @@ def turn(path: str | Path) -> Iterator[None]:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = _locked(path)
-    # Whoever had it may have put another file in its place: then this is the lock of a file that is no more.
+    # The process that had it may have put another file in its place: then this locks a file that has no name any more.
     while not (path.exists() and os.path.samestat(os.fstat(handle), path.stat())):
         os.close(handle)
         handle = _locked(path)

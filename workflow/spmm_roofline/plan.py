@@ -15,17 +15,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from . import __version__, contracts, fingerprint, matrices
+from . import __version__, analysis, contracts, fingerprint, matrices
+from .formats import FORMATS
 from .formats import module_path as format_module
 from .kernels import Head, heads
 from .measure import PROTOCOL
 from .measure import device as gpu_device
 
-#: The table that people wrote and the analysis only reads.
-PAPERS = "analysis_papers"
-
 #: Kernels that every measurement needs: one flushes L2, the other is the canary.
 CLOCK_KERNELS = {"read_cubin": "dram_read", "copy_cubin": "dram_copy"}
+
+
+#: The folder of the package.
+PACKAGE = Path(__file__).parent
 
 
 class PlanError(ValueError):
@@ -64,8 +66,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         self.config = contracts.validate(contracts.with_numbers(self.config, "config"), "config", "config")
-        self._fingerprints: dict[tuple[Path, ...], str] = {}
-        self._families: dict[Path, tuple[Path, ...]] = {}
+        self._fingerprints: dict[Path, str] = {}
         self.heads: dict[str, Head] = heads(external=tuple(self.config["kernels"].get("external", ())))
 
     # --- suites -----------------------------------------------------------------------------------------------------
@@ -284,13 +285,8 @@ class Plan:
         return [os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path) for path in found]
 
     def analysis_tables(self, *without: str) -> list[str]:
-        """Tables that the analysis writes: its own, and what the report needs of the stages before it.
-
-        Those of ``without`` are left out, for a rule that says more of them.
-        """
-        names = [name for name in contracts.names("tables") if name.startswith("analysis_") and name != PAPERS]
-        tables = [*(name.removeprefix("analysis_") for name in names), "matrices", "formats", "kernels"]
-        return [name for name in tables if name not in without]
+        """Tables that the analysis writes; those of ``without`` are left out, for a rule that says more of them."""
+        return [name for name in analysis.tables() if name not in without]
 
     # --- parameters and inputs of rules -----------------------------------------------------------------------------
 
@@ -307,24 +303,28 @@ class Plan:
 
     def matrix_fingerprint(self, wildcards: Any) -> str:
         """Spec and code that make a matrix what it is."""
-        folder = Path(matrices.__file__).parent
         spec = self.specs[wildcards.matrix]
-        readers = dict.fromkeys([spec["source"], *(["file"] if spec["source"] in ("suitesparse", "dlmc") else [])])
-        paths = tuple(folder / f"{name}.py" for name in ("canonical", "features", *readers))
-        return fingerprint.sha256(spec, self._code(paths))
+        folder = Path(matrices.__file__).parent
+        return fingerprint.sha256(spec, *(self._code(folder / f"{name}.py") for name in ("features", spec["source"])))
 
-    def _code(self, paths: tuple[Path, ...]) -> str:
-        """Fingerprint of modules, worked out once a plan: thousands of jobs ask for the same few."""
-        if paths not in self._fingerprints:
-            self._fingerprints[paths] = fingerprint.modules(*paths)
-        return self._fingerprints[paths]
+    def _code(self, module: Path) -> str:
+        """Fingerprint of a module and all that it imports, worked out once a plan: thousands of jobs ask for a few."""
+        if module not in self._fingerprints:
+            # How a file travels does not change what it holds.
+            closure = fingerprint.import_closure(module, PACKAGE, without=("transfer",))
+            self._fingerprints[module] = fingerprint.modules(*closure)
+        return self._fingerprints[module]
 
     def format_fingerprint(self, wildcards: Any) -> str:
-        """Code of a format: its module, the modules that it builds on, and their common contract."""
-        path = format_module(wildcards.format)
-        if path not in self._families:
-            self._families[path] = tuple(_family(path))
-        return self._code(self._families[path])
+        """Code of a format: its module, what that imports, and its packer with all headers."""
+        packer = self.packer(wildcards.format)
+        return fingerprint.sha256(
+            self._code(format_module(wildcards.format)), *([self.fingerprints[packer]] if packer else [])
+        )
+
+    def packer(self, format_name: str) -> str | None:
+        """The kernel that packs a format on a device."""
+        return FORMATS[format_name].packer if format_name in FORMATS else None
 
     def kernel_files(self, wildcards: Any) -> list[Path]:
         return self.heads[wildcards.kernel].closure()
@@ -345,6 +345,9 @@ class Plan:
             **self.clock_cubins(wildcards),
             "device_record": f"results/measure/{self.device_name}/device.json",
         }
+        packer = self.packer(head.format)
+        if packer:
+            files["packer_cubin"] = f"results/kernels/{arch}/{packer}.cubin"
         if not head.vendor:
             files["cubin"] = f"results/kernels/{arch}/{head.name}.cubin"
             files["kernel_row"] = f"results/kernels/{arch}/{head.name}.json"
@@ -404,7 +407,7 @@ class Plan:
 
     def provenance(self) -> dict[str, Any]:
         """What the report's methods section says of the protocol, from the values that the code uses."""
-        from .measure.run import DEFAULT_OPTIONS
+        from .measure.job import DEFAULT_OPTIONS
         from .measure.timing import BATCH, CANARY_NOISY, INTERVAL_GOAL, INTERVAL_NOISY, LEAST_SAMPLES
         from .measure.verify import TOLERANCES
 
@@ -465,22 +468,3 @@ def compiler_version() -> str:
         except importlib.metadata.PackageNotFoundError:
             continue
     return "the toolkit's"
-
-
-def _family(path: Path) -> list[Path]:
-    """A format's module and the sibling modules that it imports, directly or not."""
-    import ast
-
-    found: dict[Path, None] = {}
-    waiting = [path]
-    while waiting:
-        current = waiting.pop()
-        if current in found:
-            continue
-        found[current] = None
-        for node in ast.walk(ast.parse(current.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
-                sibling = current.with_name(f"{node.module.split('.')[0]}.py")
-                if sibling.exists():
-                    waiting.append(sibling)
-    return sorted(found)

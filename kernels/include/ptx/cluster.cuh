@@ -10,7 +10,7 @@ __device__ __forceinline__ int cluster_rank() {
     return rank;
 }
 
-// barrier.cluster.arrive.release and barrier.cluster.wait.acquire: all threads of all CTAs of the cluster have come here
+// barrier.cluster.arrive.release and barrier.cluster.wait.acquire: waits for all threads of all CTAs of the cluster
 __device__ __forceinline__ void cluster_sync() {
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }

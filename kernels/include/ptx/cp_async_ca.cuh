@@ -1,10 +1,10 @@
 #pragma once
-// Asynchronous copies through the first-level cache (PTX ISA, section "cp.async"); groups and waits are those of
+// Asynchronous copies through L1 (PTX ISA, section "cp.async"); groups and waits are those of
 // ptx/cp_async.cuh.
 
 namespace ptx {
 
-// cp.async.ca.shared.global 16: 16 bytes, both addresses 16-byte aligned, kept at all levels of cache
+// cp.async.ca.shared.global 16: 16 bytes, both addresses 16-byte aligned, cached at all levels
 __device__ __forceinline__ void cp_async_16_cached(void* shared, const void* global) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(
                      static_cast<unsigned>(__cvta_generic_to_shared(shared))),

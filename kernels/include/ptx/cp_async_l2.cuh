@@ -1,11 +1,11 @@
 #pragma once
-// Asynchronous copies that bring the rest of the line into L2 as well (PTX ISA, section "cp.async"); groups and waits
+// Asynchronous copies that also prefetch the rest of the line into L2 (PTX ISA, section "cp.async"); groups and waits
 // are those of ptx/cp_async.cuh.
 
 namespace ptx {
 
-// cp.async.cg.shared.global.L2::128B with a source size of 16 or, unless `wanted`, 0 bytes: then nothing is read and 16
-// zero bytes are written
+// cp.async.cg.shared.global.L2::128B: 16 bytes if `wanted`; otherwise the source size is 0, nothing is read and 16 zero
+// bytes are written
 __device__ __forceinline__ void cp_async_16_line_or_zero(void* shared, const void* global, bool wanted) {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(
                      static_cast<unsigned>(__cvta_generic_to_shared(shared))),

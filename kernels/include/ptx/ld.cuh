@@ -1,10 +1,10 @@
 #pragma once
-// Loads that the assembler keeps where they are written (PTX ISA, section "ld"): ordinary ones it moves down to where
-// their values are used, which undoes a prefetch into registers.
+// Loads that the assembler does not move (PTX ISA, section "ld"). It moves ordinary loads down to the first use of
+// their values, which undoes a prefetch into registers.
 
 namespace ptx {
 
-// ld.relaxed.gpu.global.L1::no_allocate.v4.u32: 16 bytes, past the first-level cache
+// ld.relaxed.gpu.global.L1::no_allocate.v4.u32: 16 bytes, not allocated in L1
 __device__ __forceinline__ uint4 load_here(const uint4* global) {
     uint4 x;
     asm volatile("ld.relaxed.gpu.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"

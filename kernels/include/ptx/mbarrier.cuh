@@ -1,6 +1,6 @@
 #pragma once
 // Barriers in shared memory that count arrivals and bytes (PTX ISA, section "mbarrier"). Phases alternate: a wait for
-// parity p returns once the phase of that parity is over, so that on a fresh barrier a wait for parity 1 returns at once.
+// parity p returns once the phase of that parity is over. On a fresh barrier a wait for parity 1 returns at once.
 
 namespace ptx {
 
@@ -8,12 +8,12 @@ __device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
-// mbarrier.init.shared::cta.b64: a phase is over after `count` arrivals and the bytes that they expect
+// mbarrier.init.shared::cta.b64: a phase is over after `count` arrivals and all bytes that they expect
 __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int count) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count) : "memory");
 }
 
-// fence.mbarrier_init.release.cluster: what was initialised is seen by the cluster and by copies
+// fence.mbarrier_init.release.cluster: makes initialised barriers visible to the cluster and to copies
 __device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -25,8 +25,8 @@ __device__ __forceinline__ void mbarrier_arrive_expect(unsigned long long* barri
         : "memory");
 }
 
-// mbarrier.arrive.shared::cluster.b64: one arrival at the barrier of CTA `rank` of the cluster; it orders nothing beyond
-// this CTA, and the compiler puts no fence of the whole device before it
+// mbarrier.arrive.shared::cluster.b64: one arrival at the barrier of CTA `rank` of the cluster; it orders
+// only memory of this CTA, so the compiler puts no device-wide fence before it
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier, int rank) {
     asm volatile(
         "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"

@@ -1,6 +1,6 @@
 #pragma once
-// Dense tensor-core products D = A·B + D of one warp in double precision, eight times as many multiplications as
-// m8n8k4, from sm_90 on (PTX ISA, section "Warp-level matrix multiply-accumulate").
+// Dense tensor-core products D = A·B + D of one warp in double precision, from sm_90 on, with eight times the
+// multiplications of m8n8k4 (PTX ISA, section "Warp-level matrix multiply-accumulate").
 //
 // Fragments of m16n8k16, for lane l with g = l / 4 and t = l % 4:
 //   a[2i] (g, t+4i) a[2i+1] (g+8, t+4i)              A is 16×16, row-major

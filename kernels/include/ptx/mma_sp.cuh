@@ -11,7 +11,7 @@
 // its lowest four bits. Rows g in the low half of a word, g+8 in the high half:
 //   m16n8k16  lane 4g + selector supplies groups 0 to 3
 //   m16n8k32  lane 4g + 2 selector supplies groups 0 to 3, the next lane groups 4 to 7
-// Words of other lanes are not looked at.
+// Words of other lanes are ignored.
 
 namespace ptx {
 

@@ -9,7 +9,7 @@
 //
 // Metadata is four bits a value: 0100 for the first column of its pair, 1110 for the second, no other. The first pair
 // of a word takes its lowest four bits. Rows g in the low half of a word, g+8 in the high half: lane 4g + 2 selector
-// supplies pairs 0 to 3, the next lane pairs 4 to 7. Words of other lanes are not looked at.
+// supplies pairs 0 to 3, the next lane pairs 4 to 7. Words of other lanes are ignored.
 
 namespace ptx {
 

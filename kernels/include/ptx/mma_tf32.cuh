@@ -1,6 +1,6 @@
 #pragma once
 // Dense tensor-core products D = A·B + D of one warp with TF32 operands, over eight columns of A at once (PTX ISA,
-// section "Warp-level matrix multiply-accumulate"); those over four stand in ptx/mma.cuh.
+// section "Warp-level matrix multiply-accumulate"); for four columns see ptx/mma.cuh.
 //
 // Fragments of m16n8k8, for lane l with g = l / 4 and t = l % 4, one value a register:
 //   a[0] (g, t) a[1] (g+8, t) a[2] (g, t+4) a[3] (g+8, t+4)         A is 16×8, row-major

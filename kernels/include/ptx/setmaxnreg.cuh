@@ -3,13 +3,13 @@
 
 namespace ptx {
 
-// setmaxnreg.dec.sync.aligned.u32: this warpgroup gives back what it has above `count` registers a thread
+// setmaxnreg.dec.sync.aligned.u32: this warpgroup releases its registers beyond `count` per thread
 template <int count>
 __device__ __forceinline__ void registers_down() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
 }
 
-// setmaxnreg.inc.sync.aligned.u32: this warpgroup waits for `count` registers a thread
+// setmaxnreg.inc.sync.aligned.u32: this warpgroup waits until it has `count` registers per thread
 template <int count>
 __device__ __forceinline__ void registers_up() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));

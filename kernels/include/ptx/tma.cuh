@@ -1,12 +1,12 @@
 #pragma once
 // Copies of boxes of a matrix into shared memory by the copy engine (PTX ISA, sections "cp.async.bulk.tensor" and
 // "Tensor"). A box lies in shared memory row by row; with the swizzle of 128 bytes, whose rows are 128 bytes and whose
-// boxes begin at multiples of 1024, unit u of 16 bytes of row r lies at place u ^ (r % 8). What lies beyond the matrix
-// arrives as zeros.
+// boxes begin at multiples of 1024, unit u of 16 bytes of row r lies at position u ^ (r % 8). Elements outside the
+// matrix arrive as zeros.
 
 namespace ptx {
 
-// What the driver's cuTensorMapEncodeTiled makes, passed by value as a __grid_constant__.
+// The result of the driver's cuTensorMapEncodeTiled, passed by value as a __grid_constant__.
 struct alignas(64) TensorMap {
     unsigned long long words[16];
 };
@@ -22,8 +22,8 @@ __device__ __forceinline__ void tma_load(
         : "memory");
 }
 
-// The same with .multicast::cluster: to the same place in the shared memory of every CTA of the cluster whose bit is set
-// in `ctas`, and to the barrier at the same place there
+// The same with .multicast::cluster: to the same offset in the shared memory of every CTA of the cluster whose bit is
+// set in `ctas`, with arrival at the barrier at the same offset there
 __device__ __forceinline__ void tma_load_multicast(
     void* shared, const TensorMap& map, int row, int column, unsigned long long* barrier, unsigned short ctas) {
     asm volatile(

@@ -1,33 +1,33 @@
 #pragma once
-// Tensor-core products D = A·B + D of one warpgroup, four warps of which the first is a multiple of four, both operands
-// in shared memory (PTX ISA, section "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions").
+// Tensor-core products D = A·B + D of one warpgroup, four warps whose first number is a multiple of four. Both operands
+// are in shared memory (PTX ISA, section "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions").
 //
-// An operand lies in shared memory as core matrices of 8 rows of 16 bytes, 128 bytes without a gap, its rows those of A
-// or the columns of B, along k. A descriptor says where they are: the first, how far the next one along k is from it,
-// and the next one along the rows.
+// An operand consists of core matrices: 8 rows of 16 bytes along k, 128 contiguous bytes; a row belongs to a row of A
+// or to a column of B. A descriptor holds the address of the first core matrix and two distances, to the next one along
+// k and to the next one along the rows.
 //
 // Sums of m64n128, for lane l of warp w with g = l / 4 and t = l % 4, for every eight columns j:
 //   d[4j] (16w+g, 8j+2t) d[4j+1] (16w+g, 8j+2t+1) d[4j+2] (16w+g+8, 8j+2t) d[4j+3] (16w+g+8, 8j+2t+1)
 
 namespace ptx {
 
-// Matrix descriptor without swizzle of what begins at `shared`, 16-byte aligned; distances in bytes.
+// Matrix descriptor, without swizzle, of an operand that begins at `shared`, 16-byte aligned; distances in bytes.
 __device__ __forceinline__ unsigned long long wgmma_descriptor(const void* shared, int along_k, int along_rows) {
     const unsigned long long address = __cvta_generic_to_shared(shared);
     return (address & 0x3FFFF) >> 4 | static_cast<unsigned long long>(along_k >> 4) << 16 |
            static_cast<unsigned long long>(along_rows >> 4) << 32;
 }
 
-// fence.proxy.async: what this thread has written to shared memory is seen by asynchronous products after it
+// fence.proxy.async: makes this thread's writes to shared memory visible to asynchronous products that follow
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
-// wgmma.fence.sync.aligned: before the first product, and after registers of one were touched otherwise
+// wgmma.fence.sync.aligned: required before the first product, and after other accesses to registers of a product
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
 // wgmma.commit_group.sync.aligned: the products since the last commit become one group
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-// wgmma.wait_group.sync.aligned: at most `pending` of the latest groups are still under way afterwards
+// wgmma.wait_group.sync.aligned: waits until at most `pending` of the latest groups are in flight
 template <int pending>
 __device__ __forceinline__ void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");

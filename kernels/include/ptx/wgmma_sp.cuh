@@ -1,11 +1,11 @@
 #pragma once
-// Sparse tensor-core products D = A·B + D of one warpgroup, A with two values in every group of four columns and in
-// registers, B in shared memory as in ptx/wgmma.cuh, whose fences, groups and descriptors these products need too (PTX
-// ISA, section "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions").
+// Sparse tensor-core products D = A·B + D of one warpgroup. A has two values in every group of four columns and is in
+// registers; B is in shared memory. Fences, groups and descriptors are those of ptx/wgmma.cuh (PTX ISA, section
+// "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions").
 //
 // Warp w multiplies rows 16w to 16w+15 of A: its registers and its metadata are those of m16n8k32 in ptx/mma_sp.cuh.
 // Sums as in ptx/wgmma.cuh, for 32 times eight columns. Products called `_rows` take B in rows, as boxes of 64
-// columns with the swizzle of 128 bytes (ptx/tma.cuh), and forget what was in D unless `add` is set.
+// columns with the swizzle of 128 bytes (ptx/tma.cuh), and overwrite D unless `add` is set.
 
 namespace ptx {
 

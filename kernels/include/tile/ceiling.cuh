@@ -1,5 +1,6 @@
 #pragma once
-// What the loops of the ceilings share: operands of tensor cores out of B, and one number out of their sums.
+// Shared by the ceilings on tensor cores: loading fragments, the loop of products, and a result that depends on all
+// sums.
 
 #include <cuda_fp16.h>
 
@@ -24,9 +25,9 @@ __device__ __forceinline__ void add(float& total, unsigned sums) {
     total += pair.x + pair.y;
 }
 
-// The total of this thread's sums, one after the other, to its place in C if there is one.
+// Store the total of this thread's sums, added in order, as the thread's value of C; C has `size` values.
 template <typename Total, typename T, int rows, int columns, int count>
-__device__ __forceinline__ void store_total(Total* c, int places, const T (&sums)[rows][columns][count]) {
+__device__ __forceinline__ void store_total(Total* c, int size, const T (&sums)[rows][columns][count]) {
     Total total{};
 #pragma unroll
     for (int i = 0; i < rows; ++i) {
@@ -37,7 +38,41 @@ __device__ __forceinline__ void store_total(Total* c, int places, const T (&sums
         }
     }
     const int thread = blockIdx.x * blockDim.x + threadIdx.x;
-    if (thread < places) c[thread] = total;
+    if (thread < size) c[thread] = total;
+}
+
+// The loop of a ceiling: every warp runs ROWS × COLUMNS independent chains of TILE_ROUNDS · TILE_TURNS products. Chain
+// (i, j) adds A[i]·B[j] to its own sums. The fragments follow each other in `b`, first those of A, and never change.
+//
+//            B[0]    B[1]    …
+//   A[0]     sums    sums            every warp of the device has the same fragments
+//   A[1]     sums    sums
+//
+// `product(sums, a, b)` is one instruction; the sizes of its fragments follow from the types of its arguments.
+template <int ROWS, int COLUMNS, class T, class Total, class Product, class Sum, int count_sums, int count_a, int count_b>
+__device__ __forceinline__ void multiply_chains(
+    const T* b, Total* c, int size, const Product& product,
+    void (Product::*)(Sum (&)[count_sums], const T (&)[count_a], const T (&)[count_b]) const) {
+    T fragments_a[ROWS][count_a], fragments_b[COLUMNS][count_b];
+    fill(fragments_a, b);
+    fill(fragments_b, b + 32 * ROWS * count_a);
+    Sum sums[ROWS][COLUMNS][count_sums] = {};
+#pragma unroll 1
+    for (int round = 0; round < TILE_ROUNDS; ++round) {
+#pragma unroll
+        for (int turn = 0; turn < TILE_TURNS; ++turn) {
+#pragma unroll
+            for (int i = 0; i < ROWS; ++i) {
+#pragma unroll
+                for (int j = 0; j < COLUMNS; ++j) product(sums[i][j], fragments_a[i], fragments_b[j]);
+            }
+        }
+    }
+    store_total(c, size, sums);
+}
+template <int ROWS, int COLUMNS, class T, class Total, class Product>
+__device__ __forceinline__ void multiply_chains(const T* b, Total* c, int size, const Product& product) {
+    multiply_chains<ROWS, COLUMNS>(b, c, size, product, &Product::operator());
 }
 
 }  // namespace tile

@@ -1,12 +1,12 @@
 #pragma once
-// One to four neighbouring columns of single precision that a lane owns, summed over entries that its warp has staged in
-// shared memory (coalesced row caching; Huang et al. 2020, section 4.1).
+// One to four neighbouring columns of single precision that a lane owns, summed over entries that its warp has staged
+// in shared memory (coalesced row caching; Huang et al. 2020, section 4.1).
 
 namespace tile {
 
 constexpr int STAGED = 32;
 
-// One non-zero: where its row of B begins, in floats, and its value.
+// One non-zero: the offset of its row of B, in floats, and its value.
 struct Entry {
     long long offset;
     float value;
@@ -41,7 +41,7 @@ struct Columns {
     }
 };
 
-// Stage up to 32 entries from `first` on; the whole warp calls it.
+// Stage up to 32 entries, beginning with `first`; the whole warp calls it.
 __device__ __forceinline__ void stage(
     Entry (&staged)[STAGED], const int* __restrict__ indices, const float* __restrict__ data, int first, int end, int ldb,
     int lane) {

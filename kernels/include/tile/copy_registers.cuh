@@ -1,5 +1,6 @@
 #pragma once
-// Copies from global to shared memory that pass through registers: the thread waits for its bytes before it stores them.
+// Copies from global to shared memory that pass through registers: the thread waits for its bytes before it stores
+// them.
 
 namespace tile {
 

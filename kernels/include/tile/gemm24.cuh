@@ -1,7 +1,6 @@
 #pragma once
-// A tile of C = A·B through mma.sp, A in the format sparse24: three or more stages of asynchronous copies, rows in
-// shared memory padded apart, fragments read while others are multiplied. The twins for bfloat16 and half
-// precision are this one function.
+// A tile of C = A·B by mma.sp, with A in format sparse24: three or more stages of asynchronous copies, padded rows in
+// shared memory, and fragments that are loaded while others are multiplied.
 //
 // Needs TILE_M, TILE_N, TILE_K = 64, TILE_STAGES, TILE_WARPS_M, TILE_WARPS_N and TILE_GROUP.
 
@@ -10,18 +9,23 @@
 #include "ptx/ldmatrix.cuh"
 #include "ptx/ldmatrix_trans.cuh"
 #include "ptx/mma_sp.cuh"
+#include "schedule/grouped_tiles.cuh"
 #include "tile/values_16.cuh"
 
 namespace tile {
 
 constexpr int WARP_M = TILE_M / TILE_WARPS_M, WARP_N = TILE_N / TILE_WARPS_N, THREADS = 32 * TILE_WARPS_M * TILE_WARPS_N;
-constexpr int STRIPS = WARP_M / 16, COLUMNS = WARP_N / 8;
-static_assert(WARP_M == 64 && COLUMNS >= STRIPS, "one ldmatrix.x4 brings the metadata of 64 rows");
+constexpr int ROW_TILES = WARP_M / 16, COLUMNS = WARP_N / 8;
+static_assert(WARP_M == 64 && COLUMNS >= ROW_TILES, "one ldmatrix.x4 brings the metadata of 64 rows");
 
-// One stage in shared memory, in units of 16 bytes: 32 kept values a row of A, its metadata, 64 rows of B. A row of A and
-// of B is one unit longer than what it holds, so that the eight units which ldmatrix reads together lie in different
-// banks, and so that every address is one register and a constant: places exchanged by XOR, the usual way, cost more
-// instructions than products.
+// One stage in shared memory, offsets in units of 16 bytes:
+//
+//   0            TILE_M rows of A: 4 units (32 kept values) and 1 of padding     ROW_A
+//   METADATA     metadata of these rows: half a unit each
+//   B            TILE_K rows of B: TILE_N / 8 units and 1 of padding             ROW_B
+//
+// The padding puts the eight units that ldmatrix reads together into different banks, and makes every address one
+// register plus a constant. The usual XOR swizzle would cost more instructions than the products.
 constexpr int ROW_A = 5, ROW_B = TILE_N / 8 + 1, METADATA = TILE_M * ROW_A, B = METADATA + TILE_M / 2;
 constexpr int STAGE = B + TILE_K * ROW_B;
 static_assert(TILE_M * ROW_B <= TILE_STAGES * STAGE, "the tile of C is staged where the operands were");
@@ -37,14 +41,14 @@ __device__ __forceinline__ void multiply_24(
     ptx::mma_sp_m16n8k32_f32_f16<selector>(d, a, b, metadata);
 }
 
-// Fragments of a warp: of A both halves of a step, of B the columns that are multiplied next.
+// Fragments of a warp: both halves of a step of A, and the columns of B that are multiplied next.
 constexpr int AHEAD = 2, SLOTS = 2 * AHEAD;
 struct Fragments {
-    unsigned metadata[STRIPS], a[2][STRIPS][4], b[SLOTS][4];
+    unsigned metadata[ROW_TILES], a[2][ROW_TILES][4], b[SLOTS][4];
 };
 static_assert(2 * COLUMNS % SLOTS == 0, "the first columns of a step do not displace the last ones of the step before");
 
-// Columns of a step are counted over both halves.
+// Columns of a step count through both halves.
 __device__ __forceinline__ void load_b(Fragments& f, const uint4* stage, int column, int column0, int lane) {
     ptx::ldmatrix_x4_trans(
         f.b[column % SLOTS],
@@ -53,7 +57,7 @@ __device__ __forceinline__ void load_b(Fragments& f, const uint4* stage, int col
 
 __device__ __forceinline__ void load_a(Fragments& f, const uint4* stage, int half, int row0, int lane) {
 #pragma unroll
-    for (int i = 0; i < STRIPS; ++i) {
+    for (int i = 0; i < ROW_TILES; ++i) {
         ptx::ldmatrix_x4(f.a[half][i], stage + (row0 + 16 * i + lane % 16) * ROW_A + 2 * half + lane / 16);
     }
 }
@@ -65,12 +69,13 @@ __device__ __forceinline__ void gemm24(
     extern __shared__ uint4 shared[];
     const unsigned thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
     const int row0 = warp / TILE_WARPS_N * WARP_M, column0 = warp % TILE_WARPS_N * WARP_N;
-    const Place place = grouped(blockIdx.x, (m + TILE_M - 1) / TILE_M, (n + TILE_N - 1) / TILE_N, TILE_GROUP);
-    const int m0 = place.row * TILE_M, n0 = place.column * TILE_N;
+    const auto position = schedule::grouped_tile(
+        blockIdx.x, (m + TILE_M - 1) / TILE_M, (n + TILE_N - 1) / TILE_N, TILE_GROUP);
+    const int m0 = position.row * TILE_M, n0 = position.column * TILE_N;
     const int steps = k_padded / TILE_K, row_a = k_padded / 16, row_b = ldb / 8;
 
-    // What a thread copies of every stage: units of the same column, APART_A and APART_B rows apart. Every other thread
-    // copies metadata: 16 bytes are the least that goes past the first-level cache.
+    // In every stage a thread copies units of the same column, APART_A and APART_B rows apart. Every other thread
+    // copies metadata, because a copy that bypasses L1 has at least 16 bytes.
     constexpr int UNITS_B = TILE_N / 8, APART_A = THREADS / 4, APART_B = THREADS / UNITS_B;
     const int first_a = thread / 4, first_b = thread / UNITS_B, unit_a = thread % 4, unit_b = thread % UNITS_B;
     const long long step_b = static_cast<long long>(TILE_K) * row_b;
@@ -79,25 +84,25 @@ __device__ __forceinline__ void gemm24(
     const uint4* from_metadata = metadata + m0 / 2 + thread / 2;
     const bool wanted_column = n0 + 8 * unit_b < ldb;
     const bool copies_metadata = thread % 2 == 0 && thread < TILE_M;
-    constexpr int PARTS_A = TILE_M / APART_A, PARTS_B = TILE_K / APART_B, PARTS = PARTS_A + 1 + PARTS_B;
-    // So many parts a column that a stage is under way before the next barrier.
-    constexpr int BEFORE = 2 * COLUMNS - AHEAD, PACE = (PARTS + BEFORE - 1) / BEFORE;
-    // One part of the step whose rows of B from here on are `left`; of a step behind the last one nothing is read.
+    constexpr int COPIES_A = TILE_M / APART_A, COPIES_B = TILE_K / APART_B, COPIES = COPIES_A + 1 + COPIES_B;
+    // Copies that are issued per column, so that all of a stage are in flight before the next barrier.
+    constexpr int BEFORE = 2 * COLUMNS - AHEAD, PACE = (COPIES + BEFORE - 1) / BEFORE;
+    // Copy i of a step. B has `left` more rows from this step on; after the last step nothing is read.
     int left = k, rows_left = m_padded - m0;
-    auto copy = [&](uint4* stage, int part) {
-        if (part < PARTS_A) {
-            const int row = first_a + part * APART_A;
+    auto copy = [&](uint4* stage, int i) {
+        if (i < COPIES_A) {
+            const int row = first_a + i * APART_A;
             ptx::cp_async_16_line_or_zero(
-                stage + row * ROW_A + unit_a, from_a + static_cast<long long>(part * APART_A) * row_a, row < rows_left);
-        } else if (part == PARTS_A) {
+                stage + row * ROW_A + unit_a, from_a + static_cast<long long>(i * APART_A) * row_a, row < rows_left);
+        } else if (i == COPIES_A) {
             if (copies_metadata) {
                 ptx::cp_async_16_line_or_zero(stage + METADATA + thread / 2, from_metadata, int(thread) < rows_left);
             }
         } else {
-            const int row = first_b + (part - PARTS_A - 1) * APART_B;
+            const int row = first_b + (i - COPIES_A - 1) * APART_B;
             ptx::cp_async_16_line_or_zero(
                 stage + B + row * ROW_B + unit_b,
-                from_b + static_cast<long long>((part - PARTS_A - 1) * APART_B) * row_b, wanted_column && row < left);
+                from_b + static_cast<long long>((i - COPIES_A - 1) * APART_B) * row_b, wanted_column && row < left);
         }
     };
     auto advance = [&]() {
@@ -112,15 +117,15 @@ __device__ __forceinline__ void gemm24(
 #pragma unroll
     for (int step = 0; step < TILE_STAGES - 1; ++step) {
 #pragma unroll
-        for (int part = 0; part < PARTS; ++part) copy(shared + step * STAGE, part);
+        for (int i = 0; i < COPIES; ++i) copy(shared + step * STAGE, i);
         advance();
     }
     ptx::cp_async_wait<TILE_STAGES - 2>();
     __syncthreads();
-    float sums[STRIPS][COLUMNS][4] = {};
+    float sums[ROW_TILES][COLUMNS][4] = {};
     Fragments f;
-    // What the first products of a stage need; the metadata is that of both halves, eight rows of 16 bytes for every 16
-    // rows of A.
+    // Load what the first products of a stage need. The metadata of both halves takes eight rows of 16 bytes for every
+    // 16 rows of A.
     auto begin = [&](const uint4* stage) {
         ptx::ldmatrix_x4(f.metadata, stage + METADATA + row0 / 2 + lane);
         load_a(f, stage, 0, row0, lane);
@@ -129,25 +134,25 @@ __device__ __forceinline__ void gemm24(
     };
     begin(shared);
     auto multiply = [&](const uint4* stage, const uint4* next, uint4* freed) {
-        unsigned metadata[STRIPS];
+        unsigned metadata[ROW_TILES];
 #pragma unroll
-        for (int i = 0; i < STRIPS; ++i) metadata[i] = f.metadata[i];
+        for (int i = 0; i < ROW_TILES; ++i) metadata[i] = f.metadata[i];
 #pragma unroll
         for (int column = 0; column < 2 * COLUMNS; ++column) {
             if (column + AHEAD < 2 * COLUMNS) load_b(f, stage, column + AHEAD, column0, lane);
             if (column == 1) load_a(f, stage, 1, row0, lane);
 #pragma unroll
-            for (int part = column * PACE; part < min((column + 1) * PACE, PARTS); ++part) copy(freed, part);
+            for (int i = column * PACE; i < min((column + 1) * PACE, COPIES); ++i) copy(freed, i);
             if (column + AHEAD == 2 * COLUMNS) {
-                // All warps have read this stage then, and the next one is begun while the last columns are multiplied.
-                // Of what lies behind the last step nothing is used.
+                // After the barrier all warps have read this stage. The next one begins while the last columns are
+                // multiplied; what it loads after the last step is never used.
                 advance();
                 ptx::cp_async_wait<TILE_STAGES - 2>();
                 __syncthreads();
                 begin(next);
             }
 #pragma unroll
-            for (int i = 0; i < STRIPS; ++i) {
+            for (int i = 0; i < ROW_TILES; ++i) {
                 if (column < COLUMNS) {
                     multiply_24<0>(sums[i][column], f.a[0][i], f.b[column % SLOTS], metadata[i], Values{});
                 } else {
@@ -156,7 +161,7 @@ __device__ __forceinline__ void gemm24(
             }
         }
     };
-    // Unrolled over the stages, so that where a stage lies is a constant.
+    // Unrolled over the stages, so that the offset of a stage is a constant.
     for (int step = 0; step < steps; step += TILE_STAGES) {
 #pragma unroll
         for (int i = 0; i < TILE_STAGES; ++i) {
@@ -173,7 +178,7 @@ __device__ __forceinline__ void gemm24(
     __syncthreads();
     unsigned* staged = reinterpret_cast<unsigned*>(shared);
 #pragma unroll
-    for (int i = 0; i < STRIPS; ++i) {
+    for (int i = 0; i < ROW_TILES; ++i) {
 #pragma unroll
         for (int j = 0; j < COLUMNS; ++j) {
 #pragma unroll

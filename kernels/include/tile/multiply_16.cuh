@@ -1,5 +1,5 @@
 #pragma once
-// One product of fragments m16n8k16 with FP32 sums, of whichever 16-bit dtype a kernel is compiled for.
+// One product of fragments m16n8k16 with FP32 sums, for either 16-bit dtype.
 
 #include "ptx/mma.cuh"
 #include "ptx/mma_bf16.cuh"

@@ -1,16 +1,17 @@
 #pragma once
-// Products of fragments m16n8k8 in TF32 with FP32 sums, of operands in TF32 or, by three products, in FP32.
+// Products of fragments m16n8k8 in TF32 with FP32 sums, for operands in TF32 or, by three products, in FP32.
 
 #include "ptx/mma_tf32.cuh"
 
 namespace tile {
 
-// What TF32 leaves of an FP32 number, exactly; the tensor cores drop those 13 bits.
+// The exact difference between an FP32 number and its TF32 value: tensor cores drop the last 13 bits.
 __device__ __forceinline__ unsigned rest(unsigned x) {
     return __float_as_uint(__uint_as_float(x) - __uint_as_float(x & 0xffffe000u));
 }
 
-// D += A·B; of the four products of FP32 operands cut in two (PRODUCTS = 3), that of both rests is below the last bit.
+// D += A·B. With PRODUCTS = 3, operands in FP32 are split into a TF32 value and a rest. Of their four products, that of
+// both rests is omitted, because it is below the last bit.
 template <int PRODUCTS>
 __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     if constexpr (PRODUCTS == 3) {

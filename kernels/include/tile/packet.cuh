@@ -49,7 +49,7 @@ struct Packet<half> {
     }
 };
 
-// Add a packet of sums to C, where other threads add to the same place.
+// Add a packet of sums to C atomically; other threads add to the same values.
 __device__ __forceinline__ void add_atomically(float* target, const float (&sums)[4]) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) atomicAdd(target + i, sums[i]);
@@ -67,7 +67,7 @@ __device__ __forceinline__ void load_four(float (&values)[4], const half* source
     values[0] = low.x, values[1] = low.y, values[2] = high.x, values[3] = high.y;
 }
 
-// Four neighbouring entries of A, of which those outside start to end - 1 do not count.
+// Four neighbouring entries of A; those outside start to end - 1 are ignored.
 template <typename T>
 struct Four {
     int columns[4];
@@ -85,10 +85,10 @@ struct Four {
     }
 };
 
-// Sums of one packet of columns over the entries start to end - 1 of A. Entries are read in aligned fours, with the
-// first four of a row beginning before it if need be (Gale et al. 2020, section 5.2): one load brings four column ids,
-// another four values, and four packets of B are on their way at once, with the ids and values of the next four.
-// `b` points at the packet in row 0 of B.
+// Sums of one packet of columns over the entries start to end - 1 of A. Entries are read in aligned groups of four; the
+// first group of a row may begin before the row (Gale et al. 2020, section 5.2). One load brings four column ids and
+// another four values. Four packets of B are in flight at once, with the ids and values of the next four entries. `b`
+// points at the packet in row 0 of B.
 template <typename T>
 __device__ __forceinline__ void gather(
     float (&sums)[Packet<T>::WIDTH], const int* __restrict__ indices, const T* __restrict__ data, int start, int end,

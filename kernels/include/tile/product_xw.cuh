@@ -1,8 +1,8 @@
 #pragma once
 // Dense times sparse: Y = X·W, X (tokens × inputs) and Y (tokens × outputs) row-major, W (inputs × outputs) in CSC. The
-// project writes the same product as C = A·B with A = Wᵀ: CSR of A is CSC of W, array by array, B in column-major order is
-// X in row-major, C is Y. In a head m is thus the outputs (columns of W), k the inputs and n the tokens (rows of X); in
-// the code x is B, y is C. Collections of pruned weights store A: a layer from 512 to 2,048 features is 2048×512.
+// project writes the same product as C = A·B with A = Wᵀ: CSR of A is CSC of W, array by array, B in column-major order
+// is X in row-major, C is Y. In a head m is thus the outputs (columns of W), k the inputs and n the tokens (rows of X);
+// in the code x is B, y is C. Collections of pruned weights store A: a layer from 512 to 2,048 features is 2048×512.
 
 namespace tile {
 

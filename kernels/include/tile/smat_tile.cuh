@@ -16,10 +16,10 @@ struct alignas(16) SmatOperands {
     half b[TILE_N * TILE_K];
 };
 
-// Where this lane's 16 bytes lie in a block of A, in halves; the same place in global and in shared memory.
+// Offset of this lane's 16 bytes in a block of A, in halves; the same in global and in shared memory.
 __device__ __forceinline__ int a_lane_offset(int lane) { return lane * 8; }
 
-// Where this lane's 16 bytes of a tile of B lie in shared memory, in halves; for lanes 0..15.
+// Offset of this lane's 16 bytes of a tile of B in shared memory, in halves; for lanes 0..15.
 __device__ __forceinline__ int b_lane_offset(int lane) { return lane * 8; }
 
 // The same 16 bytes in global memory: B is column-major with leading dimension ldb, (k0, n0) the tile's corner.

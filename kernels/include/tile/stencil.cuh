@@ -1,13 +1,13 @@
 #pragma once
 // The stencil that a kernel is compiled for: the box of TILE_RADIUS, or with BOX 0 the star on its axes.
 //
-// A grid is layers (z) of rows (y) of points (x, fastest). A stencil in a plane, TILE_REACH_Y 0, has layers of a single
-// row: what its users call y is z here, so that all kernels walk along z.
+// A grid is layers (z) of rows (y) of points (x, fastest). A plane stencil (TILE_REACH_Y = 0) has layers of a single
+// row: its users' y is z here, so that all kernels walk along z.
 
 namespace tile {
 
 constexpr int RADIUS = TILE_RADIUS, REACH_Y = TILE_REACH_Y;
-static_assert(REACH_Y == 0 || REACH_Y == RADIUS, "a stencil reaches alike along all of its axes");
+static_assert(REACH_Y == 0 || REACH_Y == RADIUS, "a stencil has the same reach along all of its axes");
 
 // Offsets along x or z, and along y.
 constexpr int DIAMETER = 2 * RADIUS + 1, DIAMETER_Y = 2 * REACH_Y + 1;
@@ -19,8 +19,8 @@ __device__ constexpr bool has(int dz, int dy, int dx) {
     return inside && (BOX || (dz != 0) + (dy != 0) + (dx != 0) <= 1);
 }
 
-// Place of an offset among the coefficients of the box.
-__device__ constexpr int place(int dz, int dy, int dx) {
+// Index of an offset among the coefficients of the box.
+__device__ constexpr int coefficient_index(int dz, int dy, int dx) {
     return ((dz + RADIUS) * DIAMETER_Y + dy + REACH_Y) * DIAMETER + dx + RADIUS;
 }
 
@@ -42,7 +42,7 @@ struct Grid {
     }
 };
 
-// Store the values of x, which is even, and x + 1, those of them that the grid has: at once where rows are aligned to that.
+// Store the values of points x (even) and x + 1 that lie in the grid, in one access if rows are aligned to pairs.
 __device__ __forceinline__ void store_pair(
     const Grid& grid, double* __restrict__ c, int x, int y, int z, const double (&values)[2]) {
     if (grid.nx % 2 == 0) {

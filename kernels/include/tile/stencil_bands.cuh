@@ -1,9 +1,14 @@
 #pragma once
 // A stencil as products of windows and bands on tensor cores (m8n8k4 in double precision).
 //
-// One row of A is the window that eight neighbouring results see, eight of them are eight runs of a row: A(i, p) is the
-// value at x + 8i + p - RADIUS. B(p, j) is the coefficient of offset p - j - RADIUS along x, a band. Their product is the
-// share of one input row in 64 results. A lane holds one element of each four columns of A and of each four rows of B.
+// One row of A is the window of values that eight neighbouring results read; its eight rows cover 64 points of a grid
+// row:
+//
+//   A(i, p) = value at x + 8i + p - RADIUS               overlapping windows
+//   B(p, j) = coefficient of offset p - j - RADIUS       a band
+//
+// Their product is what one input row contributes to 64 results. A lane holds one element of every four columns of A
+// and of every four rows of B.
 
 #include "tile/stencil.cuh"
 
@@ -11,7 +16,7 @@ namespace tile {
 
 constexpr int FOURS = (2 * RADIUS + 8 + 3) / 4;
 
-// Whether four rows of the band of an offset hold any coefficient.
+// Whether four rows of an offset's band hold any coefficient.
 __device__ constexpr bool touches(int dz, int dy, int four) {
     for (int p = 4 * four; p < 4 * four + 4; ++p) {
         for (int j = 0; j < 8; ++j) {
@@ -36,7 +41,7 @@ struct Bands {
                 for (int four = 0; four < FOURS; ++four) {
                     const int dx = 4 * four + t - g - RADIUS;
                     const bool inside = -RADIUS <= dx && dx <= RADIUS && touches(dz, dy, four);
-                    fragments[dz + RADIUS][dy + REACH_Y][four] = inside ? coefficients[place(dz, dy, dx)] : 0.0;
+                    fragments[dz + RADIUS][dy + REACH_Y][four] = inside ? coefficients[coefficient_index(dz, dy, dx)] : 0.0;
                 }
             }
         }

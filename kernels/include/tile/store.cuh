@@ -1,6 +1,6 @@
 #pragma once
-// Stores of the sums of four columns of a row of C; in code of FACTORS, of alpha times them plus beta times what is there,
-// which is not read for beta = 0.
+// Stores of four neighbouring columns of a row of C. With FACTORS they store alpha·sum + beta·C; C is not read if beta
+// is 0.
 
 namespace tile {
 

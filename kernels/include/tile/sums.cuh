@@ -1,5 +1,5 @@
 #pragma once
-// Sums of one 16×8 tile of C in the registers of a warp, as the m16n8 products leave them, and how they reach C.
+// Sums of one 16×8 tile of C in the registers of a warp, as fragments of m16n8 products, and their store to C.
 
 #include <cuda_fp16.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-// Tiles of 16×TILE_K halves of A that are dense or 2:4, as formats bcsr_classed and bcsr_separated store them, beside
-// the tile of B that they meet: 8 columns of TILE_K.
+// Tiles of 16×TILE_K halves of A that are dense or 2:4, as formats bcsr_classed and bcsr_separated store them, and
+// the tile of B that they are multiplied by: 8 columns of TILE_K rows.
 
 #include "ptx/mma_sp.cuh"
 #include "tile/rows.cuh"
@@ -35,7 +35,7 @@ __device__ __forceinline__ void copy_b(Operands& stage, const half* b, long long
     copy<Copy, WARP_N, TILE_K>(stage.b, b + n0 * ldb + k0, ldb, lane);
 }
 
-// One mma.sp on two values of each group of four of A.
+// One mma.sp of A, two values in each group of four columns.
 __device__ __forceinline__ void multiply_24(SumsF16& sums, const unsigned (&a)[2], const unsigned (&b)[2], unsigned metadata) {
     ptx::mma_sp_m16n8k16_f16_f16<0>(sums.d, a, b, metadata);
 }
@@ -46,7 +46,7 @@ __device__ __forceinline__ void multiply_24(SumsF32& sums, const unsigned (&a)[4
     ptx::mma_sp_m16n8k32_f32_f16<0>(sums.d, a, b, metadata);
 }
 
-// The word of a 2:4 tile's metadata that this lane supplies to selector 0; the lanes that supply none get one as well.
+// The word of a 2:4 tile's metadata that this lane supplies to selector 0. Lanes that supply none get one as well.
 __device__ __forceinline__ unsigned metadata_word(const unsigned* metadata, int lane) {
     return TILE_K == 16 ? metadata[lane / 4] : metadata[lane / 4 * 2 + lane % 2];
 }

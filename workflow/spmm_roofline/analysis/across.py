@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from .. import contracts
 from .cases import once, timed
+from .registry import table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+@table()
 def across(cases: pd.DataFrame) -> pd.DataFrame:
     """Table ``analysis_across`` from ``analysis_cases``; empty where no kernel ran on two devices.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import contracts
 from . import roofline
+from .registry import table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,14 +42,14 @@ def gather(measured: pd.DataFrame, recorded: pd.DataFrame) -> pd.DataFrame:
     return rows.drop_duplicates(KEY, keep="first").sort_values(KEY, ignore_index=True)
 
 
-def stale(rows: pd.DataFrame, fingerprints: Mapping[str, str], kernels: pd.DataFrame) -> pd.Series:
+def stale(rows: pd.DataFrame, fingerprints: Mapping[str, str], compilations: pd.DataFrame) -> pd.Series:
     """Whether the kernel of a row is no longer the one that was measured: it changed, or is gone.
 
-    ``fingerprints`` maps every kernel that exists to the hash of its source, ``kernels`` is the table of that name,
-    past compilations included. A kernel whose source changed and whose machine code and launch did not, as after an
+    ``fingerprints`` maps every kernel that exists to the hash of its source, ``compilations`` is the table ``kernels``
+    with past compilations. A kernel whose source changed and whose machine code and launch did not, as after an
     addition to a header, is still the one that was measured.
     """
-    known = kernels[kernels["status"] == "ok"]
+    known = compilations[compilations["status"] == "ok"]
     code = {
         (row.kernel, row.arch, row.kernel_sha256): (row.launch_sha256, row.cubin_sha256) for row in known.itertuples()
     }
@@ -203,24 +204,25 @@ def compute_limits(
     return pd.DataFrame(found, index=rows.index, columns=["compute_limit_gflops", "compute_basis"])
 
 
+@table()
 def cases(
     measured: pd.DataFrame,
     recorded: pd.DataFrame,
     matrices: pd.DataFrame,
-    kernels: pd.DataFrame,
+    compilations: pd.DataFrame,
     heads: Mapping[str, Mapping[str, Any]],
     fingerprints: Mapping[str, str],
     peaks: Mapping[str, Mapping[str, float]],
     dram_gb_per_s: Mapping[str, float],
     measured_peaks: Mapping[str, Mapping[tuple[str, str], float]] | None = None,
     l2_gb_per_s: Mapping[str, float] | None = None,
-    records: Mapping[str, Mapping[str, Any]] | None = None,
+    described: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> pd.DataFrame:
-    """Table ``analysis_cases`` from two tables ``measure`` and the tables ``matrices`` and ``kernels``.
+    """Table ``analysis_cases`` from two tables ``measure``, ``matrices`` and ``kernels``.
 
     ``heads``: kernel → head as plain values; ``fingerprints``: kernel → hash of its present source; ``peaks``:
     device → unit → GFLOP/s of the datasheets; ``measured_peaks``: device → (unit, instructions) → GFLOP/s, which come
-    before them; ``dram_gb_per_s`` and ``l2_gb_per_s``: device → highest measured rate; ``records``: device → document
+    before them; ``dram_gb_per_s`` and ``l2_gb_per_s``: device → highest measured rate; ``described``: device → document
     ``measured_device`` or ``device``, for the size of L2 and the highest clock. A row whose device or kernel is in none
     of these keeps its time and has no bound.
 
@@ -230,14 +232,14 @@ def cases(
     import numpy as np
     import pandas as pd
 
-    records = records or {}
+    described = described or {}
     rows = gather(measured, recorded)
-    rows["stale"] = stale(rows, fingerprints, kernels).astype("boolean")
+    rows["stale"] = stale(rows, fingerprints, compilations).astype("boolean")
     kinds = dict(zip(matrices["matrix"], matrices["kind"], strict=True))
     rows["kind"] = rows["matrix"].map(kinds).astype("string").fillna("unknown")
     rows["precision"] = rows["dtype_a"]
     rows["host"] = hosts(rows)
-    highest = rows["device"].map({name: record.get("max_sm_clock_mhz") for name, record in records.items()})
+    highest = rows["device"].map({name: record.get("max_sm_clock_mhz") for name, record in described.items()})
     slow = rows["sm_clock_mhz"].astype("float64") < THROTTLED * highest.astype("float64")
     rows["throttled"] = slow.astype("boolean").where((rows["status"] == "ok").to_numpy())
     rows["steps"] = rows["kernel"].map({name: head.get("steps", 1) for name, head in heads.items()}).fillna(1)
@@ -263,7 +265,7 @@ def cases(
     rows["intensity_flop_per_byte"] = (flops / rows["compulsory_bytes"].astype("float64")).where(ok)
     bandwidth = rows["device"].map(dict(dram_gb_per_s)).astype("float64")
     rows["bandwidth_limit_gflops"] = (rows["intensity_flop_per_byte"] * bandwidth).where(ok)
-    l2_bytes = {name: record["l2_bytes"] for name, record in records.items()}
+    l2_bytes = {name: record["l2_bytes"] for name, record in described.items()}
     memory = roofline.memory_limits(rows, dram_gb_per_s, l2_gb_per_s or {}, l2_bytes)
     rows["memory_limit_gflops"] = memory.min(axis=1).where(ok & memory["dram"].notna())
     limits = compute_limits(rows, heads, peaks, measured_peaks or {})

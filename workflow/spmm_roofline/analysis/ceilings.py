@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .. import contracts
 from . import roofline
 from .cases import stale
+from .registry import table, value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
 LEVELS = ("dram", "l2", "shared", "")
 
 
+@table()
 def ceilings(
     datasheets: Mapping[str, Mapping[str, Any]],
     records: Mapping[str, Mapping[str, Any]],
-    measured: pd.DataFrame,
-    kernels: pd.DataFrame,
+    ceiling_rows: pd.DataFrame,
+    compilations: pd.DataFrame,
     heads: Mapping[str, Mapping[str, Any]],
     fingerprints: Mapping[str, str],
 ) -> pd.DataFrame:
@@ -32,7 +34,7 @@ def ceilings(
     stands with its datasheet alone, the copy of the device's record where no kernel measured DRAM. Rates of memory
     count bytes read and bytes written, as the datasheet's bandwidth does.
     """
-    measured = measured.assign(stale=stale(measured, fingerprints, kernels).astype("boolean"))
+    measured = ceiling_rows.assign(stale=stale(ceiling_rows, fingerprints, compilations).astype("boolean"))
     found = {}
     for row in _best_first(measured).to_dict("records"):
         line = _measured(row, heads)
@@ -114,9 +116,22 @@ def bandwidths(table: pd.DataFrame, level: str) -> dict[str, float]:
     return rows.groupby("device")["measured"].max().to_dict()
 
 
-def peaks(table: pd.DataFrame) -> dict[str, dict[tuple[str, str], float]]:
+@value()
+def dram_gb_per_s(ceilings: pd.DataFrame) -> dict[str, float]:
+    """Device → highest measured rate of DRAM."""
+    return bandwidths(ceilings, "dram")
+
+
+@value()
+def l2_gb_per_s(ceilings: pd.DataFrame) -> dict[str, float]:
+    """Device → highest measured rate of L2."""
+    return bandwidths(ceilings, "l2")
+
+
+@value("measured_peaks")
+def peaks(ceilings: pd.DataFrame) -> dict[str, dict[tuple[str, str], float]]:
     """Device → (unit that multiplies, instructions) → measured GFLOP/s, as :func:`.roofline.limit_gflops` takes it."""
-    rows = table[(table["unit"] == "GFLOP/s") & table["measured"].notna()]
+    rows = ceilings[(ceilings["unit"] == "GFLOP/s") & ceilings["measured"].notna()]
     found: dict[str, dict[tuple[str, str], float]] = {}
     for row in rows.itertuples():
         found.setdefault(row.device, {})[row.ceiling, row.through] = row.measured

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .. import contracts
 from .bootstrap import LEAST, geomean_interval
 from .cases import COMPARABLE, timed
+from .registry import table
 
 #: Word of an expression → column of the table of matrices.
 FEATURES = {"sparse24": "tile_24_16x32_fraction", "alpha": "alpha_fraction"}
@@ -30,10 +31,11 @@ class _NothingToTest(Exception):
     """The rows that a claim speaks of are not there; the message says which."""
 
 
+@table()
 def claims(
     cases: pd.DataFrame,
     matrices: pd.DataFrame,
-    documents: Iterable[Mapping[str, Any]],
+    claim_documents: Iterable[Mapping[str, Any]],
     heads: Mapping[str, Mapping[str, Any]],
     l2_bytes: Mapping[str, int],
     resamples: int,
@@ -47,7 +49,7 @@ def claims(
     structure = matrices.set_index("matrix")
     rows = []
     for device in sorted(cases["device"].unique()):
-        for claim in documents:
+        for claim in claim_documents:
             own = ok[(ok["device"] == device) & ok["suite"].isin(claim["suites"])]
             words = _Vocabulary(own, structure, heads, l2_bytes.get(device, float("nan")), claim["id"])
             rows.append(_judge(claim, device, words, resamples))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from .. import contracts
 from .cases import stale
+from .registry import table, value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,17 +49,19 @@ PLAIN = {
 SUMS = {"sectors": SECTORS, "instructions": INSTRUCTIONS}
 
 
-def of_present_code(
-    profiled: pd.DataFrame, kernels: pd.DataFrame, fingerprints: Mapping[str, str]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rows of the table ``profile`` of kernels as they are now, and the others, which explain no time of today.
-
-    ``kernels`` and ``fingerprints`` as for :func:`.cases.stale`.
-    """
-    other = stale(profiled, fingerprints, kernels)
-    return profiled[~other], profiled[other]
+@value()
+def profiled(profile_rows: pd.DataFrame, compilations: pd.DataFrame, fingerprints: Mapping[str, str]) -> pd.DataFrame:
+    """Rows of the table ``profile`` of kernels as they are now; the arguments are those of :func:`.cases.stale`."""
+    return profile_rows[~stale(profile_rows, fingerprints, compilations)]
 
 
+@value()
+def other_code(profile_rows: pd.DataFrame, compilations: pd.DataFrame, fingerprints: Mapping[str, str]) -> pd.DataFrame:
+    """Rows of the table ``profile`` of kernels that have changed since, which explain no present time."""
+    return profile_rows[stale(profile_rows, fingerprints, compilations)]
+
+
+@table()
 def counters(profiled: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
     """Table ``analysis_counters`` from the tables ``profile`` and ``analysis_cases``, a row a profiled case.
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from .. import contracts
 from .cases import KEY, is_derived
+from .registry import table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+@table()
 def devices(
     cases: pd.DataFrame,
     datasheets: Mapping[str, Mapping[str, Any]],

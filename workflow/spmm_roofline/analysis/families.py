@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from .. import contracts
 from .cases import COMPARABLE, timed
+from .registry import table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+@table()
 def families(cases: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """Table ``analysis_families`` from ``analysis_cases`` and the heads: the fastest verified member of each family.
 

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from .. import contracts
 from .cases import is_derived, timed
+from .registry import table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+@table()
 def fastest(cases: pd.DataFrame) -> pd.DataFrame:
     """Table ``analysis_fastest`` from ``analysis_cases``.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from .. import contracts
 from .bootstrap import geomean_interval
 from .cases import is_derived, once
+from .registry import table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 NOISE = 0.03
 
 
+@table()
 def kinds(cases: pd.DataFrame, resamples: int) -> pd.DataFrame:
     """Table ``analysis_kinds`` from ``analysis_cases``.
 

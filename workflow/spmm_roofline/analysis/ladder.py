@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from .. import contracts
 from .bootstrap import geomean_interval
 from .cases import COMPARABLE, timed
+from .registry import table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+@table()
 def ladder(cases: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], resamples: int) -> pd.DataFrame:
     """Table ``analysis_ladder`` from ``analysis_cases`` and the heads (kernel → head with ``after``).
 

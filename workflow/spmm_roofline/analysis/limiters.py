@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 
 from .. import contracts
 from .counters import KEY
+from .registry import table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,6 +77,7 @@ UNITS = {
 }
 
 
+@table()
 def stalls(profiled: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
     """Table ``analysis_stalls`` from the tables ``profile`` and ``analysis_cases``; unmeasured cases are left out."""
     rows = profiled[(profiled["status"] == "ok") & profiled["metric"].str.startswith(PREFIX)]
@@ -101,6 +103,7 @@ def limiter(shares: Mapping[str, float], waiting: Mapping[str, float]) -> str:
     return STATES.get(max(waiting, key=lambda state: waiting[state]), "other_waits")
 
 
+@table()
 def limiters(
     counters: pd.DataFrame,
     stalls: pd.DataFrame,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from .. import contracts
 from .cases import COMPARABLE, timed
+from .registry import table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,6 +19,7 @@ BEST_SC, CUSPARSE, CUSPARSELT = "best_sc", "cusparse", "cusparselt"
 RATES = ("useful rate", "throughput")
 
 
+@table()
 def published(papers: pd.DataFrame, cases: pd.DataFrame, synergy: pd.DataFrame) -> pd.DataFrame:
     """Table ``analysis_published`` from ``analysis_papers``, ``analysis_cases`` and ``analysis_synergy``.
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .. import contracts
+from .registry import table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,13 +38,6 @@ VALUE_BYTES = {"float16": 2, "bfloat16": 2, "tf32": 4, "float32": 4, "float64": 
 def machine_balance(peak_gflops: float, bandwidth_gb_per_s: float) -> float:
     """FLOP/B at which both limits are equal: B = P / B of Zhang et al., equation (1)."""
     return peak_gflops / bandwidth_gb_per_s
-
-
-def attainable_gflops(intensity_flop_per_byte, peak_gflops, bandwidth_gb_per_s):
-    """min(P, B I) in GFLOP/s, for numbers or arrays: Zhang et al., equation (3)."""
-    import numpy as np
-
-    return np.minimum(peak_gflops, np.multiply(bandwidth_gb_per_s, intensity_flop_per_byte))
 
 
 def unit(head: Mapping[str, Any]) -> str | None:
@@ -154,6 +148,7 @@ def launch_limit(rows: pd.DataFrame) -> pd.Series:
     return flops * 1e-6 * rows["steps"].astype("float64") / replay.where(replay > 0)
 
 
+@table()
 def roofline(
     cases: pd.DataFrame,
     counters: pd.DataFrame,

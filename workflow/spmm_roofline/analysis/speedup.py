@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from .. import contracts
 from .bootstrap import geomean_interval
 from .cases import is_derived
+from .registry import table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+@table()
 def speedup(cases: pd.DataFrame, resamples: int) -> pd.DataFrame:
     """Table ``analysis_speedup`` from ``analysis_cases``: geometric mean over matrices with its 95 % interval.
 

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from .. import contracts
 from .cases import is_derived
+from .registry import table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+@table()
 def status(cases: pd.DataFrame) -> pd.DataFrame:
     """Table ``analysis_status`` from ``analysis_cases``: counts by outcome and message, with one example each."""
     contract = contracts.table("analysis_status")

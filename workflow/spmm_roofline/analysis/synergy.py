@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .. import contracts
 from .bootstrap import geomean_interval
 from .cases import COMPARABLE, is_derived, timed
+from .registry import table
 from .roofline import on_tensor_cores
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def intensity(alpha: float) -> float:
     return 2 / (approximate_transactions_of_a(1, 1, alpha) + transactions_of_b(1, 1, alpha))
 
 
+@table()
 def synergy(
     cases: pd.DataFrame, matrices: pd.DataFrame, formats: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]]
 ) -> pd.DataFrame:
@@ -112,7 +114,8 @@ def synergy(
     return contracts.frame(result, "analysis_synergy")
 
 
-def classes(rows: pd.DataFrame, resamples: int) -> pd.DataFrame:
+@table("synergy_classes")
+def classes(synergy: pd.DataFrame, resamples: int) -> pd.DataFrame:
     """Table ``analysis_synergy_classes`` from ``analysis_synergy``: distributions by class, and over all classes.
 
     The kernel ``best_sc`` has the rates of the best on scalar cores, once a case. ``spearman`` is the rank correlation
@@ -124,8 +127,8 @@ def classes(rows: pd.DataFrame, resamples: int) -> pd.DataFrame:
     from scipy.stats import spearmanr
 
     keys = ["device", "suite", "l2", "kernel", "n", "synergy"]
-    own = rows[["device", "suite", "l2", "kernel", "n", "matrix", "synergy", "oi_shmem", "useful_gflops", "speedup"]]
-    best = rows.dropna(subset="best_sc_gflops").drop_duplicates(["device", "suite", "l2", "n", "matrix"])
+    own = synergy[["device", "suite", "l2", "kernel", "n", "matrix", "synergy", "oi_shmem", "useful_gflops", "speedup"]]
+    best = synergy.dropna(subset="best_sc_gflops").drop_duplicates(["device", "suite", "l2", "n", "matrix"])
     best = best.assign(kernel="best_sc", useful_gflops=best["best_sc_gflops"], speedup=1.0)[own.columns]
     every = pd.concat([own, best], ignore_index=True)
     every = pd.concat([every, every.assign(synergy="all")], ignore_index=True)
@@ -145,6 +148,7 @@ def classes(rows: pd.DataFrame, resamples: int) -> pd.DataFrame:
     return contracts.frame(result, "analysis_synergy_classes")
 
 
+@table()
 def shared_memory(
     profiled: pd.DataFrame, matrices: pd.DataFrame, formats: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]]
 ) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from .. import contracts
 from .cases import CASE as SAME
 from .cases import is_derived, once
+from .registry import table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,6 +41,7 @@ def performance_profile(over_best: Iterable[float], cases: int, taus: Iterable[f
     return np.searchsorted(ratios, np.asarray(list(taus), dtype=float), side="right") / cases
 
 
+@table()
 def together(cases: pd.DataFrame) -> pd.DataFrame:
     """Table ``analysis_together`` from ``analysis_cases``.
 
@@ -79,10 +81,11 @@ def together(cases: pd.DataFrame) -> pd.DataFrame:
     return contracts.check(rows[names].sort_values(order, ignore_index=True), "analysis_together")
 
 
-def performance(rows: pd.DataFrame) -> pd.DataFrame:
+@table()
+def performance(together: pd.DataFrame) -> pd.DataFrame:
     """Table ``analysis_performance`` from ``analysis_together``."""
     result = []
-    shared = rows[rows["shared"].astype(bool)]
+    shared = together[together["shared"].astype(bool)]
     for group, own in shared.groupby(GROUP, sort=True):
         cases = len(own.drop_duplicates(CASE))
         about = dict(zip(GROUP, group, strict=True)) | {"cases": cases, "matrices": own["matrix"].nunique()}

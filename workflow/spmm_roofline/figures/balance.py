@@ -7,9 +7,10 @@ counts one operation an element and here two)."""
 from __future__ import annotations
 
 from . import limits
+from .labels import plain_log
 from .numbers import counted, listed, significant, times
 from .sentences import population
-from .style import INK, canvas, plain_log
+from .style import INK, canvas
 
 STUDY = "memory_bound"
 SECTION, PLACE, PER = "study", 1, ("device",)

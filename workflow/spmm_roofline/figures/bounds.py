@@ -7,9 +7,10 @@ limit. Cases whose fastest rival is cuBLAS or cuSPARSELt, which may use tensor c
 
 from __future__ import annotations
 
+from .labels import plain_log
 from .numbers import counted, times
 from .sentences import named, population
-from .style import INK, MOST_MARKS, apart, canvas, legend, plain_log, tie
+from .style import INK, MOST_MARKS, apart, canvas, legend, tie
 
 SECTION, PLACE, PER = "suite", 12, ("device", "suite", "l2")
 

@@ -5,9 +5,10 @@ none. Matrices are sorted by the fill of their 16×16 tiles, the fullest on top.
 
 from __future__ import annotations
 
+from .labels import short_names
 from .numbers import counted, significant, times
 from .sentences import named, population
-from .style import INK, WIDTH, panels, short_names
+from .style import INK, WIDTH, panels
 
 SECTION, PLACE, PER = "suite", 3, ("device", "suite", "l2", "precision")
 

@@ -6,9 +6,10 @@ sizes)."""
 
 from __future__ import annotations
 
+from .labels import plain_log, short
 from .numbers import listed
 from .sentences import population
-from .style import LIBRARIES, canvas, legend, plain_log, short
+from .style import LIBRARIES, canvas, legend
 from .tiles import PATTERNS, beside, lines, looks, mixed, rated
 
 STUDY = "sptc"

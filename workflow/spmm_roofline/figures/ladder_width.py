@@ -5,9 +5,10 @@ libraries, dashed, which add in FP32 (Mistry 2025, figure 3.5, which does not gi
 
 from __future__ import annotations
 
+from .labels import label_ends, plain_log
 from .numbers import counted, significant, times
 from .sentences import lead, population
-from .style import LIBRARIES, canvas, label_ends, plain_log
+from .style import LIBRARIES, canvas
 from .tiles import libraries, lines, looks, rated
 
 STUDY = "sptc"

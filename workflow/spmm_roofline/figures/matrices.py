@@ -5,9 +5,10 @@ matrix."""
 
 from __future__ import annotations
 
+from .labels import plain_log, short_names
 from .numbers import counted, percent
 from .sentences import population
-from .style import HUES, MARKERS, canvas, plain_log, short_names
+from .style import HUES, MARKERS, canvas
 
 SECTION, PLACE, PER = "matrices", 1, ()
 

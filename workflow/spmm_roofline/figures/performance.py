@@ -7,9 +7,10 @@ Thick and named: the best kernel of each study, the one with the largest area be
 
 from __future__ import annotations
 
+from .labels import label_ends, plain_log
 from .numbers import PRECISIONS, counted, listed
 from .sentences import few, leaders, named, population
-from .style import canvas, label_ends, plain_log
+from .style import canvas
 
 SECTION, PLACE, PER = "together", 1, ("device", "l2")
 

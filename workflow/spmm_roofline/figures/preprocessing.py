@@ -5,9 +5,10 @@ multiplications; where a line stays below 100 %, the rest never gets there."""
 
 from __future__ import annotations
 
+from .labels import label_ends, plain_log
 from .numbers import significant
 from .sentences import few, leaders, population, uneven
-from .style import apart, canvas, label_ends, plain_log
+from .style import apart, canvas
 
 STUDY = "cutespmm"
 SECTION, PLACE, PER = "suite", 9, ("device", "suite", "l2")

@@ -6,10 +6,11 @@ TF32 wins on every layer. The axis of sparsity is logarithmic in the share of no
 
 from __future__ import annotations
 
+from .labels import plain_log
 from .numbers import PRECISIONS, listed, significant, times
 from .pruned import named
 from .sentences import population
-from .style import INK, canvas, plain_log
+from .style import INK, canvas
 
 STUDY, DENSE = "attention", "cublas"
 SECTION, PLACE, PER = "study", 3, ("device", "suite", "l2")

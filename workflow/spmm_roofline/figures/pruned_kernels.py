@@ -7,11 +7,12 @@ text gives no number."""
 
 from __future__ import annotations
 
+from .labels import plain_log
 from .ladders import ordered
 from .numbers import counted, percent, times
 from .pruned import means, named, spoken
 from .sentences import population
-from .style import INK, STUDIES, canvas, plain_log
+from .style import INK, STUDIES, canvas
 
 STUDY = "attention"
 SECTION, PLACE, PER = "study", 1, ("device", "suite", "l2")

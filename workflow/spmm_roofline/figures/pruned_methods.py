@@ -6,11 +6,12 @@ its model."""
 
 from __future__ import annotations
 
+from .labels import plain_log
 from .ladders import ordered
 from .numbers import counted, percent, times
 from .pruned import means, named, spoken
 from .sentences import BASELINE, lead, population
-from .style import INK, apart, canvas, legend, plain_log
+from .style import INK, apart, canvas, legend
 
 STUDY, DENSE = "attention", "cublas"
 SECTION, PLACE, PER = "study", 2, ("device", "suite", "l2")

@@ -9,9 +9,10 @@ left its result there. The limit that a row is held against allows for that."""
 from __future__ import annotations
 
 from . import limits
+from .labels import plain_log
 from .numbers import counted, listed, percent
 from .sentences import BOUNDS, named, population
-from .style import MOST_MARKS, apart, groups_of, key, panels, plain_log, tie, without_variants
+from .style import MOST_MARKS, apart, groups_of, key, panels, tie, without_variants
 
 SECTION, PLACE, PER = "suite", 4, ("device", "suite", "l2")
 

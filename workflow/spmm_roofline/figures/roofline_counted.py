@@ -9,9 +9,10 @@ mark on a slope can gain only by moving fewer bytes there; one far below all lin
 from __future__ import annotations
 
 from . import limits
+from .labels import plain_log
 from .numbers import counted, listed, percent, times
 from .sentences import named, population
-from .style import apart, canvas, groups_of, key, plain_log, tie
+from .style import apart, canvas, groups_of, key, tie
 
 SECTION, PLACE, PER = "suite", 5, ("device", "suite", "l2", "precision")
 

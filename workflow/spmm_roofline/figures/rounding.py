@@ -5,9 +5,10 @@ of L additions grow to."""
 
 from __future__ import annotations
 
+from .labels import plain_log
 from .numbers import counted, significant
 from .sentences import population
-from .style import INK, canvas, legend, plain_log
+from .style import INK, canvas, legend
 
 SECTION, PLACE, PER = "matrices", 2, ()
 

@@ -5,10 +5,11 @@ TC-GNN alone (Xiang et al. 2024, figure 2, N = 128). Colours are the classes of 
 
 from __future__ import annotations
 
+from .labels import plain_log
 from .numbers import times
 from .rivals import leading, shown
 from .sentences import population
-from .style import INK, canvas, plain_log
+from .style import INK, canvas
 
 STUDY = "cutespmm"
 SECTION, PLACE, PER = "study", 1, ("device", "suite", "l2")

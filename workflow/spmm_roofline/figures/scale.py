@@ -6,9 +6,10 @@ A100 and a GH200)."""
 
 from __future__ import annotations
 
+from .labels import plain_log
 from .numbers import bandwidth, percent, size, times
 from .sentences import population
-from .style import INK, canvas, legend, plain_log
+from .style import INK, canvas, legend
 
 STUDY = "memory_bound"
 SECTION, PLACE, PER = "study", 2, ("device", "suite", "l2")

@@ -7,9 +7,10 @@ once each. The vertical line is the worst that the selector should have."""
 
 from __future__ import annotations
 
+from .labels import plain_log
 from .numbers import PRECISIONS, counted, percent
 from .sentences import named, population
-from .style import INK, canvas, plain_log
+from .style import INK, canvas
 
 SECTION, PLACE, PER = "answer", 1, ("device",)
 

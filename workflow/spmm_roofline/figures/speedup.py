@@ -6,9 +6,10 @@ compared with FP32)."""
 
 from __future__ import annotations
 
+from .labels import fitting, short
 from .numbers import times
 from .sentences import LEAST_OF_INTERVAL, named, population
-from .style import INK, MOST_MARKS, canvas, fitting, marks, short
+from .style import INK, MOST_MARKS, canvas, marks
 
 SECTION, PLACE, PER = "suite", 2, ("device", "suite", "l2", "precision")
 

@@ -6,9 +6,10 @@ non-zeros, the largest to the right; the pointer tells their names. Kernels stan
 
 from __future__ import annotations
 
+from .labels import spread
 from .numbers import PRECISIONS, counted, times
 from .sentences import EXTERNAL, OWN, named, population
-from .style import FAINT, INK, LIBRARIES, canvas, spread, tell
+from .style import FAINT, INK, LIBRARIES, canvas, tell
 
 SECTION, PLACE, PER = "together", 2, ("device", "l2")
 FULL = 3  # powers of two at which a colour is full

@@ -5,10 +5,11 @@ over all is shown. Dotted: where the classes of synergy meet, at 64 and 128."""
 
 from __future__ import annotations
 
+from .labels import plain_log
 from .numbers import significant
 from .rivals import shown
 from .sentences import population, uneven
-from .style import INK, canvas, legend, plain_log, tie
+from .style import INK, canvas, legend, tie
 
 STUDY = "cutespmm"
 SECTION, PLACE, PER = "study", 2, ("device", "suite", "l2")

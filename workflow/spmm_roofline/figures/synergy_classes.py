@@ -5,9 +5,10 @@ figure 9). Low: α below 12.5 %; high: from 25 % on."""
 
 from __future__ import annotations
 
+from .labels import plain_log
 from .numbers import counted, times
 from .rivals import shown
-from .style import canvas, plain_log
+from .style import canvas
 
 STUDY = "cutespmm"
 SECTION, PLACE, PER = "study", 3, ("device", "suite", "l2")

@@ -6,9 +6,10 @@ Collections of more than 40 matrices are shown as distributions (median, quartil
 
 from __future__ import annotations
 
+from .labels import plain_log, short_names
 from .numbers import counted, rate
 from .sentences import lead, named, population
-from .style import LIBRARIES, canvas, legend, marks, plain_log, short_names, without_variants
+from .style import LIBRARIES, canvas, legend, marks, without_variants
 
 SECTION, PLACE, PER = "suite", 1, ("device", "suite", "l2", "precision")
 

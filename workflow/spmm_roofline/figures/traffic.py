@@ -6,9 +6,10 @@ a second. A kernel far to the right on both moves bytes that it need not."""
 
 from __future__ import annotations
 
+from .labels import plain_log
 from .numbers import bandwidth, counted, times
 from .sentences import named, population, uneven
-from .style import INK, canvas, plain_log
+from .style import INK, canvas
 
 SECTION, PLACE, PER = "suite", 11, ("device", "suite", "l2")
 

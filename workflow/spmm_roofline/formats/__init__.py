@@ -17,7 +17,7 @@ __all__ = ["FORMATS", "Format", "FormatError", "module_path"]
 
 
 #: Modules of this folder that are not a format: the contract, what several formats share, the stage.
-NO_FORMATS = ("base", "blocks", "builder", "shares", "two_four", "windows", "pack")
+NO_FORMATS = ("arrays", "base", "blocks", "builder", "pack", "partitions", "two_four", "values", "windows")
 
 
 class _Registry(Mapping[str, type[Format]]):

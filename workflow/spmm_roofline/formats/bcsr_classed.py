@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from .base import array_module, csr_of_entries, row_of_entry
+from .arrays import array_module, csr_of_entries, row_of_entry
+from .base import Int32
 from .blocks import Blocks, entries
 from .two_four import TwoFourBlocks, checked_block_k, codes_of, entries_24, split
 
@@ -22,11 +23,12 @@ class BcsrClassed(TwoFourBlocks):
     """
 
     name: ClassVar[str] = "bcsr_classed"
+    on_request: ClassVar[dict[str, str]] = {"block_map": "block_map"}
 
-    indptr: Any
-    indices: Any
-    codes: Any
-    block_map: Any = None
+    indptr: Int32
+    indices: Int32
+    codes: Int32
+    block_map: Int32 = None
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "float16", block_k: int = 32, block_map: bool = False) -> Self:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from .base import FormatError, array_module, ceil_div, csr_of_entries, distinct, row_of_entry
+from .arrays import array_module, ceil_div, csr_of_entries, distinct, row_of_entry
+from .base import FormatError, Int32
 from .blocks import Blocks, entries
 from .two_four import TwoFourBlocks, codes_of, entries_24, split
 
@@ -23,10 +24,11 @@ class BcsrClassedTiled(TwoFourBlocks):
     """
 
     name: ClassVar[str] = "bcsr_classed_tiled"
+    count_names: ClassVar[tuple[str, ...]] = (*TwoFourBlocks.count_names, "super_rows", "super_tiles")
 
-    indptr: Any
-    indices: Any
-    inner: Any
+    indptr: Int32
+    indices: Int32
+    inner: Int32
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "float16", block: int = 4) -> Self:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from .base import array_module, csr_of_entries, row_of_entry
+from .arrays import array_module, csr_of_entries, row_of_entry
+from .base import Int32
 from .blocks import Blocks, entries
 from .two_four import TwoFourBlocks, checked_block_k, entries_24, split
 
@@ -21,10 +22,10 @@ class BcsrSeparated(TwoFourBlocks):
 
     name: ClassVar[str] = "bcsr_separated"
 
-    indptr24: Any
-    indices24: Any
-    indptr_dense: Any
-    indices_dense: Any
+    indptr24: Int32
+    indices24: Int32
+    indptr_dense: Int32
+    indices_dense: Int32
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "float16", block_k: int = 32) -> Self:

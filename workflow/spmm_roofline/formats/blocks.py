@@ -5,18 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from .base import (
-    Format,
-    FormatTooLarge,
-    array_module,
-    ceil_div,
-    csr_of_entries,
-    distinct,
-    nonzero_slots,
-    rounded,
-    row_of_entry,
-    widened,
-)
+from .arrays import array_module, ceil_div, csr_of_entries, distinct, nonzero_slots, row_of_entry
+from .base import Format, FormatTooLarge, Int32, Values
+from .values import rounded, widened
 
 #: Largest dense map of block positions that is built, in bytes.
 BLOCK_MAP_LIMIT_BYTES = 2 << 30
@@ -92,6 +83,8 @@ class Blocks:
 class BlockFormat(Format):
     """What formats of rows of blocks have in common: ``block_m`` rows and ``block_k`` columns a block."""
 
+    count_names: ClassVar[tuple[str, ...]] = (*Format.count_names, "block_rows", "block_columns")
+
     @property
     def block_shape(self) -> tuple[int, int]:
         """(block_m, block_k)"""
@@ -112,7 +105,7 @@ class BlockFormat(Format):
         }
 
     def stats(self) -> dict[str, float | int]:
-        """Beside those of every format the share of the grid's tiles that hold nothing."""
+        """Beside those of every format the fraction of the grid's tiles that hold nothing."""
         counts = self.counts()
         tiles = counts["block_rows"] * counts["block_columns"]
         return {**super().stats(), "zero_tile_fraction": 1 - self.blocks / tiles if tiles else 0.0}
@@ -130,13 +123,14 @@ class Bcsr(BlockFormat):
     m·k / (block_m·block_k).
     """
 
+    on_request: ClassVar[dict[str, str]] = {"block_map": "block_map"}
     block_m: ClassVar[int]
     block_k: ClassVar[int]
 
-    indptr: Any
-    indices: Any
-    data: Any
-    block_map: Any = None
+    indptr: Int32
+    indices: Int32
+    data: Values
+    block_map: Int32 = None
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "float16", block_map: bool = False) -> Self:

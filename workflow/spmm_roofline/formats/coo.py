@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from .base import Format, array_module, csr_of_entries, nonzero_slots, rounded, row_of_entry, widened
+from .arrays import array_module, csr_of_entries, nonzero_slots, row_of_entry
+from .base import Format, Int32, Values
+from .values import rounded, widened
 
 
 @dataclass(frozen=True)
@@ -14,9 +16,9 @@ class Coo(Format):
 
     name: ClassVar[str] = "coo"
 
-    row: Any
-    col: Any
-    data: Any
+    row: Int32
+    col: Int32
+    data: Values
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "float32") -> Self:

@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from .base import Format, FormatError, array_module, csr_of_entries, nonzero_slots, rounded, row_of_entry, widened
+from .arrays import array_module, csr_of_entries, nonzero_slots, row_of_entry
+from .base import Format, FormatError, Int32, Values
+from .values import rounded, widened
 
 
 @dataclass(frozen=True)
@@ -17,9 +19,9 @@ class Csc(Format):
 
     name: ClassVar[str] = "csc"
 
-    indptr: Any
-    indices: Any
-    data: Any
+    indptr: Int32
+    indices: Int32
+    data: Values
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "float32") -> Self:

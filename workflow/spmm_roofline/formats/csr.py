@@ -6,7 +6,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from .base import Format, FormatError, array_module, csr_type, rounded, widened
+from .arrays import array_module, csr_type
+from .base import Format, FormatError, Int32, Values
+from .values import rounded, widened
 
 
 @dataclass(frozen=True)
@@ -15,9 +17,9 @@ class Csr(Format):
 
     name: ClassVar[str] = "csr"
 
-    indptr: Any
-    indices: Any
-    data: Any
+    indptr: Int32
+    indices: Int32
+    data: Values
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "float32") -> Self:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from .base import array_module, ceil_div, distinct, row_of_entry
+from .arrays import array_module, ceil_div, distinct, row_of_entry
+from .base import Int32
 from .csr import Csr
 
 #: Rows of a window and columns of a tile.
@@ -22,10 +23,11 @@ class CsrCondensed(Csr):
     """
 
     name: ClassVar[str] = "csr_condensed"
+    count_names: ClassVar[tuple[str, ...]] = (*Csr.count_names, "windows")
 
-    condensed: Any
-    row: Any
-    window_tiles: Any
+    condensed: Int32
+    row: Int32
+    window_tiles: Int32
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "tf32") -> Self:

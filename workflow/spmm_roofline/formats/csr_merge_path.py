@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from .base import FormatError, array_module, ceil_div
+from .arrays import array_module, ceil_div
+from .base import FormatError, Int32
 from .csr import Csr
 
 #: Entries that a kernel may begin before a tile, so that its loads are aligned to 128 bytes of indices.
@@ -24,11 +25,12 @@ class CsrMergePath(Csr):
     """
 
     name: ClassVar[str] = "csr_merge_path"
+    count_names: ClassVar[tuple[str, ...]] = (*Csr.count_names, "items", "tiles", "width", "chunks", "steps")
 
     items: int
     chunks: int
     width: int
-    tile_row: Any
+    tile_row: Int32
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "float32", items: int = 1536, chunks: int = 528) -> Self:

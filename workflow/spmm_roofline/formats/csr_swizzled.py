@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from .base import array_module
+from .arrays import array_module
+from .base import Int32
 from .csr import Csr, padded_to_fours
 
 
@@ -19,7 +20,7 @@ class CsrSwizzled(Csr):
 
     name: ClassVar[str] = "csr_swizzled"
 
-    order: Any
+    order: Int32
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "float32") -> Self:

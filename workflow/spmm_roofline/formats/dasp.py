@@ -5,17 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from .base import (
-    Format,
-    FormatError,
-    array_module,
-    ceil_div,
-    csr_of_entries,
-    nonzero_slots,
-    rounded,
-    row_of_entry,
-    widened,
-)
+from .arrays import array_module, ceil_div, csr_of_entries, nonzero_slots, row_of_entry
+from .base import Format, FormatError, Int32, Values
+from .values import rounded, widened
 
 #: Rows and columns of a tile.
 ROWS, COLUMNS = 8, 4
@@ -31,7 +23,7 @@ FULL = 24
 class Dasp(Format):
     """Tiles of 8×4 slots, ``data`` dtype[tiles, 8, 4] and ``indices`` int32 alike, each slot with a column of its own.
 
-    First come the tiles of long rows, 32 entries of one row each; ``long_row`` int32[…] names the rows, ``part_ptr``
+    First come the tiles of long rows, 32 entries of one row each; ``long_row`` int32[…] names the rows, ``partial_ptr``
     int32[… + 1] says which parts a row has, and a part is a warp's share of at most 8 tiles. Then those of medium
     rows, longest first in blocks of eight: a tile has four entries of each, as long as 24 of its slots are filled;
     ``medium_row`` int32[8 blocks] names the rows, or -1. ``tile_ptr`` int32[parts + blocks + 1] says which tiles a
@@ -43,22 +35,26 @@ class Dasp(Format):
     """
 
     name: ClassVar[str] = "dasp"
+    count_names: ClassVar[tuple[str, ...]] = (
+        *Format.count_names,
+        *("one_three", "two_two", "long_rows", "partials", "medium_blocks", "short_tiles", "singles", "single_rows"),
+    )
 
     one_three: int
     two_two: int
-    data: Any
-    indices: Any
-    tile_ptr: Any
-    long_row: Any
-    part_ptr: Any
-    medium_row: Any
-    rest_ptr: Any
-    data_rest: Any
-    indices_rest: Any
-    short_row: Any
-    single_row: Any
-    data_single: Any
-    indices_single: Any
+    data: Values
+    indices: Int32
+    tile_ptr: Int32
+    long_row: Int32
+    partial_ptr: Int32
+    medium_row: Int32
+    rest_ptr: Int32
+    data_rest: Values
+    indices_rest: Int32
+    short_row: Int32
+    single_row: Int32
+    data_single: Values
+    indices_single: Int32
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "float64") -> Self:
@@ -73,7 +69,7 @@ class Dasp(Format):
         lengths = xp.diff(starts)
 
         long_row = xp.flatnonzero(lengths >= LONG)
-        part_ptr, long_ptr = _parts(-(-lengths[long_row] // (ROWS * COLUMNS)))
+        partial_ptr, long_ptr = _parts(-(-lengths[long_row] // (ROWS * COLUMNS)))
 
         medium = xp.flatnonzero((lengths > SHORT) & (lengths < LONG))
         medium = medium[xp.argsort(medium - lengths[medium] * a.shape[0])]
@@ -99,7 +95,7 @@ class Dasp(Format):
         slots = _Slots(count, a, dtype)
 
         of_long = _Entries.of(long_row, starts)
-        slots.put(of_long, ROWS * COLUMNS * long_ptr[part_ptr[of_long.owner]] + of_long.place)
+        slots.put(of_long, ROWS * COLUMNS * long_ptr[partial_ptr[of_long.owner]] + of_long.place)
         tiled = of_medium.place < COLUMNS * full[of_medium.owner // ROWS]
         rest, of_medium = of_medium.where(~tiled), of_medium.where(tiled)
         tile = (long_ptr[-1] + block_ptr)[of_medium.owner // ROWS] + of_medium.place // COLUMNS
@@ -124,7 +120,7 @@ class Dasp(Format):
             indices=slots.indices.reshape(count, ROWS, COLUMNS),
             tile_ptr=tile_ptr.astype(xp.int32),
             long_row=long_row.astype(xp.int32),
-            part_ptr=part_ptr.astype(xp.int32),
+            partial_ptr=partial_ptr.astype(xp.int32),
             medium_row=_padded(medium, blocks * ROWS),
             rest_ptr=_pointers(xp.bincount(rest.owner, minlength=blocks * ROWS)).astype(xp.int32),
             data_rest=rounded(a.data[rest.source], dtype),
@@ -140,11 +136,11 @@ class Dasp(Format):
         xp = array_module(self.data)
         slot = nonzero_slots(self.data)
         tile, row, column = slot // (ROWS * COLUMNS), slot // COLUMNS % ROWS, slot % COLUMNS
-        parts, blocks = int(self.part_ptr[-1]), len(self.medium_row) // ROWS
+        parts, blocks = int(self.partial_ptr[-1]), len(self.medium_row) // ROWS
         # Which tiles are whose: one table of eight rows a tile, and the second rows of tiles of short ones.
         owner = row_of_entry(self.tile_ptr, int(self.tile_ptr[-1]))
         tables = [
-            xp.repeat(self.long_row[row_of_entry(self.part_ptr, parts)], ROWS).reshape(parts, ROWS),
+            xp.repeat(self.long_row[row_of_entry(self.partial_ptr, parts)], ROWS).reshape(parts, ROWS),
             self.medium_row.reshape(blocks, ROWS),
         ]
         first = xp.concatenate([xp.concatenate(tables)[owner], self.short_row[:, 0]])
@@ -172,7 +168,7 @@ class Dasp(Format):
             "one_three": self.one_three,
             "two_two": self.two_two,
             "long_rows": len(self.long_row),
-            "parts": len(self.tile_ptr) - 1 - len(self.medium_row) // ROWS,
+            "partials": len(self.tile_ptr) - 1 - len(self.medium_row) // ROWS,
             "medium_blocks": len(self.medium_row) // ROWS,
             "short_tiles": len(self.short_row),
             "singles": len(self.data_single),
@@ -236,10 +232,10 @@ def _pointers(counts: Any) -> Any:
 def _parts(tiles: Any) -> tuple[Any, Any]:
     """Parts of long rows of so many ``tiles``: pointers of a row into the parts, and of a part into the tiles."""
     xp = array_module(tiles)
-    part_ptr, first = _pointers(-(-tiles // PART)), _pointers(tiles)
-    row = row_of_entry(part_ptr, int(part_ptr[-1]))
-    inside = xp.arange(len(row), dtype=xp.int64) - part_ptr[row]
-    return part_ptr, xp.concatenate([first[row] + PART * inside, first[-1:]])
+    partial_ptr, first = _pointers(-(-tiles // PART)), _pointers(tiles)
+    row = row_of_entry(partial_ptr, int(partial_ptr[-1]))
+    inside = xp.arange(len(row), dtype=xp.int64) - partial_ptr[row]
+    return partial_ptr, xp.concatenate([first[row] + PART * inside, first[-1:]])
 
 
 def _full_tiles(longest: Any, entries: _Entries) -> Any:

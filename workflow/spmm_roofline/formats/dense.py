@@ -5,17 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from .base import (
-    Format,
-    FormatTooLarge,
-    array_module,
-    csr_of_entries,
-    itemsize,
-    nonzero_slots,
-    rounded,
-    row_of_entry,
-    widened,
-)
+from .arrays import array_module, csr_of_entries, nonzero_slots, row_of_entry
+from .base import Format, FormatTooLarge, Values
+from .values import itemsize, rounded, widened
 
 #: Largest matrix, in bytes: a sparse matrix of graph size has no place as a dense one.
 LIMIT_BYTES = 4 << 30
@@ -28,7 +20,7 @@ class DenseMatrix(Format):
     name: ClassVar[str] = "dense"
     holds_any: ClassVar[bool] = False
 
-    data: Any
+    data: Values
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "float32") -> Self:

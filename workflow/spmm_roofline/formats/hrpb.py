@@ -5,18 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from .base import (
-    Format,
-    FormatError,
-    array_module,
-    ceil_div,
-    csr_of_entries,
-    distinct,
-    itemsize,
-    rounded,
-    row_of_entry,
-    widened,
-)
+from .arrays import array_module, ceil_div, csr_of_entries, distinct, row_of_entry
+from .base import Format, FormatError, Int32, UInt32
+from .values import itemsize, rounded, widened
 
 BRICK_M, BRICK_K = 16, 4
 #: Bytes of a unit: what one lane copies at a time, and the alignment of everything in a packed block.
@@ -51,14 +42,15 @@ class Hrpb(Format):
     """
 
     name: ClassVar[str] = "hrpb"
+    count_names: ClassVar[tuple[str, ...]] = (*Format.count_names, "panels", "chunk_count", "cleared")
 
     tm: int
     tk: int
-    block_row_ptr: Any
-    size_ptr: Any
-    packed: Any
-    chunks: Any
-    clear_panels: Any
+    block_row_ptr: Int32
+    size_ptr: Int32
+    packed: UInt32
+    chunks: Int32
+    clear_panels: Int32
 
     @classmethod
     def from_csr(
@@ -226,7 +218,7 @@ class Hrpb(Format):
         }
 
     def stats(self) -> dict[str, float | int]:
-        """Beside those of every format α and β (section 4): filled share of the bricks, bricks in a brick column."""
+        """Beside those of every format α and β (section 4): filled fraction of the bricks, bricks in a brick column."""
         bricks = self.bricks
         pointers = self.column_pointers()
         columns = int((pointers[:, 1:] > pointers[:, :-1]).sum())

@@ -1,4 +1,4 @@
-"""The formats stage for one matrix: pack it, prove the round trip, write arrays and statistics."""
+"""The stage *formats* for one matrix: pack it, prove the round trip, write the statistics."""
 
 from __future__ import annotations
 
@@ -9,22 +9,19 @@ from typing import Any
 import numpy as np
 
 from .. import contracts, matrices
+from ..matrices.canonical import canonical
+from ..matrices.file import read
 from . import FORMATS
-from .base import FormatError, rounded, widened
+from .base import Format, FormatError
+from .values import rounded, widened
 
 
-def pack(
-    format_name: str,
-    matrix_npz: str | Path,
-    matrix_json: str | Path,
-    npz: str | Path,
-    row_json: str | Path,
-    keep_arrays: bool = True,
-) -> None:
-    """Pack one matrix and write ``npz`` (the arrays) and ``row_json`` (a row of the table ``formats``).
+def describe(format_name: str, matrix_npz: str | Path, matrix_json: str | Path, row_json: str | Path) -> None:
+    """Pack one matrix on the host and write ``row_json``, a row of the table ``formats``.
 
-    A matrix that the format refuses, or that does not fit into memory, becomes a row with that status and an empty
-    ``npz``: no matrix is lost silently. Raises ``AssertionError`` if ``to_csr`` does not give the matrix back.
+    The arrays are not kept: a measure job packs on the device, where it takes milliseconds, and checks that against the
+    structure. A matrix that the format refuses, or that does not fit into memory, becomes a row with that status.
+    Raises ``AssertionError`` if ``to_csr`` does not give the matrix back.
     """
     features = contracts.read_row(matrix_json, "matrices")
     a = matrices.load(matrix_npz)
@@ -36,28 +33,21 @@ def pack(
         "status": "ok",
         "message": "",
     }
-    Path(npz).parent.mkdir(parents=True, exist_ok=True)
     try:
         start = time.perf_counter()
         packed = FORMATS[format_name].from_csr(a)
         build_ms = (time.perf_counter() - start) * 1e3
-        round_trip(a, packed)
+        check_round_trip(a, packed)
     except FormatError as error:
         row |= {"status": "unsupported", "message": str(error)}
-        np.savez(npz)
     except MemoryError as error:
         row |= {"status": "out_of_memory", "message": f"packing {features['matrix']} as {format_name}: {error}"}
-        np.savez(npz)
     else:
         row |= {"dtype": packed.dtype, **packed.stats(), "build_ms": round(build_ms, 3), "round_trip": True}
-        if keep_arrays:
-            packed.save(npz)
-        else:
-            np.savez(npz)
     contracts.write_row(row, row_json, "formats")
 
 
-def round_trip(a: Any, packed: Any) -> None:
+def check_round_trip(a: Any, packed: Format) -> None:
     """Raise ``AssertionError`` unless ``packed.to_csr()`` is ``a`` with values rounded to the format's dtype."""
     back = packed.to_csr()
     values = widened(rounded(a.data, packed.dtype), packed.dtype)
@@ -71,3 +61,16 @@ def round_trip(a: Any, packed: Any) -> None:
     )
     if not same:
         raise AssertionError(f"format {packed.name}: to_csr does not give back the {a.shape} matrix that was packed")
+
+
+def save_packed(path: str | Path, format_name: str, dtype: str | None, out: str | Path) -> Format:
+    """Pack a matrix file (see :mod:`.matrices.file`) and write its arrays to ``out``, an ``.npz`` for ``numpy.load``.
+
+    ``dtype``: of the values, the format's own by default. Raises :class:`.matrices.canonical.MatrixError` for a file
+    that cannot be read and :class:`FormatError` for an unknown format, a dtype it does not take, or a matrix it cannot
+    hold.
+    """
+    a = canonical(read(path), str(path)).csr
+    packed = FORMATS[format_name].from_csr(a, **({"dtype": dtype} if dtype else {}))
+    packed.save(out)
+    return packed

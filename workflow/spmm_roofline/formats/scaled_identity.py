@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from .base import Format, FormatError, array_module, csr_type, rounded, widened
+from .arrays import array_module, csr_type
+from .base import Format, FormatError, Values
+from .values import rounded, widened
 
 
 @dataclass(frozen=True)
@@ -16,7 +18,7 @@ class ScaledIdentity(Format):
     holds_any: ClassVar[bool] = False
     stores_structure: ClassVar[bool] = False
 
-    data: Any
+    data: Values
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "float32") -> Self:

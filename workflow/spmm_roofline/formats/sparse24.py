@@ -5,20 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from .base import (
-    Format,
-    FormatError,
-    FormatTooLarge,
-    array_module,
-    ceil_div,
-    csr_of_entries,
-    itemsize,
-    nonzero_slots,
-    rounded,
-    row_of_entry,
-    widened,
-)
+from .arrays import array_module, ceil_div, csr_of_entries, nonzero_slots, row_of_entry
+from .base import Format, FormatError, FormatTooLarge, UInt16, Values
 from .two_four import NIBBLES, row_words
+from .values import itemsize, rounded, widened
 
 #: Largest packed matrix, in bytes: the format stores every group of four, also of a matrix of few non-zeros.
 LIMIT_BYTES = 4 << 30
@@ -40,11 +30,12 @@ class Sparse24(Format):
     """
 
     name: ClassVar[str] = "sparse24"
+    count_names: ClassVar[tuple[str, ...]] = (*Format.count_names, "m_padded", "k_padded")
     holds_any: ClassVar[bool] = False
 
-    data: Any
-    metadata: Any
-    metadata_swizzled: Any
+    data: Values
+    metadata: UInt16
+    metadata_swizzled: UInt16
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "bfloat16", k_multiple: int = 64) -> Self:

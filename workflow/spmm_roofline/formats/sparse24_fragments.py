@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from .base import Format, array_module
+from .arrays import array_module
+from .base import Format, UInt32, Values
 from .sparse24 import Sparse24
 
 
@@ -23,10 +24,11 @@ class Sparse24Fragments(Format):
     """
 
     name: ClassVar[str] = "sparse24_fragments"
+    count_names: ClassVar[tuple[str, ...]] = (*Format.count_names, "steps")
     holds_any: ClassVar[bool] = False
 
-    data: Any
-    metadata: Any
+    data: Values
+    metadata: UInt32
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "bfloat16") -> Self:

@@ -10,7 +10,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..matrices.stencils import STENCILS, Stencil
-from .base import Format, FormatError, array_module, csr_type, rounded, row_of_entry, signed, widened
+from .arrays import array_module, csr_type, row_of_entry
+from .base import Format, FormatError, Values
+from .values import rounded, signed, widened
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class StencilGrid(Format):
     """
 
     name: ClassVar[str] = "stencil"
+    count_names: ClassVar[tuple[str, ...]] = (*Format.count_names, "nx", "ny", "nz", "layers", "layer_rows", "terms")
+    on_request: ClassVar[dict[str, str]] = {"data_left": "low_rank", "data_right": "low_rank", "terms": "low_rank"}
     holds_any: ClassVar[bool] = False
     stores_structure: ClassVar[bool] = False
 
@@ -34,9 +38,9 @@ class StencilGrid(Format):
     nx: int
     ny: int
     nz: int
-    data: Any
-    data_left: Any = None
-    data_right: Any = None
+    data: Values
+    data_left: Values = None
+    data_right: Values = None
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "float64", points: str | None = None, low_rank: bool = False) -> Self:

@@ -9,12 +9,14 @@ fewer than two non-zeros: the other one of the pair is a zero of the group).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .base import FormatError, array_module, nonzero_slots, widened
+from .arrays import array_module, nonzero_slots
+from .base import FormatError, UInt32, Values
 from .blocks import BlockFormat, Blocks
+from .values import widened
 
 #: Occupancy of a group (bit c: column c is not zero) → fits 2:4. bool[16]
 FITS = np.array([bits.bit_count() <= 2 for bits in range(16)])
@@ -91,9 +93,11 @@ class TwoFourBlocks(BlockFormat):
       metadata as ``mma.sp`` reads them, see :func:`metadata_words`.
     """
 
-    data: Any
-    data24: Any
-    metadata: Any
+    count_names: ClassVar[tuple[str, ...]] = (*BlockFormat.count_names, "blocks24", "blocks_dense")
+
+    data: Values
+    data24: Values
+    metadata: UInt32
 
     @property
     def block_shape(self) -> tuple[int, int]:
@@ -112,12 +116,12 @@ class TwoFourBlocks(BlockFormat):
         return {**super().counts(), "blocks24": len(self.data24), "blocks_dense": len(self.data)}
 
     def stats(self) -> dict[str, float | int]:
-        """Beside those of every format of blocks the shares of 2:4 and of dense tiles among the stored ones."""
-        share = len(self.data24) / self.blocks if self.blocks else 0.0
+        """Beside those of every format of blocks the fractions of 2:4 and of dense tiles among the stored ones."""
+        fraction = len(self.data24) / self.blocks if self.blocks else 0.0
         return {
             **super().stats(),
-            "sparse24_tile_fraction": share,
-            "dense_tile_fraction": 1 - share if self.blocks else 0.0,
+            "sparse24_tile_fraction": fraction,
+            "dense_tile_fraction": 1 - fraction if self.blocks else 0.0,
         }
 
 

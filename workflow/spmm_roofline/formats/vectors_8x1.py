@@ -1,4 +1,4 @@
-"""Columns of eight rows with an entry, sixteen to a tile.
+"""Windows of eight rows: their non-empty columns, sixteen to a tile.
 
 With operands swapped, the sparse matrix is the 8-wide operand of an mma, and half as many zeros are stored as with 16
 rows (FlashSparse, Shi et al. 2024).
@@ -17,6 +17,7 @@ class Vectors8x1(Windows):
     """Windows of eight rows; arrays and options of :class:`.windows.Windows`."""
 
     name: ClassVar[str] = "vectors_8x1"
+    packer: ClassVar[str | None] = "windows"
     window: ClassVar[int] = 8
 
 

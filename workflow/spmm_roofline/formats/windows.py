@@ -1,4 +1,4 @@
-"""Columns of a few rows with an entry, sixteen to a tile: what the formats of windows have in common.
+"""Windows: the non-empty columns of a few rows, sixteen to a tile.
 
 After FlashSparse (Shi et al. 2024) and Acc-SpMM (Zhao et al. 2025): the sparse matrix is the narrow operand of mma.
 """
@@ -7,79 +7,68 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from . import builder
-from .base import (
-    Format,
-    FormatError,
-    Survey,
-    array_module,
-    ceil_div,
-    csr_of_entries,
-    distinct,
-    nonzero_slots,
-    rounded,
-    row_of_entry,
-    widened,
-)
-from .shares import equal_shares
+from .arrays import array_module, ceil_div, csr_of_entries, distinct, nonzero_slots, row_of_entry
+from .base import Format, FormatError, Int32, Packer, Survey, Values
+from .partitions import PartitionRule, partitioned
+from .values import rounded, widened
 
 #: Columns of a tile.
 TILE_K = 16
-#: Cost of a window's rows of C, in tiles.
-WINDOW_COST = 1
-#: What a share costs at least.
-LEAST_COST = 16
-#: A share may begin and end so many tiles, or that part of itself, sooner or later, so that no window is cut; and where
-#: it costs less than ``SMALL``, so many.
-LEAST_SLACK, SLACK, SMALL, SMALL_SLACK = 6, 8, 32, 10
+#: A window costs one tile more than it has, for its rows of C.
+RULE = PartitionRule(segment_cost=1, least_cost=16, least_slack=6, slack_divisor=8, small=32, small_slack=10)
 #: Tiles whose lanes a kernel still counts in 32 bits.
-TILES_MOST = 2**27 - 1
-#: Entries of a window that a group of lanes merges, about, when a device packs it.
-STRETCH = 64
-#: Warps to which the windows of a share are dealt at most: as many as a CTA has.
-WARPS_MOST = 32
-
-#: The code that packs on a device.
-BUILDER = Path(__file__).with_suffix(".cu")
+MOST_TILES = 2**27 - 1
+#: On a device, lane groups merge a window in chunks of about so many entries.
+CHUNK_ENTRIES = 64
+#: Most warps to which the windows of a partition are dealt: those of the largest CTA.
+MOST_WARPS = 32
 
 
-def builder_defines(window: int) -> dict[str, str]:
-    """Macros of that code for windows of so many rows."""
-    slack = {"LEAST_SLACK": LEAST_SLACK, "SLACK": SLACK, "SMALL": SMALL, "SMALL_SLACK": SMALL_SLACK}
-    return builder.defines(WINDOW_COST, LEAST_COST, WINDOW=window, TILE_K=TILE_K, STRETCH=STRETCH, **slack)
+class Counted(NamedTuple):
+    """What counting on a device leaves for packing."""
+
+    indptr: Any
+    """int32[m+1]"""
+    indices: Any
+    """int32[nnz]"""
+    columns_before: Any
+    """int32[chunks]: columns of a window before each of its chunks"""
+    begins: Any
+    """int32[windows+1]: first tile of each window"""
+    counts: Any
+    """int32[2]: all tiles, entries of the longest row"""
 
 
 @dataclass(frozen=True)
 class Windows(Format):
-    """Windows of ``window`` rows, tiles of 16 of their columns, and equal shares of them.
+    """Windows of ``window`` rows, tiles of 16 of their columns, and work partitions of the tiles.
 
-    A share's windows are dealt to ``warps`` warps in turn, to each one as soon as it is done with those it has, if all
-    need as long for a tile; those of a warp follow each other. What of a window began in the share before is first, and
-    what goes on in the next share is last.
+    The windows of a partition are dealt to the ``warps`` of its CTA, each window to the warp with the fewest tiles, and
+    the windows of a warp are stored one after the other. A window that began in the partition before comes first, one
+    that continues in the next comes last.
 
-    - ``columns`` int32[tiles, 16]: the columns of a tile, ascending; where the window has no more, its last one again.
-      A window without entries has one tile, of column 0;
+    - ``columns`` int32[tiles, 16]: the columns of a tile, ascending; a window's last column fills its last tile. A
+      window without entries has one tile, of column 0;
     - ``data`` dtype[tiles, window, 16]: their values, row by row;
     - ``ends`` int32[tiles]: the window that ends with this tile, or -1;
-    - ``work`` int32[shares, 4]: the first tile of a share, the tile after its last one, and the numbers of the parts
-      that it holds of windows that are cut: of the one that began before, and of the one that goes on after (where
-      that is the same window, this one alone); -1 where there is none;
-    - ``cut`` int32[parts, 4]: of each part the first one of its window, how many there are, the window, and the share.
+    - ``work`` int32[partitions, 4], ``cut`` int32[partials, 4]: see :func:`.partitions.partitioned`; a segment is a
+      window, an element a tile.
     """
 
+    count_names: ClassVar[tuple[str, ...]] = (*Format.count_names, "partitions", "partials")
     #: Rows of a window.
     window: ClassVar[int]
 
-    columns: Any
-    data: Any
-    ends: Any
-    work: Any
-    cut: Any
+    columns: Int32
+    data: Values
+    ends: Int32
+    work: Int32
+    cut: Int32
 
     @classmethod
     def from_csr(
@@ -90,15 +79,16 @@ class Windows(Format):
         multiprocessors: int = 1,
         warps: int = 1,
         survey: Survey | None = None,
+        packer: Packer | None = None,
     ) -> Self:
-        """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`. ``survey`` is what :meth:`survey` gave for it.
+        """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`. ``survey`` is the result of :meth:`survey`.
 
-        There are up to ``ctas`` shares for each of so many ``multiprocessors``, fewer where they would be too small.
+        There are at most ``ctas`` partitions for each of the ``multiprocessors``, fewer where they would be too small.
         Raises :class:`FormatError` unless there are 1 to 32 ``warps``, and from 2³¹ non-zeros or 2²⁷ tiles on, which
         32-bit positions do not count.
         """
-        if not 1 <= warps <= WARPS_MOST:
-            raise FormatError(f"{cls.name} is for 1 to {WARPS_MOST} warps, not {warps}")
+        if not 1 <= warps <= MOST_WARPS:
+            raise FormatError(f"{cls.name} is for 1 to {MOST_WARPS} warps, not {warps}")
         cls._check_entries(a)
         xp = array_module(a.data)
         m, k, nnz = int(a.shape[0]), int(a.shape[1]), int(a.nnz)
@@ -106,20 +96,22 @@ class Windows(Format):
         if xp is np:
             arrays = _on_host(a, m, k, nnz, values, cls.window, most, warps)
         else:
-            kept = survey.kept if survey else _counted_on_device(a, cls.window)
-            arrays = _on_device(a, kept, values, cls.window, most, warps)
+            counted = survey.kept if survey else _count_on_device(a, cls.window, packer)
+            arrays = _on_device(m, counted, values, cls.window, most, warps, packer)
         return cls((m, k), nnz, dtype, *arrays)
 
     @classmethod
-    def survey(cls, a: Any) -> Survey:
-        """Tiles and longest row of a canonical CSR, on a device without a value of them. Raises :class:`FormatError`
-        from 2³¹ non-zeros on."""
+    def survey(cls, a: Any, packer: Packer | None = None) -> Survey:
+        """Tiles and longest row of a canonical CSR; on a device no value is read.
+
+        Raises :class:`FormatError` from 2³¹ non-zeros on.
+        """
         cls._check_entries(a)
         xp = array_module(a.data)
         if xp is np:
             return super().survey(a)
-        kept = _counted_on_device(a, cls.window)
-        return Survey(*kept[-1].get().tolist(), kept)
+        counted = _count_on_device(a, cls.window, packer)
+        return Survey(*counted.counts.get().tolist(), counted)
 
     @classmethod
     def _check_entries(cls, a: Any) -> None:
@@ -129,7 +121,7 @@ class Windows(Format):
     def to_csr(self) -> Any:
         """The matrix as float64 CSR, from the non-zero slots."""
         xp = array_module(self.columns)
-        # The window of a tile: the first one that ends with it or after it.
+        # A tile belongs to the window that ends with it or with the next tile that ends one.
         last = xp.flatnonzero(self.ends >= 0)
         slot = nonzero_slots(self.data)
         tile, within = slot // (self.window * TILE_K), slot % (self.window * TILE_K)
@@ -148,29 +140,17 @@ class Windows(Format):
         return len(self.columns)
 
     def counts(self) -> dict[str, int]:
-        """``shares``, and ``parts`` of windows that are cut, beside the usual counts."""
-        return {**super().counts(), "shares": len(self.work), "parts": len(self.cut)}
+        """``partitions``, and ``partials`` of split windows, beside the counts of every format."""
+        return {**super().counts(), "partitions": len(self.work), "partials": len(self.cut)}
 
 
 def _check_count(tiles: int) -> None:
-    if tiles > TILES_MOST:
+    if tiles > MOST_TILES:
         raise FormatError(f"windows have 32-bit positions, too short for {tiles:,} tiles")
 
 
-def _share_count(tiles: int, windows: int, most: int) -> tuple[int, int]:
-    """The cost of all tiles and windows, and how many shares to make of it."""
-    cost = tiles + WINDOW_COST * windows
-    return cost, max(min(most, cost // LEAST_COST), 1)
-
-
-def _slack(cost: int, shares: int) -> int:
-    """Tiles by which the border of a share may move to that of a window."""
-    size = cost // shares
-    return max(size // SLACK, SMALL_SLACK if size < SMALL else LEAST_SLACK)
-
-
 def _on_host(a: Any, m: int, k: int, nnz: int, values: Any, rows: int, most: int, warps: int) -> tuple[Any, ...]:
-    """The arrays of a format with windows of so many ``rows``, in the order of its fields, in up to ``most`` shares."""
+    """The arrays of windows of ``rows`` rows, in the order of the format's fields, in at most ``most`` partitions."""
     windows = ceil_div(m, rows)
     row = row_of_entry(a.indptr, nnz)
     keys, vector = distinct(row // rows * max(k, 1) + a.indices)
@@ -181,32 +161,31 @@ def _on_host(a: Any, m: int, k: int, nnz: int, values: Any, rows: int, most: int
     begins[1:] = np.cumsum(tiles)
     count = int(begins[-1])
     _check_count(count)
-    cost, shares = _share_count(count, windows, most)
-    work, cut = equal_shares(begins, WINDOW_COST, shares, _slack(cost, shares))
-    places = _dealt(begins, work, warps)
-    # A vector's slot: its window's first one, and its place among the vectors of the window.
+    work, cut = partitioned(begins, RULE, most)
+    first_tile = _dealt(begins, work, warps)
+    # Slot of a column vector: first slot of its window, plus its index among the vectors of the window.
     window = keys // max(k, 1)
-    slot = places[window] * TILE_K + np.arange(len(keys)) - first[window]
+    slot = first_tile[window] * TILE_K + np.arange(len(keys)) - first[window]
     last = np.zeros(windows, dtype=np.int32)
     last[vectors > 0] = keys[first[1:][vectors > 0] - 1] % max(k, 1)
-    order = np.argsort(places)
+    order = np.argsort(first_tile)
     columns = np.repeat(last[order], tiles[order] * TILE_K)
     columns[slot] = (keys - window * k).astype(np.int32)
     data = np.zeros((count, rows, TILE_K), dtype=values.dtype)
-    place = slot[vector]
-    data[place // TILE_K, row % rows, place % TILE_K] = values
+    slot_of_entry = slot[vector]
+    data[slot_of_entry // TILE_K, row % rows, slot_of_entry % TILE_K] = values
     ends = np.full(count, -1, dtype=np.int32)
-    ends[places + tiles - 1] = np.arange(windows)
+    ends[first_tile + tiles - 1] = np.arange(windows)
     return columns.reshape(count, TILE_K), data, ends, work, cut
 
 
 def _dealt(begins: Any, work: Any, warps: int) -> Any:
-    """The first tile of each window, int64[windows], where those that lie in one share are dealt to its warps.
+    """First tile of each window, int64[windows], once whole windows of a partition are dealt to its warps.
 
-    Borders of the warps' equal parts should be those of the lists: these follow each other so that their sums stray
-    little from those of equal ones.
+    A kernel cuts a partition's tiles into equal runs, one a warp. The lists of the warps are therefore laid out so that
+    their running total stays close to that of equal lists; the first and the last list keep their positions.
     """
-    places = begins[:-1].astype(np.int64)
+    first_tile = begins[:-1].astype(np.int64)
     tiles = np.diff(begins).tolist()
     for begin, end in work[:, :2].tolist() if warps > 1 else ():
         first, stop = np.searchsorted(begins, begin), np.searchsorted(begins, end, side="right") - 1
@@ -214,64 +193,65 @@ def _dealt(begins: Any, work: Any, warps: int) -> Any:
             continue
         load = [0] * warps
         load[0], load[-1] = int(begins[first]) - begin, end - int(begins[stop])
-        free = [(of, warp) for warp, of in enumerate(load)]
-        heapq.heapify(free)
+        least = [(tiles_of, warp) for warp, tiles_of in enumerate(load)]
+        heapq.heapify(least)
         dealt: list[list[int]] = [[] for _ in load]
         for window in range(first, stop):
-            of, warp = free[0]
+            tiles_of, warp = least[0]
             dealt[warp].append(window)
-            load[warp] = of + tiles[window]
-            heapq.heapreplace(free, (load[warp], warp))
+            load[warp] = tiles_of + tiles[window]
+            heapq.heapreplace(least, (load[warp], warp))
         mean = (end - begin) // warps
-        astray, waiting, lists = load[0] - mean, list(range(1, warps - 1)), list(dealt[0])
+        excess, waiting, order = load[0] - mean, list(range(1, warps - 1)), list(dealt[0])
         while waiting:
-            warp = min(waiting, key=lambda warp: abs(astray + load[warp] - mean))
+            warp = min(waiting, key=lambda warp: abs(excess + load[warp] - mean))
             waiting.remove(warp)
-            astray += load[warp] - mean
-            lists += dealt[warp]
-        lists += dealt[-1]
-        lengths = np.diff(begins)[lists]
-        places[lists] = begins[first] + np.cumsum(lengths) - lengths
-    return places
+            excess += load[warp] - mean
+            order += dealt[warp]
+        order += dealt[-1]
+        lengths = np.diff(begins)[order]
+        first_tile[order] = begins[first] + np.cumsum(lengths) - lengths
+    return first_tile
 
 
-def _on_device(a: Any, kept: tuple[Any, ...], values: Any, rows: int, most: int, warps: int) -> tuple[Any, ...]:
-    """What :func:`_on_host` makes, on the device and without a sort, from what :func:`_counted_on_device` counted."""
+def _on_device(
+    m: int, counted: Counted, values: Any, rows: int, most: int, warps: int, pack: Packer | None
+) -> tuple[Any, ...]:
+    """What :func:`_on_host` makes, on the device and without a sort."""
     import cupy as xp
 
-    build = builder.launcher(BUILDER, builder_defines(rows))
-    indptr, indices, before, begins, _ = kept
-    windows, stretches = len(begins) - 1, len(before)
-    count, work, cut = builder.shares(build, begins, most)
+    assert pack is not None, "packing windows on a device takes its packer"
+    indptr, indices, columns_before, begins, _ = counted
+    windows, chunks = len(begins) - 1, len(columns_before)
+    count, work, cut = builder.partitions(pack, begins, most, RULE)
     _check_count(count)
-    # Windows that are dealt begin elsewhere.
-    places = xp.empty(windows, dtype=xp.int32)
-    places.data.copy_from_device_async(begins.data, places.nbytes)
+    # A copy: the windows that are dealt begin elsewhere.
+    first_tile = xp.empty(windows, dtype=xp.int32)
+    first_tile.data.copy_from_device_async(begins.data, first_tile.nbytes)
     if warps > 1 and windows:
-        build("deal", len(work), begins, windows, work, warps, places, threads=32)
+        pack("deal_windows", len(work), begins, windows, work, warps, first_tile, threads=32)
     columns = xp.empty((count, TILE_K), dtype=xp.int32)
     data = xp.zeros((count, rows, TILE_K), dtype=values.dtype)
     ends = xp.empty(count, dtype=xp.int32)
-    ends.data.memset_async(0xFF, ends.nbytes)  # -1 where no window ends
+    ends.data.memset_async(0xFF, ends.nbytes)  # -1
     if windows:
-        given = indptr, indices, values, before, begins, places, int(a.shape[0]), windows, stretches
-        build(f"place_{8 * values.itemsize}", builder.ctas(stretches * rows), *given, columns, data, ends)
+        structure = indptr, indices, values, columns_before, begins, first_tile, m, windows, chunks, CHUNK_ENTRIES
+        pack(f"scatter_{8 * values.itemsize}", builder.ctas(chunks * rows), *structure, columns, data, ends)
     return columns, data, ends, work, cut
 
 
-def _counted_on_device(a: Any, rows: int) -> tuple[Any, ...]:
-    """Row pointers and columns of a CSR, int32, and of windows of so many ``rows``: how many columns each stretch of a
-    window has before it, int32[stretches], the first tile of each window, int32[windows+1], and all tiles and entries
-    of the longest row, int32[2]."""
+def _count_on_device(a: Any, rows: int, pack: Packer | None) -> Counted:
+    """Tiles of the windows of a CSR on a device, for windows of ``rows`` rows."""
     import cupy as xp
 
-    build = builder.launcher(BUILDER, builder_defines(rows))
+    assert pack is not None, "packing windows on a device takes its packer"
     m, nnz = int(a.shape[0]), int(a.nnz)
     indptr, indices = a.indptr.astype(xp.int32, copy=False), a.indices.astype(xp.int32, copy=False)
     windows = ceil_div(m, rows)
-    stretches = windows + nnz // STRETCH
-    before = xp.empty(stretches, dtype=xp.int32)
-    build("count_columns", builder.ctas(stretches * rows), indptr, indices, m, windows, stretches, before)
-    begins, numbers = xp.empty(windows + 1, dtype=xp.int32), xp.zeros(2, dtype=xp.int32)
-    build("count_tiles", builder.ctas(windows), indptr, before, m, windows, builder.states(windows), begins, numbers)
-    return indptr, indices, before, begins, numbers
+    chunks = windows + nnz // CHUNK_ENTRIES
+    columns = xp.empty(chunks, dtype=xp.int32)
+    pack("count_columns", builder.ctas(chunks * rows), indptr, indices, m, windows, chunks, CHUNK_ENTRIES, columns)
+    begins, counts = xp.empty(windows + 1, dtype=xp.int32), xp.zeros(2, dtype=xp.int32)
+    states = builder.scan_states(windows)
+    pack("count_tiles", builder.ctas(windows), indptr, columns, m, windows, CHUNK_ENTRIES, states, begins, counts)
+    return Counted(indptr, indices, columns, begins, counts)

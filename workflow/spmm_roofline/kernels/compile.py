@@ -11,7 +11,8 @@ from typing import Any
 
 from .. import contracts
 from . import includes
-from .head import Head, supports
+from .arch import supports
+from .head import Head
 
 _RESOURCES = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _REGISTERS = re.compile(r"Used (\d+) registers")
@@ -85,6 +86,36 @@ def cubin_of(
     return bytes(code), resources(log.getvalue())
 
 
+def ptx_of(source: str, name: str, arch: str, defines: dict[str, str], include: Path) -> bytes:
+    """PTX of ``source`` for ``arch`` (``compute_80``) and all later ones; the driver compiles it when it is loaded.
+
+    Raises :class:`CompileError`. cuda.core asks the driver whether it could load the PTX, so that it makes none where
+    there is no driver: NVRTC is called itself.
+    """
+    from cuda.bindings import nvrtc
+
+    def call(function: Any, *arguments: Any) -> Any:
+        error, *result = function(*arguments)
+        if int(error) != 0:
+            raise CompileError(f"{name} for {arch}: {log() or error}")
+        return result[0] if result else None
+
+    def log() -> str:
+        error, size = nvrtc.nvrtcGetProgramLogSize(program)
+        text = b" " * size
+        nvrtc.nvrtcGetProgramLog(program, text)
+        return text.decode(errors="replace").strip("\0 \n")
+
+    folders = [str(include), *toolkit_includes()]
+    options = [f"--gpu-architecture={arch}", "--std=c++17", *(f"--include-path={folder}" for folder in folders)]
+    options += [f"--define-macro={macro}={value}" for macro, value in defines.items()]
+    _, program = nvrtc.nvrtcCreateProgram(source.encode(), f"{name}.cu".encode(), 0, [], [])
+    call(nvrtc.nvrtcCompileProgram, program, len(options), [option.encode() for option in options])
+    text = b" " * call(nvrtc.nvrtcGetPTXSize, program)
+    call(nvrtc.nvrtcGetPTX, program, text)
+    return text
+
+
 def resources(log: str) -> dict[str, int]:
     """Registers, stack, spills and static shared memory from the assembler's report (the largest over entries)."""
     frames = _RESOURCES.findall(log)
@@ -101,15 +132,23 @@ def resources(log: str) -> dict[str, int]:
     }
 
 
-@cache
 def compiler() -> str:
     """Compiler and version, as it reports itself."""
-    from cuda.bindings import nvrtc
+    major, minor = divmod(nvrtc_version(), 1000)
+    return f"NVRTC {major}.{minor // 10}"
 
-    error, major, minor = nvrtc.nvrtcVersion()
-    if int(error) != 0:
-        raise CompileError(f"NVRTC does not answer: {error}")
-    return f"NVRTC {major}.{minor}"
+
+@cache
+def nvrtc_version() -> int:
+    """1000·major + 10·minor of the loaded NVRTC. Raises :class:`CompileError`."""
+    try:
+        from cuda.bindings import nvrtc
+    except ImportError as error:
+        raise CompileError("no compiler is installed: install the extra cuda12, cuda13 or compile") from error
+    status, major, minor = nvrtc.nvrtcVersion()
+    if int(status) != 0:
+        raise CompileError(f"NVRTC does not answer: {status}")
+    return 1000 * major + 10 * minor
 
 
 @cache

@@ -1,7 +1,7 @@
 """Which project headers a kernel includes. The grammar of includes is small so that this stays small.
 
-A kernel or header includes ``"ptx/…"``, ``"tile/…"`` or ``"schedule/…"`` from ``kernels/include`` and toolkit headers
-in angle brackets, nothing else. An include under a condition counts as one that is made.
+A kernel or header includes ``"ptx/…"``, ``"tile/…"``, ``"schedule/…"`` or ``"packing/…"`` from ``kernels/include`` and
+toolkit headers in angle brackets, nothing else. A conditional include counts.
 """
 
 from __future__ import annotations
@@ -11,9 +11,13 @@ from pathlib import Path
 
 from .. import fingerprint
 
+#: Folders of ``kernels/include``.
+FOLDERS = ("ptx", "tile", "schedule", "packing")
+
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[ \t]*(.*?)[ \t]*$", re.MULTILINE)
-_PROJECT = re.compile(r'"((?:ptx|tile|schedule)/[a-z0-9_]+\.cuh)"')
-_TOOLKIT = re.compile(r"<(?!ptx/|tile/|schedule/)[^<>]+>")
+_FOLDER = "|".join(FOLDERS)
+_PROJECT = re.compile(rf'"((?:{_FOLDER})/[a-z0-9_]+\.cuh)"')
+_TOOLKIT = re.compile(rf"<(?!(?:{_FOLDER})/)[^<>]+>")
 
 
 class IncludeError(ValueError):
@@ -29,8 +33,9 @@ def names(path: Path) -> list[str]:
             found.append(project.group(1))
         elif not _TOOLKIT.fullmatch(written):
             raise IncludeError(
-                f'{path}: #include {written} is outside the grammar; include "ptx/…", "tile/…", "schedule/…" or a '
-                "toolkit header in angle brackets"
+                f"{path}: #include {written} is outside the grammar; include "
+                + ", ".join(f'"{folder}/…"' for folder in FOLDERS)
+                + " or a toolkit header in angle brackets"
             )
     return found
 

@@ -132,7 +132,7 @@ class _Launch:
                 rows, columns = expressions.evaluate(head.tensor_maps[text]["box"], names)
                 arguments.append(names[head.tensor_maps[text]["of"]].operand.tensor_map(rows, columns))
                 continue
-            number = None if "*" in declared else _number_type(declared)
+            number = None if "*" in declared else number_type(declared)
             if text in ("b", "c", *expressions.FACTORS):
                 given.append((len(arguments), text, number))
                 arguments.append(None)
@@ -164,7 +164,7 @@ class _Launch:
             self.function(self.grid, self.block, arguments, shared_mem=self.smem)
 
 
-def _number_type(declared: str) -> Any:
+def number_type(declared: str) -> Any:
     """NumPy's dtype of an argument of a kernel that is a number."""
     import numpy as np
 

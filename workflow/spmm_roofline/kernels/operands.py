@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..formats.base import numpy_dtype, rounded, widened
+from ..formats.values import numpy_dtype, rounded, widened
 from .head import Head
 
 

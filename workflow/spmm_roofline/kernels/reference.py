@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..formats.base import row_of_entry
+from ..formats.arrays import row_of_entry
 from ..formats.csr import Csr
 from .operands import Dense
 

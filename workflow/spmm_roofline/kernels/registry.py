@@ -9,7 +9,8 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 
-from .head import Head, HeadError, read
+from .front_matter import read
+from .head import Head, HeadError
 from .libraries import _external
 
 LIBRARIES = Path(__file__).parent / "libraries"
@@ -23,11 +24,7 @@ def heads(root: str | Path = "kernels", external: tuple[str, ...] = ()) -> dict[
     library is none, two kernels share a name, ``after`` names no kernel or the ladder has a cycle.
     """
     found: dict[str, Head] = {}
-    sources = [path for path in sorted(Path(root).rglob("*.cu")) if "include" not in path.parts]
-    adapters = [
-        path for path in sorted(LIBRARIES.glob("*.py")) if path.stem != "__init__" and "\n---\n" in path.read_text()
-    ]
-    own = (head for path in [*sources, *adapters] for head in read(path))
+    own = (head for path in _files(Path(root)) for head in read(path))
     for head in chain(own, (_external.head(Path(path)) for path in external)):
         if head.name in found:
             raise HeadError(f"{head.path}: the kernel {head.name!r} exists already, in {found[head.name].path}")
@@ -36,6 +33,32 @@ def heads(root: str | Path = "kernels", external: tuple[str, ...] = ()) -> dict[
         if head.after is not None and head.after not in found:
             raise HeadError(f"{head.path}: `after` names {head.after!r}, which is no kernel")
     return {name: found[name] for name in _ladder(found)}
+
+
+@cache
+def head(name: str, root: str | Path = "kernels", external: tuple[str, ...] = ()) -> Head:
+    """One kernel's head, read from its own file alone. Raises as :func:`heads`, and if there is no such kernel."""
+    # A variant is called as its file and a suffix.
+    files = (path for path in _files(Path(root)) if path.stem == name or name.startswith(f"{path.stem}_"))
+    for found in chain.from_iterable(map(read, files)):
+        if found.name == name:
+            return found
+    for found in (_external.head(Path(path)) for path in external):
+        if found.name == name:
+            return found
+    raise HeadError(f"no kernel below {root} is called {name!r}")
+
+
+@cache
+def of_study(study: str, root: str | Path) -> dict[str, Head]:
+    """Kernel name → head of one study, read from its own folder. Raises as :func:`heads`."""
+    return {found.name: found for path in sorted((Path(root) / study).glob("*.cu")) for found in read(path)}
+
+
+def _files(root: Path) -> list[Path]:
+    """Sources of kernels, and adapters of libraries."""
+    sources = [path for path in sorted(root.rglob("*.cu")) if "include" not in path.parts]
+    return sources + [path for path in sorted(LIBRARIES.glob("*.py")) if not path.stem.startswith("_")]
 
 
 def _ladder(found: dict[str, Head]) -> list[str]:

@@ -1,8 +1,8 @@
 """Stage *matrices*: whatever a suite names becomes ``results/matrices/<matrix>.npz`` and ``.json``.
 
-The road through this folder: :func:`expand` turns a suite into one spec a matrix, :func:`build` has the spec's source
-fetch :class:`~.canonical.Entries`, brings them into canonical form, and writes the CSR and its features. A source is a
-module with ``expand`` (planning: no download) and ``fetch``.
+In order: :func:`expand` turns a suite into one spec per matrix. :func:`build` has the spec's source fetch
+:class:`~.canonical.Entries`, brings them into canonical form, and writes the CSR and its features. A source is a module
+with ``expand`` (planning, without a download) and ``fetch``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import tempfile
 import time
 import zipfile
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .. import contracts
@@ -27,10 +28,10 @@ _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 
 
 def expand(suite: dict[str, Any], config: dict[str, Any]) -> list[dict[str, Any]]:
-    """One spec a matrix of a validated suite: ``matrix`` (name), ``source``, ``kind`` and the source's own keys.
+    """One spec per matrix of a validated suite: ``matrix`` (name), ``source``, ``kind`` and the source's own keys.
 
-    Specs are plain JSON-able dictionaries. Only a SuiteSparse ``query`` needs the collection's index; nothing else
-    leaves this machine. Raises :class:`~.canonical.MatrixError` for names that clash or are no file names, and for
+    Specs are plain dictionaries that JSON can hold. Only a SuiteSparse ``query`` uses the network, for the
+    collection's index. Raises :class:`~.canonical.MatrixError` for names that clash or are no file names, and for
     generators or parameters that do not exist.
     """
     specs: dict[str, dict[str, Any]] = {}
@@ -51,7 +52,7 @@ def build(spec: dict[str, Any], config: dict[str, Any], npz: str, json: str, log
     """Fetch, read or generate a matrix; write its canonical CSR to ``npz``, its row of table ``matrices`` to ``json``.
 
     ``spec`` is one of :func:`expand`'s, ``config`` the whole configuration, ``log`` a text file for one line. Raises
-    :class:`~.canonical.MatrixError` when the matrix cannot be had or used; then neither file is written.
+    :class:`~.canonical.MatrixError` when the matrix cannot be fetched or used; then neither file is written.
     """
     from .canonical import canonical
     from .features import features
@@ -84,8 +85,8 @@ def build(spec: dict[str, Any], config: dict[str, Any], npz: str, json: str, log
 def save(csr: csr_array, npz: str | Path) -> None:
     """Write ``shape``, ``indptr``, ``indices`` and ``data`` atomically as an uncompressed .npz.
 
-    Written by hand because NumPy stamps the time of writing on each array: the same matrix must give the same bytes, or
-    everything that reads it would run again.
+    NumPy stamps the time of writing on each array. The same matrix must give the same bytes, or every job that reads it
+    would run again.
     """
     import numpy as np
 
@@ -113,7 +114,7 @@ def save(csr: csr_array, npz: str | Path) -> None:
 def load(npz: str | Path) -> csr_array:
     """The matrix that :func:`build` wrote: float64 values, int32 columns sorted in each row, no duplicates or zeros.
 
-    Raises :class:`~.canonical.MatrixError` for a file that is damaged.
+    Raises :class:`~spmm_roofline.contracts.Damaged` for a file that is damaged.
     """
     import numpy as np
     from scipy.sparse import csr_array
@@ -125,12 +126,12 @@ def load(npz: str | Path) -> csr_array:
             parts = arrays["data"], arrays["indices"], arrays["indptr"]
             csr = csr_array(parts, shape=tuple(arrays["shape"].tolist()))
     except DAMAGED_NPZ as error:
-        raise MatrixError(f"{npz}: damaged ({error}); {contracts.set_aside(npz)}") from error
+        raise contracts.Damaged({npz: f"damaged ({error})"}) from error
     csr.has_canonical_format = True
     return csr
 
 
-def _source(name: str):
+def _source(name: str) -> ModuleType:
     if name not in SOURCES:
         raise MatrixError(f"no source of matrices is called {name!r}; there are {', '.join(SOURCES)}")
     return importlib.import_module(f"{__name__}.{name}")

@@ -1,7 +1,7 @@
 """The one form in which every matrix leaves this stage: CSR, columns sorted, no duplicates, no stored zeros.
 
-A source (:mod:`.suitesparse`, :mod:`.dlmc`, :mod:`.file`, :mod:`.generated`) hands over :class:`Entries`, whatever its
-own layout was, and everything after it sees the same CSR.
+Every source (:mod:`.suitesparse`, :mod:`.dlmc`, :mod:`.file`, :mod:`.generated`) returns :class:`Entries`, and every
+later stage reads the same CSR.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INDEX_LIMIT = 2**31 - 1
 
 
 class MatrixError(ValueError):
-    """A matrix that cannot be had or used; the message says which, why and what to do."""
+    """A matrix that cannot be fetched or used; the message says which, why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Entries:
     """Stored entries in any order, duplicates and zeros included.
 
     ``shape`` is (m, k); ``rows`` and ``columns`` are integer arrays of one length, counted from 0; ``values`` is a real
-    array of that length, or None where the source knows the pattern only.
+    array of that length, or None where the source gives only a pattern.
     """
 
     shape: tuple[int, int]
@@ -38,7 +38,7 @@ class Entries:
 
 @dataclass(frozen=True)
 class Canonical:
-    """A matrix in canonical form with what was lost on the way: ``csr.nnz == stored - zeros - duplicates``."""
+    """A matrix in canonical form and what was dropped: ``csr.nnz == stored_entries - explicit_zeros - duplicates``."""
 
     csr: csr_array
     sha256: str
@@ -96,16 +96,16 @@ def structure_sha256(csr: csr_array) -> str:
     Values do not enter: the time of a product does not depend on them.
     """
     digest = hashlib.sha256(np.asarray(csr.shape, dtype="<i8").tobytes())
-    digest.update(np.ascontiguousarray(csr.indptr, dtype="<i8"))
-    digest.update(np.ascontiguousarray(csr.indices, dtype="<i4"))
+    digest.update(np.ascontiguousarray(csr.indptr, dtype="<i8").data)
+    digest.update(np.ascontiguousarray(csr.indices, dtype="<i4").data)
     return digest.hexdigest()
 
 
 def drawn_values(sha256: str, count: int) -> np.ndarray:
     """Values for a pattern: ``count`` float64 drawn uniformly from ±[0.5, 1.5), seeded by the structure's hash.
 
-    They are neither 0/1 nor constant, so that a kernel which ignores values is found out, and far enough from zero that
-    rounding to half precision loses none of them.
+    They are neither 0/1 nor constant, so that verification detects a kernel that ignores values, and far enough from
+    zero that rounding to half precision loses none of them.
     """
     generator = np.random.Generator(np.random.PCG64(int(sha256[:32], 16)))
     values = generator.random(count)

@@ -1,9 +1,9 @@
 """The Deep Learning Matrix Collection (Gale et al. 2020): pruned weights, ``<model>/<method>/<sparsity>/<layer>.smtx``.
 
-The archive is fetched and unpacked once, into ``<cache>/dlmc``; a folder of one's own is used in its place when the
-configuration names it. Two methods append ``_fully_connected`` to the layers of the transformer; a suite names the
-layer without it. The folder's sparsity is that of the model for the other two methods: the matrix's own density
-stands in its features.
+The archive is fetched once and unpacked into ``<cache>/dlmc``, unless the configuration names a folder that holds it
+already. Two methods append ``_fully_connected`` to the layers of the transformer; a suite names the layer without it.
+For the other two methods the sparsity of a folder is that of the whole model; the features hold the density of each
+matrix.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def expand(wanted: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def fetch(spec: dict[str, Any], config: dict[str, Any]) -> tuple[Entries, str]:
-    """Pattern of one layer; also return its place in the collection. Raises :class:`~.canonical.MatrixError`."""
+    """Pattern of one layer; also return its path in the collection. Raises :class:`~.canonical.MatrixError`."""
     from .file import read
 
     root = _folder(config)
@@ -50,7 +50,7 @@ def fetch(spec: dict[str, Any], config: dict[str, Any]) -> tuple[Entries, str]:
 
 
 def _folder(config: dict[str, Any]) -> Path:
-    """The unpacked collection: the configured folder, or the cache's, filled from the archive by the first who asks."""
+    """The unpacked collection: the configured folder, or that of the cache, which the first caller fills."""
     settings = config["matrices"]["dlmc"]
     if settings.get("folder"):
         return Path(settings["folder"])

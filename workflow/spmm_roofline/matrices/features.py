@@ -9,15 +9,15 @@ import numpy as np
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-#: Rows of a tile, of a row panel and of a brick column.
+#: Rows of a tile, a row panel and a brick column.
 PANEL = 16
 
 
 def features(csr: csr_array) -> dict[str, Any]:
     """Every structural column of table ``matrices`` for a canonical ``csr`` (m, k); fractions of nothing are 0.
 
-    Tiles are aligned at multiples of their size and count in full at the lower and right edge. α is the mean fill of a
-    brick column, the modelled synergy of cuTeSpMM (Xiang et al. 2024, section 6.4).
+    Tiles are aligned at multiples of their size; those cut by the lower or right edge count with all their slots. α is
+    the mean fill of a brick column, the modelled synergy of cuTeSpMM (Xiang et al. 2024, section 6.4).
     """
     m, k = csr.shape
     nnz = int(csr.nnz)
@@ -63,7 +63,8 @@ def _tiles(csr: csr_array, lengths: np.ndarray) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for width in (16, 32):
         tile = columns // width
-        starts = np.flatnonzero(np.r_[True, (tile[1:] != tile[:-1]) | (panels[1:] != panels[:-1])]) if active else []
+        # Brick columns are sorted by panel, then by column: a tile starts where either changes.
+        starts = np.flatnonzero(np.r_[True, (tile[1:] != tile[:-1]) | (panels[1:] != panels[:-1])][:active])
         tiles = len(starts)
         fitting = tiles - int(np.count_nonzero(np.add.reduceat(breaks_24, starts))) if tiles else 0
         row[f"tiles_16x{width}"] = tiles
@@ -76,9 +77,10 @@ def _tiles(csr: csr_array, lengths: np.ndarray) -> dict[str, Any]:
 def _brick_columns(csr: csr_array, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Panel, column and number of breaches of 2:4 for every brick column (16 rows x 1 column) that holds a non-zero.
 
-    Three consecutive non-zeros of a row that share an aligned group of four columns break the 2:4 rule; the breach is
-    booked under the column of the first. Sorted columns make that a comparison of neighbours, and CSR with 16 rows
-    joined into one makes brick columns a summing of duplicates: nothing here sorts more than one panel at a time.
+    Three consecutive non-zeros of a row in one aligned group of four columns breach the 2:4 rule. The breach counts for
+    the column of the first of them. Because columns are sorted, comparing neighbours finds it. Joining the 16 rows of a
+    panel into one CSR row turns the entries of a brick column into duplicates, which are summed: no step sorts more
+    than one panel at a time.
     """
     from scipy.sparse import csr_array
 

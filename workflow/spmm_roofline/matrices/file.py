@@ -11,20 +11,20 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 
 from .canonical import Entries, MatrixError, check_shape, mirrored
 
-#: What NumPy raises for a file that is no whole .npz: it reads zip, deflate, encryption and Python literals.
+#: What NumPy raises for a damaged .npz: it reads zip, deflate, encryption and Python literals.
 DAMAGED_NPZ = (ValueError, EOFError, KeyError, RuntimeError, TokenError, zipfile.BadZipFile, zlib.error)
 
 KINDS = ("mtx", "mtx.gz", "mtx.xz", "smtx", "npz", "rb")
 
 
 def expand(entries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Specs of the suite's ``file`` entries; a matrix is called like its file unless the entry names it."""
+    """Specs of the suite's ``file`` entries; a matrix has the name of its file unless the entry gives another."""
     for entry in entries:
         path = entry["path"]
         stem = re.sub(r"[^A-Za-z0-9_.+-]", "_", Path(path).name.removesuffix(f".{_kind(path)}")).lstrip("_.+-")
@@ -54,9 +54,9 @@ def read(path: str | Path) -> Entries:
         raise MatrixError(f"{path}: the file is empty")
     if kind == "npz":
         return read_npz(path)
-    opener = {"mtx.gz": gzip.open, "mtx.xz": lzma.open}.get(kind, open)
+    openers: dict[str, Any] = {"mtx.gz": gzip.open, "mtx.xz": lzma.open}
     reader = {"smtx": read_smtx, "rb": read_rutherford_boeing}.get(kind, read_matrix_market)
-    with opener(path, "rb") as stream:
+    with openers.get(kind, open)(path, "rb") as stream:
         return reader(stream, str(path))
 
 
@@ -70,7 +70,7 @@ def _kind(path: str | Path) -> str:
 # --- Matrix Market ----------------------------------------------------------------------------------------------------
 
 
-def read_matrix_market(stream: BinaryIO, where: str) -> Entries:
+def read_matrix_market(stream: IO[bytes], where: str) -> Entries:
     """Entries of a Matrix Market stream, symmetric and skew-symmetric ones expanded.
 
     The format is that of Boisvert, Pozo & Remington 1996 (NISTIR 5935). Raises :class:`~.canonical.MatrixError` for a
@@ -78,13 +78,13 @@ def read_matrix_market(stream: BinaryIO, where: str) -> Entries:
     """
     from scipy.io import mmread
 
-    # The parser gets the text in memory: one that has failed on a stream aborts the process when it is collected after
-    # the stream was closed (SciPy 1.17).
+    # The parser gets the text in memory. A parser that failed on a stream aborts the process when it is
+    # garbage-collected after the stream was closed (SciPy 1.17).
     try:
         content = stream.read()
     except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
         raise MatrixError(f"{where}: broken Matrix Market file: {error}") from error
-    # It looks for the end of the last line beyond the end of the text, and takes a NUL for that end.
+    # The parser searches beyond the end of the text for the end of the last line, and takes a NUL for that end.
     if b"\0" in content:
         raise MatrixError(f"{where}: broken Matrix Market file: holds a NUL byte, so it is no text")
     text = io.BytesIO(content if content.endswith(b"\n") else content + b"\n")
@@ -140,11 +140,11 @@ def _check_matrix_market_header(text: io.BytesIO, where: str) -> str:
 _BLANK = np.isin(np.arange(256), list(b" \t\r\n\v\f"))
 
 
-def _words(text: memoryview, at_once: int = 1 << 22) -> int:
-    """Words between blanks, counted piece by piece so that no copy of the text is made."""
+def _words(text: memoryview, chunk: int = 1 << 22) -> int:
+    """Number of words between blanks, counted in chunks so that the whole text is never copied."""
     count, after_blank = 0, True
-    for start in range(0, len(text), at_once):
-        blank = _BLANK[np.frombuffer(text[start : start + at_once], np.uint8)]
+    for start in range(0, len(text), chunk):
+        blank = _BLANK[np.frombuffer(text[start : start + chunk], np.uint8)]
         count += int(np.count_nonzero(blank[:-1] & ~blank[1:])) + int(after_blank and not blank[0])
         after_blank = bool(blank[-1])
     return count
@@ -153,7 +153,7 @@ def _words(text: memoryview, at_once: int = 1 << 22) -> int:
 # --- .smtx and .npz ---------------------------------------------------------------------------------------------------
 
 
-def read_smtx(stream: BinaryIO, where: str) -> Entries:
+def read_smtx(stream: IO[bytes], where: str) -> Entries:
     """Pattern of a ``.smtx`` stream: 'rows, columns, nnz', row offsets, column indices (Gale et al. 2020, DLMC)."""
     try:
         lines = stream.read().split(b"\n")
@@ -207,7 +207,7 @@ def read_npz(path: Path) -> Entries:
 # --- Rutherford-Boeing ------------------------------------------------------------------------------------------------
 
 
-def read_rutherford_boeing(stream: BinaryIO, where: str) -> Entries:
+def read_rutherford_boeing(stream: IO[bytes], where: str) -> Entries:
     """Entries of an assembled Rutherford-Boeing matrix, symmetric ones expanded (Duff, Grimes & Lewis 1997, section 2).
 
     Real, integer and pattern values in every symmetry. SciPy's reader takes real unsymmetric ones only. Raises

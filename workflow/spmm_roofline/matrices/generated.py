@@ -1,9 +1,9 @@
 """Seeded generators: structures that need no download and no licence, each after the paper that its docstring names.
 
 A generator takes the random generator and its keyword parameters and returns :class:`~.canonical.Entries`.
-:func:`generator` registers it under its name with its class of problem; the signature is its contract: an unknown
-parameter or a value of another type is refused while planning. All draw from PCG64 and decide on the structure with
-exactly rounded arithmetic only, so that one call gives one structure on every platform.
+:func:`generator` registers it under its name with its class of problem. The signature is its contract: planning refuses
+an unknown parameter and a value of another type. All generators draw from PCG64 and compute the structure with exactly
+rounded arithmetic only, so that a call gives the same structure on every platform.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .stencils import STENCILS
 
 @dataclass(frozen=True)
 class Generator:
-    """A registered generator: the function, the kind of problem that it imitates, and its parameters' defaults."""
+    """A registered generator: the function, the kind of problem that it imitates, and the parameters' defaults."""
 
     make: Callable[..., Entries]
     kind: str
@@ -69,7 +69,7 @@ def expand(entries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def fetch(spec: dict[str, Any], config: dict[str, Any]) -> tuple[Entries, str]:
-    """Run the generator of a spec; also return the call that brings the matrix back."""
+    """Run the generator of a spec; also return the call that makes the matrix again."""
     rng = np.random.Generator(np.random.PCG64(spec["seed"]))
     parameters = spec["parameters"]
     arguments = ", ".join(f"{key}={value}" for key, value in {**parameters, "seed": spec["seed"]}.items())
@@ -99,8 +99,8 @@ def _require(condition: bool, sentence: str) -> None:
 def tiles(rng: np.random.Generator, size: int = 4096, dense: int = 10, sparse24: int = 10) -> Entries:
     """The thesis' XdYs matrix: ``size`` squared, in each block row ``dense`` full and ``sparse24`` 2:4 tiles of 16x32.
 
-    The rest is zero; places are drawn anew for each block row; a 2:4 tile holds exactly two non-zeros in every aligned
-    group of four columns. Mistry 2025, section 3.1.2, whose program counts X and Y in tiles a block row.
+    The rest is zero. The positions of the tiles are drawn for each block row. A 2:4 tile holds exactly two non-zeros in
+    every aligned group of four columns. Mistry 2025, section 3.1.2, whose program counts X and Y per block row.
     """
     _require(size % 32 == 0 and size > 0, f"tiles: size is {size}, but must be a positive multiple of 32")
     block_rows, across = size // 16, size // 32
@@ -110,9 +110,10 @@ def tiles(rng: np.random.Generator, size: int = 4096, dense: int = 10, sparse24:
     )
     order = np.argsort(rng.random((block_rows, across)), axis=1, kind="stable")
 
-    def origins(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        row = np.repeat(np.arange(block_rows), part.shape[1]) * 16
-        return row[:, None, None], part.reshape(-1, 1, 1) * 32
+    def origins(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """First row and column of the tiles whose tile columns are given for each block row."""
+        row = np.repeat(np.arange(block_rows), columns.shape[1]) * 16
+        return row[:, None, None], columns.reshape(-1, 1, 1) * 32
 
     row_in_tile = np.arange(16)[None, :, None]
     row, column = origins(order[:, :dense])
@@ -143,7 +144,7 @@ def pruned(rng: np.random.Generator, rows: int = 512, columns: int = 512, sparsi
 
 @generator("pruned")
 def pruned24(rng: np.random.Generator, rows: int = 512, columns: int = 512) -> Entries:
-    """Weights of a layer pruned to 2:4: of every four in a row two survive, any two (Mishra et al. 2021)."""
+    """Weights of a layer pruned to 2:4: any two of every four in a row survive (Mishra et al. 2021)."""
     _require(
         rows > 0 and columns > 0 and columns % 4 == 0,
         f"pruned24: {rows} x {columns} has no whole groups of four columns",
@@ -160,7 +161,7 @@ def pruned24(rng: np.random.Generator, rows: int = 512, columns: int = 512) -> E
 
 @generator("lattice")
 def wilson_dirac(rng: np.random.Generator, extent: int = 8) -> Entries:
-    """Wilson's hopping matrix on an ``extent``^4 lattice: 12 extent^4 rows, 39 non-zeros in each.
+    """Wilson's hopping matrix on an ``extent``^4 lattice: 12 extent^4 rows of 39 non-zeros.
 
     Sum over directions μ of (1 - γ_μ) U_μ(x) to the neighbour ahead and (1 + γ_μ) U_μ(x - μ)^H to the one behind,
     periodic, links U random in SU(3) (Wilson 1974; in this form the QCD group of the SuiteSparse
@@ -220,11 +221,11 @@ def fem3d(rng: np.random.Generator, nodes: int = 20, dofs: int = 3, points: int 
     steps = np.stack(np.meshgrid(*[[-1, 0, 1]] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
     if points == 7:
         steps = steps[np.abs(steps).sum(axis=1) <= 1]
-    place = np.stack(np.meshgrid(*[np.arange(nodes)] * 3, indexing="ij"), axis=-1).reshape(-1, 1, 3)
-    neighbour = place + steps
+    point = np.stack(np.meshgrid(*[np.arange(nodes)] * 3, indexing="ij"), axis=-1).reshape(-1, 1, 3)
+    neighbour = point + steps
     inside = ((neighbour >= 0) & (neighbour < nodes)).all(axis=2)
     weights = np.array([nodes * nodes, nodes, 1])
-    row = np.broadcast_to(place @ weights, inside.shape)[inside]
+    row = np.broadcast_to(point @ weights, inside.shape)[inside]
     column = (neighbour @ weights)[inside]
     block = np.arange(dofs)
     rows, columns = np.broadcast_arrays(
@@ -286,21 +287,21 @@ def stencil(rng: np.random.Generator, points: str = "2d5pt", nx: int = 64, ny: i
     _require(size <= INDEX_LIMIT, f"stencil: {size} points are more than 32-bit indices count")
     offsets = STENCILS[points].offsets
     inside = np.empty((nz, ny, nx, len(offsets)), dtype=bool)
-    for place, offset in enumerate(offsets):
+    for number, offset in enumerate(offsets):
         along = [
             (np.arange(extent) + step >= 0) & (np.arange(extent) + step < extent)
             for extent, step in zip((nz, ny, nx), offset, strict=True)
         ]
-        inside[..., place] = along[0][:, None, None] & along[1][:, None] & along[2]
-    inside = inside.reshape(size, len(offsets))
+        inside[..., number] = along[0][:, None, None] & along[1][:, None] & along[2]
+    on_grid = inside.reshape(size, len(offsets))
     row = np.arange(size, dtype=np.int32)
     shift = np.array([(dz * ny + dy) * nx + dx for dz, dy, dx in offsets], dtype=np.int32)
     coefficients = (rng.random(len(offsets)) + 0.5) * rng.choice([-1.0, 1.0], len(offsets))
     return Entries(
         (size, size),
-        np.repeat(row, inside.sum(axis=1)),
-        (row[:, None] + shift)[inside],
-        np.broadcast_to(coefficients, inside.shape)[inside],
+        np.repeat(row, on_grid.sum(axis=1)),
+        (row[:, None] + shift)[on_grid],
+        np.broadcast_to(coefficients, on_grid.shape)[on_grid],
     )
 
 
@@ -318,7 +319,7 @@ def rmat(
 ) -> Entries:
     """Directed R-MAT graph of 2^``scale`` vertices and ``edge_factor`` edges a vertex, repeated ones merged.
 
-    Every edge falls ``scale`` times into one of four quadrants with probabilities a, b, c and d = 1 - a - b - c
+    An edge is placed by choosing ``scale`` times one of four quadrants, with probabilities a, b, c and 1 - a - b - c
     (Chakrabarti, Zhan & Faloutsos 2004); the defaults are those of Graph500.
     """
     _require(1 <= scale <= 30 and edge_factor > 0, f"rmat: scale {scale} and edge factor {edge_factor} make no graph")
@@ -337,11 +338,11 @@ def rmat(
 
 @generator("random")
 def uniform(rng: np.random.Generator, rows: int = 16384, columns: int = 16384, nnz_per_row: float = 16.0) -> Entries:
-    """round(``rows`` x ``nnz_per_row``) distinct places drawn uniformly: the random graph of Erdős & Rényi 1959."""
+    """round(``rows`` x ``nnz_per_row``) distinct entries drawn uniformly: the random graph of Erdős & Rényi 1959."""
     nnz = round(rows * nnz_per_row)
     _require(
         min(rows, columns) > 0 and 0 <= nnz <= rows * columns,
         f"uniform: {nnz} non-zeros do not fit a matrix of {rows} x {columns}",
     )
-    places = rng.choice(rows * columns, nnz, replace=False, shuffle=False)
-    return Entries((rows, columns), places // columns, places % columns)
+    flat = rng.choice(rows * columns, nnz, replace=False, shuffle=False)
+    return Entries((rows, columns), flat // columns, flat % columns)

@@ -1,8 +1,8 @@
-"""The stencils of Zhang et al. 2025, table 3, and their matrices' structure: what a generator makes, a format knows.
+"""The stencils of Zhang et al. 2025, table 3, and the structure of their matrices, for the generator and the format.
 
 A stencil on a grid of nx × ny × nz points is a square matrix over the points in row-major order, x fastest: the row of
-a point holds its coefficients in the columns of its neighbours. What lies outside the grid is zero (Dirichlet), so
-that rows at the border are shorter.
+a point holds its coefficients in the columns of its neighbours. Points outside the grid are zero (Dirichlet), so that
+rows at the border are shorter.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import product
 
 @dataclass(frozen=True)
 class Stencil:
-    """All points of the box of this ``radius`` in so many ``dimensions``, or those on its axes alone (a star)."""
+    """All points of a box of ``radius`` in 2 or 3 ``dimensions``, or only those on its axes (a star)."""
 
     dimensions: int
     radius: int
@@ -21,18 +21,19 @@ class Stencil:
 
     @property
     def reach(self) -> tuple[int, int, int]:
-        """Radius along z, y and x; 0 along z in a plane."""
+        """Radius along z, y and x; 0 along z for a plane stencil."""
         return (self.radius if self.dimensions == 3 else 0, self.radius, self.radius)
 
     @property
     def offsets(self) -> list[tuple[int, int, int]]:
-        """(dz, dy, dx) of each neighbour, ascending: on every grid the order of the columns in a row."""
-        steps = product(*(range(-r, r + 1) for r in self.reach))
+        """(dz, dy, dx) of each neighbour, ascending, which is the order of the columns in a row on every grid."""
+        dz, dy, dx = (range(-r, r + 1) for r in self.reach)
+        steps = product(dz, dy, dx)
         return [step for step in steps if self.box or sum(map(bool, step)) <= 1]
 
 
-#: Shapes as in ConvStencil's benchmarks (Chen et al. 2024), where that study took its names from: 2d9pt is the box
-#: of 3×3 points, 2d13pt the star of radius 3, 2d49pt the box of 7×7.
+#: Names and shapes of ConvStencil's benchmarks (Chen et al. 2024), which that study uses as well: 2d9pt is the box of
+#: 3×3 points, 2d13pt the star of radius 3, 2d49pt the box of 7×7.
 STENCILS = {
     "2d5pt": Stencil(2, 1, box=False),
     "2d9pt": Stencil(2, 1, box=True),

@@ -1,7 +1,7 @@
 """The SuiteSparse Matrix Collection (Davis & Hu 2011): ssgetpy's index for searching, our own transfer for archives.
 
 The cache mirrors the collection: ``<cache>/suitesparse/MM/<group>/<name>.tar.gz``. An archive that lies there is used
-without any network, whoever put it there.
+without the network.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Any
 from .canonical import Entries, MatrixError
 from .transfer import Absent, Foreign, check_archive, download
 
-#: What the collection calls groups and matrices; they become folders and files of the cache.
+#: Names of groups and matrices that are safe as folders and files of the cache.
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
-#: Words in the collection's descriptions of its problems -> our class of problem, the first that fits.
+#: Words in the collection's descriptions of its problems → class of problem; the first that fits counts.
 _KINDS = {
     "structural": "structural",
     "circuit": "circuit",
@@ -40,8 +40,8 @@ _KINDS = {
 def expand(entries: list[str | dict[str, Any]], config: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Specs of the suite's ``suitesparse`` entries; only a ``query`` looks into the index, which is then cached.
 
-    A matrix is called by its name without the group. A query leaves complex matrices out, and appends the group to the
-    few names that the collection uses twice.
+    A matrix has its name without the group. A query leaves out complex matrices, and appends the group to the few names
+    that the collection uses twice.
     """
     for entry in entries:
         if isinstance(entry, str):
@@ -56,8 +56,8 @@ def expand(entries: list[str | dict[str, Any]], config: dict[str, Any]) -> Itera
 def fetch(spec: dict[str, Any], config: dict[str, Any]) -> tuple[Entries, str]:
     """Entries of the collection's matrix ``spec["group"]/spec["name"]``, from the cache or the mirror.
 
-    Raises :class:`~.canonical.MatrixError`: for a name that the mirror does not have the sentence names close ones, if
-    the index can be had.
+    Raises :class:`~.canonical.MatrixError`. For a name that the mirror does not have, the message suggests similar
+    names if the index is available.
     """
     from .file import read_matrix_market
 
@@ -79,9 +79,10 @@ def fetch(spec: dict[str, Any], config: dict[str, Any]) -> tuple[Entries, str]:
     try:
         with tarfile.open(archive, "r:gz") as tar:
             member = tar.getmember(wanted)
-            if not member.isreg():
+            stream = tar.extractfile(member) if member.isreg() else None
+            if stream is None:
                 raise MatrixError(f"{archive}: {wanted} is no plain file; delete the archive and run again")
-            return read_matrix_market(tar.extractfile(member), f"{archive}: {wanted}"), entry
+            return read_matrix_market(stream, f"{archive}: {wanted}"), entry
     except KeyError as error:
         raise MatrixError(f"{archive}: the archive holds no {wanted}; delete it and run again") from error
     except (OSError, EOFError, tarfile.TarError) as error:
@@ -131,7 +132,7 @@ def _query(query: dict[str, Any], config: dict[str, Any]) -> Iterator[dict[str, 
         yield _spec(each.group, each.name, matrix, kind or "unclassified")
 
 
-def _index(config: dict[str, Any]):
+def _index(config: dict[str, Any]) -> Any:
     """ssgetpy's database over the collection's index, which is fetched into the cache once.
 
     Raises :class:`~.canonical.MatrixError` when the index can neither be found nor fetched.
@@ -158,14 +159,17 @@ def _check_index(path: Path) -> None:
 def _ssgetpy() -> tuple[ModuleType, ModuleType]:
     """ssgetpy's modules ``db`` and ``csvindex``, imported without running the package's own start.
 
-    That start goes to the network whenever an index in the user's home folder is missing or older than 90 days, without
-    a time limit. So the package is left empty, and its config module is ours.
+    That start uses the network, without a time limit, whenever the index in the user's home folder is missing or older
+    than 90 days. So the package is left empty, and its config module is replaced.
     """
     if "ssgetpy.db" not in sys.modules:
-        package = importlib.util.module_from_spec(importlib.util.find_spec("ssgetpy"))
+        spec = importlib.util.find_spec("ssgetpy")
+        if spec is None:
+            raise ModuleNotFoundError("ssgetpy, which searches the SuiteSparse collection, is not installed")
         config = ModuleType("ssgetpy.config")
-        config.SS_DIR, config.SS_DB, config.SS_TABLE = "", ":memory:", "MATRICES"
-        config.SS_ROOT_URL, config.SS_INDEX_URL = "https://sparse.tamu.edu", ""
-        sys.modules.setdefault("ssgetpy", package)
+        vars(config).update(
+            SS_DIR="", SS_DB=":memory:", SS_TABLE="MATRICES", SS_ROOT_URL="https://sparse.tamu.edu", SS_INDEX_URL=""
+        )
+        sys.modules.setdefault("ssgetpy", importlib.util.module_from_spec(spec))
         sys.modules.setdefault("ssgetpy.config", config)
     return importlib.import_module("ssgetpy.db"), importlib.import_module("ssgetpy.csvindex")

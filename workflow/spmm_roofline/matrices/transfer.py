@@ -1,7 +1,7 @@
 """Download of one file: progress, retries with back-off, hash, a check of what arrived, and nothing half-written.
 
-pooch moves the bytes; what is added here is *when to try again* (a broken connection, a truncated or foreign file, a
-server that is out of order) and when not to (the server says that there is no such file).
+pooch moves the bytes. This module decides when to try again (a broken connection, a truncated or foreign file, a server
+error) and when not to (the server says that there is no such file).
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from .canonical import MatrixError
 BACK_OFF_S = 1.0
 #: Seconds without a byte after which an attempt has failed.
 TIMEOUT_S = 30.0
-#: An archive may unpack to so many times its size, and to ROOM_BYTES in any case: lists of coordinates shrink to a
-#: tenth or a thirtieth, an archive made to fill a disk to a thousandth.
+#: An archive may unpack to ROOM_BYTES plus MOST_GROWTH times its size. Lists of coordinates compress to a tenth or a
+#: thirtieth, an archive made to fill a disk to a thousandth.
 MOST_GROWTH = 200
 ROOM_BYTES = 64 << 20
 
 
 class Absent(MatrixError):
-    """The server answered that it has no such file; another attempt would not help."""
+    """The server says that it has no such file; another attempt would not help."""
 
 
 class Foreign(MatrixError):
-    """What arrived is not the file that was wanted: a page instead of an archive, a part, a wrong hash."""
+    """What arrived is another file: a page instead of an archive, a truncated archive, a wrong hash."""
 
 
 class Unsafe(MatrixError):
@@ -47,7 +47,7 @@ class Unsafe(MatrixError):
 def download(
     url: str, target: Path, *, retries: int = 3, sha256: str | None = None, check: Callable[[Path], None] | None = None
 ) -> Path:
-    """Fetch ``url`` into the file ``target`` and return it; a file that is there already only has its hash checked.
+    """Fetch ``url`` into the file ``target`` and return it; of an existing file only the hash is checked.
 
     ``check`` raises :class:`Foreign` for a file that cannot be right. ``target`` appears only when hash and check have
     passed. Raises :class:`Absent` (HTTP 404 and 410) and :class:`Unsafe` at once, and the last attempt's
@@ -78,7 +78,7 @@ def download(
 
 @contextmanager
 def _folder_for(target: Path) -> Iterator[Path]:
-    """A folder for one attempt, beside ``target``; the lock on it tells that somebody is at work there."""
+    """A folder for one attempt, beside ``target``; the lock on it says that it is in use."""
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=_prefix(target)) as folder:
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -90,7 +90,7 @@ def _folder_for(target: Path) -> Iterator[Path]:
 
 
 def _sweep(target: Path) -> None:
-    """Drop what killed downloads of ``target`` left; a folder that is in use, or cannot be locked, stays."""
+    """Remove what killed downloads of ``target`` left; a folder that is in use, or cannot be locked, stays."""
     for folder in target.parent.glob(f"{_prefix(target)}*"):
         with suppress(OSError):
             handle = os.open(folder, os.O_RDONLY)
@@ -116,14 +116,16 @@ def _attempt(url: str, folder: Path, name: str, sha256: str | None) -> Path:
     from tqdm import tqdm
 
     pooch.get_logger().setLevel("WARNING")
-    # pooch asks whether the bar is true, which tqdm answers by its total, and then puts the answer's length there.
+    # pooch tests the truth of the bar, which is that of its total, before it sets the total to the response's length.
     with tqdm(total=1, desc=name, unit="B", unit_scale=True, leave=False, mininterval=1.0, file=sys.stderr) as progress:
         downloader = pooch.HTTPDownloader(progressbar=progress, timeout=TIMEOUT_S)
         try:
             return Path(pooch.retrieve(url, sha256 and f"sha256:{sha256}", name, folder, downloader=downloader))
         except requests.HTTPError as error:
-            kind = Absent if error.response.status_code in (404, 410) else MatrixError
-            raise kind(f"{url}: the server answered {error.response.status_code} {error.response.reason}") from error
+            answer = error.response
+            kind = Absent if answer is not None and answer.status_code in (404, 410) else MatrixError
+            said = f"{answer.status_code} {answer.reason}" if answer is not None else str(error)
+            raise kind(f"{url}: the server answered {said}") from error
         except (requests.RequestException, OSError) as error:
             raise MatrixError(f"{url}: the transfer failed: {error}") from error
         except ValueError as error:  # how pooch reports a hash that does not match
@@ -134,7 +136,7 @@ def check_archive(path: Path) -> None:
     """Refuse anything but a whole gzip'd tar (:class:`Foreign`) whose members stay in its folder (:class:`Unsafe`).
 
     The stream is read to its end, so that gzip's own checksum is verified, but no further than an honest archive of
-    its size can reach. Names that point elsewhere are found by Python's ``data`` filter for archives; links are refused
+    its size can reach. Python's ``data`` filter for archives finds names that point elsewhere. Links are refused
     altogether, since the collection has none.
     """
     left = ROOM_BYTES + MOST_GROWTH * path.stat().st_size
@@ -152,8 +154,8 @@ def check_archive(path: Path) -> None:
     except tarfile.FilterError as error:
         raise Unsafe(f"{path.name}: the archive holds a member that would be written elsewhere: {error}") from error
     except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
-        with path.open("rb") as stream:
-            head = stream.read(16)
+        with path.open("rb") as plain:
+            head = plain.read(16)
         found = "is truncated or damaged" if head.startswith(b"\x1f\x8b") else f"starts with {head!r}: not an archive"
         raise Foreign(f"{path.name}: not a whole .tar.gz; what arrived {found} ({error})") from error
 
@@ -162,6 +164,6 @@ def _spend(left: int, size: int, path: Path) -> int:
     if size > left:
         raise Unsafe(
             f"{path.name}: the archive unpacks to more than {MOST_GROWTH} times its size, as one that is made to fill "
-            "a disk; it is refused"
+            "a disk would; it is refused"
         )
     return left - size

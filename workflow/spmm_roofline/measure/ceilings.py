@@ -20,13 +20,17 @@ from pathlib import Path
 from typing import Any
 
 from .. import contracts
-from ..formats.base import array_module, itemsize, numpy_dtype, rounded
-from ..kernels import heads
+from ..formats.arrays import array_module
+from ..formats.values import itemsize, numpy_dtype, rounded
+from ..kernels import registry
 from ..kernels.head import Head
 from ..kernels.operands import Dense
 from . import PROTOCOL
 from . import device as gpu_device
-from .run import DEFAULT_OPTIONS, Progress, WorkerProcess, git_commit
+from .job import DEFAULT_OPTIONS
+from .process import NoWorker, WorkerProcess
+from .progress import Progress
+from .rows import git_commit
 
 #: Bytes that a kernel reads from DRAM; the DRAM kernels write as many at most.
 DRAM_BYTES = 2 << 30
@@ -74,11 +78,11 @@ def measure(
     ``job``: ``device``, ``arch`` and ``kernels`` (name → fingerprint); ``cubins`` and ``kernel_rows``: the machine code
     of each kernel and its row of the table ``kernels``, in the same order; ``device_record``: document
     ``measured_device``; ``options``: the config's section ``measure``. What goes wrong with a kernel is the status of
-    its rows. Raises :class:`~.device.NoDevice` without a GPU and ``RuntimeError`` where the worker does not start.
+    its rows. Raises :class:`~.device.NoDevice` without a GPU and :class:`~.process.NoWorker` if no worker starts.
     """
     say = Progress(log)
     record = contracts.document(device_record, "measured_device")
-    known = heads()
+    known = {name: registry.head(name) for name in job["kernels"]}
     code = dict(zip(job["kernels"], cubins, strict=True))
     common = {name: record[name] for name in ("driver", "cuda", "l2_bytes")}
     common |= {"device": job["device"], "arch": job["arch"], "protocol": PROTOCOL, "git_commit": git_commit()}
@@ -134,7 +138,7 @@ def _measure(request: dict[str, Any], waiting: list[Case], keep: Callable[[Case,
             keep(under_way, {"status": status, "message": silence if worker.timed_out else worker.complaint()})
             waiting.remove(under_way)
         elif len(waiting) == before:
-            raise RuntimeError(f"no ceiling can be measured, the worker does not start: {worker.complaint()}")
+            raise NoWorker(f"no ceiling can be measured, the worker does not start: {worker.complaint()}")
 
 
 def _said(row: Mapping[str, Any]) -> str:
@@ -271,7 +275,7 @@ def main() -> None:
     for name, size in request["cases"]:
         tell(begin=[name, size])
         try:
-            row = _case(clock, heads()[name], size, request)
+            row = _case(clock, registry.head(name), size, request)
         except MemoryError as error:  # of the host, and CuPy's own of the device
             row = {"status": "out_of_memory", "message": one_line(error)}
         except Exception as error:
@@ -281,7 +285,7 @@ def main() -> None:
             continue
         tell(row=row)
         cupy.get_default_memory_pool().free_all_blocks()
-    # All is said: the driver frees a context faster than Python its objects one by one.
+    # Nothing is left to say: the driver frees a context faster than Python frees its objects one by one.
     os._exit(0)
 
 
@@ -291,10 +295,8 @@ def _case(clock: Any, head: Head, size: int, request: Mapping[str, Any]) -> dict
 
     from ..kernels.launch import prepare
     from ..kernels.work import work
-    from .timing import CANARY_NOISY
-
-    def drifted() -> bool:
-        return abs(clock.copy_gb_per_s() / request["copy_gb_per_s"] - 1) > CANARY_NOISY
+    from .timing import drifted
+    from .verify import same_bits
 
     random = cupy.random.default_rng()
     b, c = operands(cupy, head, size)
@@ -311,11 +313,11 @@ def _case(clock: Any, head: Head, size: int, request: Mapping[str, Any]) -> dict
         return {"status": "wrong", "message": wrong}
     fill(b, random)
     launch()
-    once = c.storage.view(cupy.uint32).copy()
-    noisy = drifted()
+    once = c.storage.copy()
+    noisy = drifted(clock.copy_gb_per_s(), request["copy_gb_per_s"])
     options = request["options"]
     timing = clock.time(call, False, options["repeat_cap"], options["time_cap_ms"], after_capture=lambda: clear(c))
-    if not bool((once == c.storage.view(cupy.uint32)).all()):
+    if not same_bits(once, c.storage):
         return {"status": "wrong", "message": f"after {timing.samples} calls C differs from that of the first"}
     column = {"bytes": "rate_gb_per_s", "flops": "rate_gflops"}[counted]
     return {
@@ -327,7 +329,7 @@ def _case(clock: Any, head: Head, size: int, request: Mapping[str, Any]) -> dict
         "time_p90_ms": timing.p90_ms,
         "samples": timing.samples,
         "sm_clock_mhz": gpu_device.sm_clock_mhz(request["uuid"]),
-        "noisy": noisy or timing.noisy or drifted(),
+        "noisy": noisy or timing.noisy or drifted(clock.copy_gb_per_s(), request["copy_gb_per_s"]),
     }
 
 

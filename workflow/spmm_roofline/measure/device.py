@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import contracts
+from ..kernels.arch import target
+from ..kernels.arch import target
 
 
 @dataclass(frozen=True)
@@ -25,9 +27,8 @@ class Gpu:
 
     @property
     def arch(self) -> str:
-        """Target of the compiler: Hopper's own instructions need the architecture-specific one."""
-        major, minor = self.capability
-        return f"sm_{major}{minor}" + ("a" if major == 9 else "")
+        """Target of the compiler."""
+        return target(self.capability)
 
 
 class NoDevice(RuntimeError):

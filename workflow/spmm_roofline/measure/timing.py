@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels import heads
+from ..kernels import registry
 from ..kernels.launch import Call, prepare
 from ..kernels.operands import Dense
 
@@ -44,7 +44,26 @@ class Timing:
 
     @property
     def noisy(self) -> bool:
+        """Whether the interval of the median stayed so wide that the median says little."""
         return self.interval > INTERVAL_NOISY
+
+
+def timing_of(samples: np.ndarray) -> Timing:
+    """Median, 10th and 90th percentile and interval of samples in ms."""
+    p10, median, p90 = np.percentile(samples, [10, 50, 90])
+    return Timing(float(median), float(p10), float(p90), len(samples), median_interval(samples))
+
+
+def settled(samples: np.ndarray, spent_ms: float, repeat_cap: float, time_cap_ms: float) -> bool:
+    """Whether to stop repeating: the interval of the median is narrow, or one of the caps is reached."""
+    if len(samples) >= repeat_cap or spent_ms > time_cap_ms:
+        return True
+    return len(samples) >= LEAST_SAMPLES and median_interval(samples) < INTERVAL_GOAL
+
+
+def drifted(copy_gb_per_s: float, recorded_gb_per_s: float) -> bool:
+    """Whether the canary copy is off the device's record, so that rows of this time are noisy."""
+    return abs(copy_gb_per_s / recorded_gb_per_s - 1) > CANARY_NOISY
 
 
 def median_interval(samples: np.ndarray) -> float:
@@ -71,12 +90,12 @@ class Clock:
         self._source = cupy.zeros(COPY_BYTES, dtype=cupy.uint8)
         self._target = cupy.empty(COPY_BYTES, dtype=cupy.uint8)
         self._sink = cupy.zeros(1, dtype=cupy.uint32)
-        kernels = heads()
         source, target = (Dense(x, 1, COPY_BYTES, False, "none") for x in (self._source, self._target))
         l2_bytes = max(cupy.cuda.Device().attributes["L2CacheSize"], 16 << 20)
         flushed = Dense(self._source[: min(COPY_BYTES, 4 * l2_bytes)], 1, COPY_BYTES, False, "none")
-        self._flush = prepare(kernels["dram_read"], read_cubin, None, flushed, Dense(self._sink, 1, 1, False, "none"))
-        self._copy = prepare(kernels["dram_copy"], copy_cubin, None, source, target)
+        sink = Dense(self._sink, 1, 1, False, "none")
+        self._flush = prepare(registry.head("dram_read"), read_cubin, None, flushed, sink)
+        self._copy = prepare(registry.head("dram_copy"), copy_cubin, None, source, target)
         cupy.cuda.Device().synchronize()
 
     def time(
@@ -90,7 +109,7 @@ class Clock:
         """Median, 10th and 90th percentile of the time of ``call``.
 
         ``cold``: L2 is flushed before every call by reading (not writing: dirty lines would be written back inside
-        the timed call) four times its size. Otherwise calls follow each other and find L2 as the last one left it.
+        the timed call) four times its size. Otherwise calls follow each other and find L2 as the previous call left it.
         ``after_capture`` runs between the capture of the call and its first replay.
         """
         import cupy
@@ -115,13 +134,8 @@ class Clock:
             self.stream.synchronize()
             times = [cupy.cuda.get_elapsed_time(before, after) for before, after in events]
             samples = np.concatenate([samples, times])
-            interval = median_interval(samples)
-            spent_ms = (time.perf_counter() - start) * 1e3
-            enough = len(samples) >= LEAST_SAMPLES and interval < INTERVAL_GOAL
-            if enough or len(samples) >= repeat_cap or spent_ms > time_cap_ms:
-                break
-        p10, median, p90 = np.percentile(samples, [10, 50, 90])
-        return Timing(float(median), float(p10), float(p90), len(samples), interval)
+            if settled(samples, (time.perf_counter() - start) * 1e3, repeat_cap, time_cap_ms):
+                return timing_of(samples)
 
     def copy_gb_per_s(self) -> float:
         """Bandwidth of a device-to-device copy now, bytes read plus bytes written, GB/s (10⁹ bytes)."""

@@ -1,26 +1,35 @@
-"""Verification: a time counts only after the output was compared with float64, in full, on fresh random input."""
+"""Verification: a time counts only after the output was compared with float64, in full, on fresh random input.
+
+:func:`verify` needs a device for its reference; :func:`errors_of` and :func:`judge`, which decide, work on NumPy arrays
+as well.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..formats.arrays import array_module
+
 #: Columns compared at a time, which bounds the memory of the float64 copies.
 COLUMNS = 128
-#: Rows of the reference that are computed a second time, by another road.
+#: Rows of the reference that are computed a second time, in another way.
 SPOT_ROWS = 64
+#: Largest error of the reference in those rows, over Σ|a| · max|b|.
+SPOT_TOLERANCE = 1e-13
 
 #: (dtype of the sums, dtype of C) → largest relative Frobenius error, largest row error; the dtype of the sums is
 #: :attr:`spmm_roofline.kernels.head.Head.dtype_of_sums`.
 #:
-#: Rounding of C alone costs at most u = 2⁻¹¹ (float16), 2⁻⁸ (bfloat16), 2⁻²⁴ (float32) a value; the reference uses the
+#: Rounding of C alone costs at most u = 2⁻¹¹ (float16), 2⁻⁸ (bfloat16), 2⁻²⁴ (float32) a value. The reference uses the
 #: rounded operands, so that nothing else is lost before the sums. Sums in float16 lose about u √L/√6 on a row of L
 #: values; TF32 operands are rounded beforehand as the hardware does it, and their sums on tensor cores are cut off,
 #: not rounded, which biases a sum of L/4 additions by up to 2⁻²⁴ L/4 (seen: 2e-5 on rows of 8,000 values). cuSPARSE,
-#: but for its algorithm 3, adds the parts of long rows in the dtype of C (seen in its errors), and its heads say so. A
-#: single lost value of a row of L costs about 1/√L there.
+#: except for its algorithm 3, adds the partial sums of long rows in the dtype of C (seen in its errors), and its heads
+#: say so. A lost value in a row of L values causes a row error of about 1/√L.
 TOLERANCES = {
     ("float16", "float16"): (1e-2, 5e-2),
     ("bfloat16", "bfloat16"): (4e-2, 9e-2),
@@ -51,81 +60,114 @@ class Verdict:
     wrong: str
 
 
+@dataclass(frozen=True)
+class Errors:
+    """How far an output C (m×n) lies from the reference, row by row; arrays of NumPy or CuPy."""
+
+    row_squares: Any
+    """float64[m]: Σ over a row of (C - reference)²."""
+    row_sizes: Any
+    """float64[m]: ‖a_i‖₂ · rms(B) · √n, the norm that row i has on average."""
+    unwritten: Any
+    """bool[m]: whether a row of C holds NaN."""
+    reference_square: float
+    """Squared Frobenius norm of the reference."""
+
+
 def verify(a: Any, b: Any, c: Any, sums: str, steps: int = 1) -> Verdict:
-    """Compare C = A·B with float64 on all rows; with several ``steps`` C = A^steps·B, A square.
+    """Compare C = A·B with float64 on all rows; with several ``steps`` C = A^steps·B, A square. Needs a device.
 
     ``a``: :class:`spmm_roofline.formats.csr.Csr` in float64, its values those that the kernel multiplies (rounded);
-    ``b`` and ``c``: :class:`spmm_roofline.kernels.operands.Dense`. The relative error is that of the Frobenius norm; a
-    row's error is measured against the size that the row has on average, ‖a_i‖₂ · rms(B) · √n, so that cancellation
-    does not make a good row look bad, B being what the last multiplication reads; an empty row must be exactly zero.
+    ``b`` and ``c``: :class:`spmm_roofline.kernels.operands.Dense`; ``sums``: dtype of the kernel's sums. Raises
+    ``AssertionError`` if the reference itself is wrong.
     """
-    import cupy
-
     from ..kernels.reference import Reference
 
+    return judge(errors_of(a, b, c, Reference(a).product, steps), sums, c.dtype)
+
+
+def errors_of(a: Any, b: Any, c: Any, product: Callable[[Any], Any], steps: int = 1) -> Errors:
+    """Errors of C against A·B (A^steps·B); ``product`` multiplies A by a float64 array (k×columns, C-contiguous).
+
+    Operands as in :func:`verify`, all on the host or all on the device. B is what the last multiplication reads.
+    """
+    xp = array_module(a.data)
     m, n = c.rows, c.columns
-    exact = Reference(a)
-    row_squares = cupy.zeros(m)
-    reference_square = error_square = b_square = 0.0
-    unwritten = cupy.zeros(m, dtype=bool)
+    row_squares = xp.zeros(m)
+    unwritten = xp.zeros(m, dtype=bool)
+    reference_square = b_square = 0.0
     for start in range(0, n, COLUMNS):
         stop = min(start + COLUMNS, n)
-        reference = cupy.ascontiguousarray(b.widened()[:, start:stop])
+        reference = xp.ascontiguousarray(b.widened()[:, start:stop])
         for _ in range(steps):
-            b64, reference = reference, exact.product(reference)
+            b64, reference = reference, product(reference)
             if start == 0:
                 _spot_check(a, b64, reference)
         difference = c.widened()[:, start:stop] - reference
-        unwritten |= cupy.isnan(difference).any(axis=1)
-        squares = (difference * difference).sum(axis=1)
-        row_squares += squares
-        error_square += float(squares.sum())
+        unwritten |= xp.isnan(difference).any(axis=1)
+        row_squares += (difference * difference).sum(axis=1)
         reference_square += float((reference * reference).sum())
         b_square += float((b64 * b64).sum())
-    bad_rows = int(unwritten.sum())
-    tolerance, row_tolerance = TOLERANCES[sums, c.dtype]
+    return Errors(row_squares, row_norms(a) * (b_square / max(b.rows, 1)) ** 0.5, unwritten, reference_square)
+
+
+def judge(errors: Errors, sums: str, c_dtype: str) -> Verdict:
+    """Hold errors against the tolerances of kernels that add in dtype ``sums`` and store C as ``c_dtype``.
+
+    The relative error is that of the Frobenius norm. The error of a row is measured against the norm that the row has
+    on average, so that cancellation does not make a good row look bad. A row of C whose row of A is zero must be zero.
+    """
+    xp = array_module(errors.row_squares)
+    m = len(errors.row_squares)
+    bad_rows = int(errors.unwritten.sum())
     if bad_rows:
         return Verdict(float("nan"), float("nan"), f"{bad_rows} of {m} rows of C hold NaN: not written, or wrongly")
-    if m == 0 or n == 0:
+    if m == 0:
         return Verdict(0.0, 0.0, "")
-    scale = _row_norms(a) * (b_square / max(b.rows * n, 1)) ** 0.5 * n**0.5
-    row_error = cupy.where(scale > 0, cupy.sqrt(row_squares) / cupy.maximum(scale, 1e-300), cupy.sqrt(row_squares))
+    tolerance, row_tolerance = TOLERANCES[sums, c_dtype]
+    row_norms_of_error = xp.sqrt(errors.row_squares)
+    not_zero = (errors.row_sizes == 0) & (row_norms_of_error > 0)
+    row_error = row_norms_of_error / xp.where(errors.row_sizes > 0, errors.row_sizes, 1.0)
     worst = int(row_error.argmax())
-    verdict = Verdict(
-        rel_error=(error_square / reference_square) ** 0.5 if reference_square else error_square**0.5,
-        max_row_error=float(row_error[worst]),
-        wrong="",
-    )
-    if not verdict.rel_error <= tolerance:
-        wrong = f"relative error {verdict.rel_error:.3g} is above {tolerance:g}"
-    elif not verdict.max_row_error <= row_tolerance:
-        wrong = f"error {verdict.max_row_error:.3g} of row {worst} is above {row_tolerance:g}"
-    else:
-        return verdict
-    return Verdict(verdict.rel_error, verdict.max_row_error, wrong)
+    max_row_error = float(row_error[worst])
+    error = float(errors.row_squares.sum()) ** 0.5
+    rel_error = error / errors.reference_square**0.5 if errors.reference_square else error
+    wrong = ""
+    if not rel_error <= tolerance:
+        wrong = f"relative error {rel_error:.3g} is above {tolerance:g}"
+    elif not max_row_error <= row_tolerance:
+        wrong = f"error {max_row_error:.3g} of row {worst} is above {row_tolerance:g}"
+    elif bool(not_zero.any()):
+        wrong = f"row {int(not_zero.argmax())} of A is zero, that of C is not"
+    return Verdict(rel_error, max_row_error, wrong)
 
 
-def _row_norms(a: Any) -> Any:
-    import cupy
-
-    sums = cupy.zeros(a.nnz + 1)
-    cupy.cumsum(a.data * a.data, out=sums[1:])
+def row_norms(a: Any) -> Any:
+    """‖a_i‖₂ of every row of a CSR, float64[m]."""
+    xp = array_module(a.data)
+    sums = xp.zeros(a.nnz + 1)
+    xp.cumsum(a.data * a.data, out=sums[1:])
     # Rounding of the running sum may leave a tiny negative difference.
-    return cupy.sqrt(cupy.maximum(sums[a.indptr[1:]] - sums[a.indptr[:-1]], 0.0))
+    return xp.sqrt(xp.maximum(sums[a.indptr[1:]] - sums[a.indptr[:-1]], 0.0))
 
 
 def _spot_check(a: Any, b: Any, reference: Any) -> None:
-    """The reference comes from a library; some rows of it are computed again by gathering and adding."""
-    import cupy
-
+    """The reference comes from a library; some of its rows are computed again by gathering and adding."""
+    xp = array_module(a.data)
     m = a.shape[0]
     if m == 0 or a.nnz == 0:
         return
     rows = np.unique(np.random.default_rng().integers(0, m, SPOT_ROWS))
-    bounds = a.indptr[cupy.asarray(np.stack([rows, rows + 1]))].get()
-    for row, start, stop in zip(rows, *bounds, strict=True):
+    bounds = a.indptr[xp.asarray(np.stack([rows, rows + 1]))].tolist()
+    for row, start, stop in zip(rows.tolist(), *bounds, strict=True):
         again = (a.data[start:stop, None] * b[a.indices[start:stop]]).sum(axis=0)
-        size = float(cupy.abs(a.data[start:stop]).sum()) * float(cupy.abs(b).max()) + 1e-300
-        error = float(cupy.abs(again - reference[row]).max()) / size
-        if not error < 1e-13:
+        size = float(xp.abs(a.data[start:stop]).sum()) * float(xp.abs(b).max()) + 1e-300
+        error = float(xp.abs(again - reference[row]).max()) / size
+        if not error < SPOT_TOLERANCE:
             raise AssertionError(f"the float64 reference is off by {error:.3g} in row {row}; no row can be verified")
+
+
+def same_bits(x: Any, y: Any) -> bool:
+    """Whether two arrays of NumPy or CuPy, of one shape and dtype, hold the same bits, NaN included."""
+    xp, words = array_module(x), f"u{x.dtype.itemsize}"
+    return bool((xp.ascontiguousarray(x).view(words) == xp.ascontiguousarray(y).view(words)).all())

@@ -20,19 +20,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .. import matrices
+from .. import contracts, matrices
 from ..formats import FORMATS, FormatError
-from ..formats.base import array_module, rounded, widened
 from ..formats.csr import Csr
-from ..kernels.expressions import format_options
+from ..formats.values import rounded, widened
+from ..kernels import registry
 from ..kernels.head import Head
 from ..kernels.launch import Call, Unsupported, check_case, library_version, prepare
 from ..kernels.operands import Dense, allocate
-from ..kernels.registry import heads
-from ..matrices.canonical import MatrixError
+from ..kernels.packers import LoadedPacker, pack
 from . import device
-from .timing import CANARY_NOISY, Clock
-from .verify import verify
+from .timing import Clock, Timing, drifted
+from .verify import Verdict, same_bits, verify
 
 #: Most replays of an empty graph before each matrix; they take a millisecond.
 REPLAYS = 100
@@ -41,9 +40,8 @@ REPLAYS = 100
 def main() -> None:
     end_with_parent()
     keep_events_apart()
-    # Both take their time, and the request is not there yet.
+    # It takes its time, and the request is not there yet.
     importlib.import_module("cupy")
-    heads()
     request = sys.stdin.read()
     if not request:
         return
@@ -55,8 +53,12 @@ def main() -> None:
         if not worker.measure(matrix):
             break
     tell(spent={phase: round(seconds, 3) for phase, seconds in worker.spent.items()})
-    # All is said: the driver frees a context faster than Python its objects one by one.
+    # Nothing is left to say: the driver frees a context faster than Python frees its objects one by one.
     os._exit(0)
+
+
+class WrongPacking(RuntimeError):
+    """A format whose packed arrays are not the matrix."""
 
 
 @dataclass
@@ -65,7 +67,7 @@ class Operand:
 
     packed: Any
     exact: Csr
-    preprocess_ms: float
+    pack_ms: float
 
 
 class Worker:
@@ -77,8 +79,12 @@ class Worker:
         self.cupy = cupy
         self.spent = {"start": 0.0, "pack": 0.0, "verify": 0.0, "time": 0.0, "canary": 0.0}
         self.job = job
-        self.head: Head = heads(job["kernels"], tuple(job["external"]))[job["kernel"]]
+        self.head: Head = registry.head(job["kernel"], job["kernels"], tuple(job["external"]))
         self.cubin = Path(job["cubin"]) if job["cubin"] else None
+        self.form = FORMATS[self.head.format]
+        self.packer = None
+        if self.form.packer:
+            self.packer = LoadedPacker(registry.head(self.form.packer, job["kernels"]), Path(job["packer_cubin"]))
         self.clock = Clock(Path(job["read_cubin"]), Path(job["copy_cubin"]))
         self.random = cupy.random.default_rng()
         self.clock.warm_up()
@@ -110,8 +116,10 @@ class Worker:
             except MemoryError as error:  # of the host, and CuPy's own of the device
                 row = {"status": "out_of_memory", "message": one_line(error)}
                 self.cupy.get_default_memory_pool().free_all_blocks()
-            except MatrixError as error:
-                tell(damaged=str(error))
+            except WrongPacking as error:
+                row = {"status": "wrong", "message": str(error)}
+            except contracts.Damaged as error:
+                tell(damaged=error.complaints)
                 return False
             except AssertionError:
                 raise
@@ -142,18 +150,20 @@ class Worker:
             indices=cupy.asarray(host.indices.astype("int32")),
             data=cupy.empty(0),
         )
-        dtype, form = self.head.dtype["a"], FORMATS[self.head.format]
+        dtype, form = self.head.dtype["a"], self.form
         values = widened(rounded(form.random_values(structure, self.random), dtype), dtype)
         structure = replace(structure, data=values)
-        options = format_options(self.head, cupy.cuda.Device().attributes["MultiProcessorCount"])
+        options = self.head.options(cupy.cuda.Device().attributes["MultiProcessorCount"])
         build_ms = 0.0
         # The first build compiles CuPy's own kernels and grows its pool; the second is what packing costs.
         for _ in range(2):
             cupy.cuda.Device().synchronize()
             start = time.perf_counter()
-            packed = form.from_csr(structure, dtype=dtype, **options)
+            packed = pack(form, structure, dtype, options, self.packer)
             cupy.cuda.Device().synchronize()
             build_ms = (time.perf_counter() - start) * 1e3
+        if not same_matrix(packed.to_csr(), structure):
+            raise WrongPacking(f"{form.name} does not give back the {structure.shape} matrix that was packed")
         return Operand(packed, structure, build_ms)
 
     def prepare(self, operand: Operand, n: int) -> tuple[Call, Dense, Dense]:
@@ -174,54 +184,63 @@ class Worker:
             self.clock.stream.synchronize()
             verdict = verify(operand.exact, b, c, self.head.dtype_of_sums, self.head.steps)
             verified = c.storage.copy()
-        common = {
+        row = {
             "format_bytes": operand.packed.nbytes if call.format_bytes is None else call.format_bytes,
-            "preprocess_ms": operand.preprocess_ms + call.preprocess_ms,
+            "pack_ms": operand.pack_ms,
+            "preprocess_ms": operand.pack_ms + call.preprocess_ms,
         }
         if verdict.wrong:
-            return {**common, "status": "wrong", "message": verdict.wrong}
+            return {**row, "status": "wrong", "message": verdict.wrong}
         options = self.job["options"]
         with self.phase("time"):
             cold = self.job["l2"] == "cold"
             timing = self.clock.time(call, cold, options["repeat_cap"], options["time_cap_ms"], after_capture=c.poison)
-        # What adds to C must still be right after hundreds of calls. Work that went past the capture, to another
-        # stream, was not timed: C was poisoned behind it, and shows that. The bits that were verified are right again;
-        # others, as after atomic additions in another order, are compared with float64 anew.
+        # A kernel that adds to C must still be right after hundreds of calls. Work that went past the capture, to
+        # another stream, was not timed: C was poisoned behind it, and shows that. The bits that were verified are
+        # right again; others, as after atomic additions in another order, are compared with float64 anew.
         with self.phase("verify"):
             if not same_bits(verified, c.storage):
                 again = verify(operand.exact, b, c, self.head.dtype_of_sums, self.head.steps)
                 if again.wrong:
-                    return {**common, "status": "wrong", "message": f"after {timing.samples} calls: {again.wrong}"}
-        # Of one multiplication, however many a call does.
-        median_ms, p10_ms, p90_ms = (
-            time / self.head.steps for time in (timing.median_ms, timing.p10_ms, timing.p90_ms)
-        )
-        rate = 2e-6 * n / median_ms
-        return {
-            **common,
-            "status": "ok",
-            "message": "",
-            "time_ms": median_ms,
-            "time_p10_ms": p10_ms,
-            "time_p90_ms": p90_ms,
-            "samples": timing.samples,
-            "replay_ms": self.replay_ms,
-            "useful_gflops": operand.exact.nnz * rate,
-            "padded_gflops": operand.packed.covered_slots * rate,
-            "rel_error": verdict.rel_error,
-            "max_row_error": verdict.max_row_error,
-            "noisy": noisy or timing.noisy,
-            **({"cuda": library_version(self.head)} if self.head.vendor else {}),
-            "sm_clock_mhz": device.sm_clock_mhz(self.job["uuid"]),
-        }
+                    return {**row, "status": "wrong", "message": f"after {timing.samples} calls: {again.wrong}"}
+        row |= timed(timing, verdict, n, operand.exact.nnz, operand.packed.covered_slots, self.head.steps)
+        row |= {"replay_ms": self.replay_ms, "sm_clock_mhz": device.sm_clock_mhz(self.job["uuid"])}
+        if self.head.vendor:
+            row["cuda"] = library_version(self.head)
+        return {**row, "noisy": noisy or timing.noisy}
 
     def _canary_is_off(self) -> bool:
         with self.phase("canary"):
-            return abs(self.clock.copy_gb_per_s() / self.job["copy_gb_per_s"] - 1) > CANARY_NOISY
+            return drifted(self.clock.copy_gb_per_s(), self.job["copy_gb_per_s"])
+
+
+def timed(timing: Timing, verdict: Verdict, n: int, nnz: int, slots: int, steps: int) -> dict[str, Any]:
+    """Columns of a row whose output was right: times and rates of one multiplication, however many a call does."""
+    rate = 2e-6 * n * steps / timing.median_ms
+    return {
+        "status": "ok",
+        "message": "",
+        "time_ms": timing.median_ms / steps,
+        "time_p10_ms": timing.p10_ms / steps,
+        "time_p90_ms": timing.p90_ms / steps,
+        "samples": timing.samples,
+        "useful_gflops": nnz * rate,
+        "padded_gflops": slots * rate,
+        "rel_error": verdict.rel_error,
+        "max_row_error": verdict.max_row_error,
+    }
+
+
+def same_matrix(x: Any, y: Any) -> bool:
+    """Whether two CSR matrices of NumPy or CuPy have the same entries, values bit for bit, in the same order."""
+    return x.shape == y.shape and all(
+        len(one) == len(other) and bool((one == other).all())
+        for one, other in ((x.indptr, y.indptr), (x.indices, y.indices), (x.data, y.data))
+    )
 
 
 def end_with_parent() -> None:
-    """Have the kernel of the system kill this process when its parent ends: a hanging launch must not keep the GPU."""
+    """Have Linux kill this process when its parent ends: a hanging launch must not keep the GPU."""
     PR_SET_PDEATHSIG = 1
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -235,12 +254,6 @@ def keep_events_apart() -> None:
 def tell(**event: Any) -> None:
     """One event to the parent, at once."""
     print(json.dumps(event), flush=True)
-
-
-def same_bits(x: Any, y: Any) -> bool:
-    """Whether two arrays of NumPy or CuPy, of one shape and dtype, hold the same bits, NaN included."""
-    xp, words = array_module(x), f"u{x.dtype.itemsize}"
-    return bool((xp.ascontiguousarray(x).view(words) == xp.ascontiguousarray(y).view(words)).all())
 
 
 def one_line(error: BaseException) -> str:

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from .. import contracts, share_package
-from ..kernels.registry import heads
+from ..kernels import registry
 from ..measure import device as gpu_device
-from ..measure.run import Job, identity, request, sizes
+from ..measure.job import Job, request
+from ..measure.rows import identity, sizes
 
 TIME = "gpu__time_duration.sum"
 
@@ -92,7 +93,7 @@ def profile(
     Nsight and the target said). ``path`` is that of ncu, or None to look for it. What hinders a profile is a status of
     its rows and never an error: the counters explain times, they do not make them.
     """
-    head = heads(job.kernels, job.external)[job.kernel]
+    head = registry.head(job.kernel, job.kernels, job.external)
     record = contracts.document(job.device_record, "measured_device")
     files = [(npz, json.loads(Path(features).read_text())) for npz, features in job.matrices[:most]]
     cases = [(npz, known, n) for npz, known in files for n in job.n]

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import contracts
+from .drawings import check as check_figures
 
 MANIFEST = "MANIFEST.sha256"
 VERSIONS = "versions.json"
@@ -46,6 +47,9 @@ def bundle(paths: Iterable[str | Path], provenance: dict[str, Any], out: str | P
                 if name.startswith("../"):
                     raise ValueError(f"{file} lies outside of the project and cannot be part of its bundle")
                 parts[name] = file
+    for name, file in parts.items():
+        if name.endswith("/report.html"):
+            check_figures(Path(file), Path(file).with_name("figures"))
     manifest = "".join(f"{_sha256(parts[name])}  {name}\n" for name in sorted(parts)).encode()
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from .. import contracts
 from ..figures.numbers import PRECISIONS, counted, listed, percent, significant, size, times
-from .tables import Cell, Table
+from .tables.cells import Cell, Column, Table, code, count, number, text_or_dash
+from .tables.cells import table as made_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,7 +100,7 @@ def _because(limiter: str, rows: pd.DataFrame) -> str:
     rates += " of the highest measured rate"
     if limiter == "unknown":
         return f"{rates}, and too few states of the warps were counted to say what they wait for"
-    state = rows["state"].value_counts().sort_index().sort_values(ascending=False, kind="stable").index[0]
+    state = _most(rows["state"])
     share, warps = rows["state_fraction"].median(), rows["state_warps"].median()
     return (
         f"{percent(share)} of the waiting warps stand in {state.replace('_', ' ')}, "
@@ -121,71 +123,62 @@ def _remarks(rows: pd.DataFrame) -> Iterable[str]:
         yield f"; {size(rows['local_bytes'].median())} go to and from local memory"
 
 
-#: Heading → column of the counters, and how it is shown.
-COLUMNS = {
-    "time": ("profiled_ms", significant),
-    "DRAM": ("dram_bytes", size),
-    "L2": ("cache_bytes", size),
-    "L1": ("first_bytes", size),
-    "DRAM / compulsory": ("dram_over_compulsory", times),
-    "L2 / compulsory": ("cache_over_compulsory", times),
-    "DRAM of its ceiling": ("dram_share_fraction", percent),
-    "L2 of its ceiling": ("l2_share_fraction", percent),
-    "L1 busy": ("l1_busy_fraction", percent),
-    "L2 hits": ("l2_hit_fraction", percent),
-    "L1 hits": ("l1_hit_fraction", percent),
-    "excess sectors": ("excess_sectors_fraction", percent),
-    "bank conflicts / instruction": ("conflicts_per_instruction", significant),
-    "occupancy": ("occupancy_fraction", percent),
-    "at most": ("occupancy_limit_fraction", percent),
-    "registers": ("registers", significant),
-    "local memory": ("local_bytes", size),
-    "tensor cores busy": ("tensor_pipe_fraction", percent),
-    "of it 2:4": ("tensor_sparse24_fraction", percent),
-    "issuing": ("issue_fraction", percent),
-    "threads / instruction": ("threads_per_instruction", significant),
-    "instructions / non-zero": ("instructions_per_nonzero", significant),
-}
+#: Medians of a kernel's counters.
+MEDIANS = (
+    Column("time (ms)", "profiled_ms", number(significant)),
+    Column("DRAM", "dram_bytes", number(size)),
+    Column("L2", "cache_bytes", number(size)),
+    Column("L1", "first_bytes", number(size)),
+    Column("DRAM / compulsory", "dram_over_compulsory", number(times)),
+    Column("L2 / compulsory", "cache_over_compulsory", number(times)),
+    Column("DRAM of its ceiling", "dram_share_fraction", number(percent)),
+    Column("L2 of its ceiling", "l2_share_fraction", number(percent)),
+    Column("L1 busy", "l1_busy_fraction", number(percent)),
+    Column("L2 hits", "l2_hit_fraction", number(percent)),
+    Column("L1 hits", "l1_hit_fraction", number(percent)),
+    Column("excess sectors", "excess_sectors_fraction", number(percent)),
+    Column("bank conflicts / instruction", "conflicts_per_instruction", number(significant)),
+    Column("occupancy", "occupancy_fraction", number(percent)),
+    Column("at most", "occupancy_limit_fraction", number(percent)),
+    Column("registers", "registers", number(significant)),
+    Column("local memory", "local_bytes", number(size)),
+    Column("tensor cores busy", "tensor_pipe_fraction", number(percent)),
+    Column("of it 2:4", "tensor_sparse24_fraction", number(percent)),
+    Column("issuing", "issue_fraction", number(percent)),
+    Column("threads / instruction", "threads_per_instruction", number(significant)),
+    Column("instructions / non-zero", "instructions_per_nonzero", number(significant)),
+)
 
 
 def table(kernels: list[tuple[str, pd.DataFrame]], stalls: pd.DataFrame) -> Table:
     """Medians over the profiled cases, a line a kernel; columns that no kernel fills are left out."""
-    shown = {
-        heading: what for heading, what in COLUMNS.items() if any(part[what[0]].notna().any() for _, part in kernels)
-    }
-    result = Table(
-        "Counters, medians over the profiled cases",
-        (
-            "kernel",
-            "precision",
-            "cases",
-            "limited by",
-            *(f"{h} (ms)" if h == "time" else h for h in shown),
-            "waits most",
-        ),
+    filled = [column for column in MEDIANS if any(part[column.field].notna().any() for _, part in kernels)]
+    columns = (
+        Column("kernel", "kernel", code),
+        Column("precision", "precision", lambda dtype: Cell(PRECISIONS.get(dtype, "–"))),
+        Column("cases", "cases", count),
+        Column("limited by", "limiter", lambda name: Cell(LIMITERS[name])),
+        *filled,
+        Column("waits most", "waits", text_or_dash),
     )
-    for kernel, part in kernels:
-        first = part["limiter"].value_counts().sort_index().sort_values(ascending=False, kind="stable").index[0]
-        own = stalls[(stalls["kernel"] == kernel) & (stalls["device"] == part["device"].iloc[0])]
-        own = own[(own["l2"] == part["l2"].iloc[0]) & own["waits"].astype(bool)]
-        waits = own.groupby("state")["warps"].mean().sort_values(ascending=False, kind="stable").head(3)
-        cells = [_median(part[column], show) for column, show in shown.values()]
-        result.rows.append(
-            [
-                Cell(kernel, code=True),
-                Cell(PRECISIONS.get(part["precision"].iloc[0], "–")),
-                Cell(f"{len(part):,}", float(len(part))),
-                Cell(LIMITERS[first]),
-                *cells,
-                Cell(
-                    ", ".join(f"{state.replace('_', ' ')} {significant(warps)}" for state, warps in waits.items())
-                    or "–"
-                ),
-            ]
-        )
-    return result
+    lines = (_line(kernel, part, stalls, [column.field for column in filled]) for kernel, part in kernels)
+    return made_of("Counters, medians over the profiled cases", columns, lines)
 
 
-def _median(values: pd.Series, show) -> Cell:
-    value = values.median()
-    return Cell(show(value), None if value != value else float(value))
+def _line(kernel: str, rows: pd.DataFrame, stalls: pd.DataFrame, fields: list[str]) -> SimpleNamespace:
+    own = stalls[(stalls["kernel"] == kernel) & (stalls["device"] == rows["device"].iloc[0])]
+    own = own[(own["l2"] == rows["l2"].iloc[0]) & own["waits"].astype(bool)]
+    waits = own.groupby("state")["warps"].mean().sort_values(ascending=False, kind="stable").head(3)
+    return SimpleNamespace(
+        kernel=kernel,
+        precision=rows["precision"].iloc[0],
+        cases=len(rows),
+        limiter=_most(rows["limiter"]),
+        waits=", ".join(f"{state.replace('_', ' ')} {significant(warps)}" for state, warps in waits.items()),
+        **{field: rows[field].median() for field in fields},
+    )
+
+
+def _most(names: pd.Series) -> str:
+    """The most frequent name, the first of the alphabet where several are equally frequent."""
+    return names.value_counts().sort_index().sort_values(ascending=False, kind="stable").index[0]

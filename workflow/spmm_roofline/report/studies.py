@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..figures.papers import PAPERS
-from . import tables
+from .tables.limited import workloads
+from .tables.study import published
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ..figures import Drawn
 
+#: The study whose equations say what its workloads can gain.
+MEMORY_BOUND = "memory_bound"
 
-def studies(drawn: Iterable[Drawn], published: pd.DataFrame) -> list[dict[str, Any]]:
+
+def studies(drawn: Iterable[Drawn], data: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:
     """Sections of the papers of which there is a figure or a number here, in the order of :data:`PAPERS`.
 
     ``groups`` hold a section's figures in the paper's order, those of one suite on one device together, with the
@@ -33,7 +37,9 @@ def studies(drawn: Iterable[Drawn], published: pd.DataFrame) -> list[dict[str, A
             groups[tuple(about.values())]["figures"].append(figure)
         suites = {group["id"] for group in groups.values()}
         others = [figure for figure in own if figure.kind.section == "suite" and _suite(figure) in suites]
-        beside = tables.published(published[published["study"] == study])
+        beside = published(data["published"][data["published"]["study"] == study])
+        if study == MEMORY_BOUND:
+            beside += workloads(data["workloads"])
         if figures or beside:
             sections.append(
                 {

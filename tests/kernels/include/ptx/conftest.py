@@ -1,4 +1,4 @@
-"""Device functions are tested one by one: a small kernel around the function, compiled for the GPU that is here."""
+"""Each device function is tested by a small kernel around it, compiled for the GPU of this machine."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def device_function(tmp_path):
 
 @pytest.fixture
 def hopper_function(tmp_path):
-    """As ``device_function``, for the architecture of its own that Hopper's instructions need."""
+    """As ``device_function``, for the architecture sm_90a that Hopper's instructions need."""
     from spmm_roofline.measure.device import visible
 
     cupy = pytest.importorskip("cupy")

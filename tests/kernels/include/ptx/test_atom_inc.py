@@ -1,4 +1,4 @@
-"""ptx/atom_inc.cuh: the last of those that atomic_inc_release counts sees what all others wrote."""
+"""ptx/atom_inc.cuh: the last thread that atomic_inc_release counts sees the writes of all others."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ extern "C" __global__ void probe(const unsigned* values, unsigned* written, unsi
 """
 
 
-def test_the_last_one_sees_all_parts(device_function):
+def test_the_last_thread_sees_all_writes(device_function):
     import cupy
 
     ctas, times = 1000, 5

@@ -1,4 +1,4 @@
-"""ptx/cp_async.cuh: what was committed before the pending groups is in shared memory after the wait."""
+"""ptx/cp_async.cuh: copies committed before the pending groups are in shared memory after the wait."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ extern "C" __global__ void probe(const uint4* source, uint4* out) {
 """
 
 
-def test_cp_async_16_or_zero_writes_zeros_where_nothing_is_wanted(device_function):
+def test_cp_async_16_or_zero_writes_zeros_unless_wanted(device_function):
     import cupy
 
     source = np.random.default_rng().integers(1, 1 << 32, (32, 4), dtype=np.uint32)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spmm_roofline.formats.base import rounded
+from spmm_roofline.formats.values import rounded
 
 pytestmark = pytest.mark.gpu
 

@@ -1,4 +1,4 @@
-"""ptx/ld.cuh and ptx/setmaxnreg.cuh: what is loaded arrives, also where warpgroups trade registers.
+"""ptx/ld.cuh and ptx/setmaxnreg.cuh: loads return the values in memory, also while warpgroups exchange registers.
 
 load_here of both widths, registers_down and registers_up.
 """

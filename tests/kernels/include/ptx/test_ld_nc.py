@@ -1,4 +1,4 @@
-"""ptx/ld_nc.cuh: what is loaded arrives, with every hint: load_cached and load_streamed."""
+"""ptx/ld_nc.cuh: load_cached and load_streamed return the values in memory."""
 
 import numpy as np
 import pytest

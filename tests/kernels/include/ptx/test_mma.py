@@ -1,9 +1,9 @@
-"""ptx/mma.cuh and ptx/mma_tf32.cuh: the fragment layouts that their heads state, against NumPy."""
+"""ptx/mma.cuh and ptx/mma_tf32.cuh: the fragment layouts in their comments, against NumPy."""
 
 import numpy as np
 import pytest
 
-from spmm_roofline.formats.base import rounded
+from spmm_roofline.formats.values import rounded
 
 pytestmark = pytest.mark.gpu
 
@@ -23,7 +23,7 @@ extern "C" __global__ void probe(const unsigned* a, const unsigned* b, DTYPE* d)
 
 
 def fragments(a, b):
-    """Per-lane halves of A (16×16) and B (16×8) as the header's first lines lay them out."""
+    """Halves of A (16×16) and B (16×8) by lane, in the layout of the header's comment."""
     lane = np.arange(32)
     g, t = lane // 4, lane % 4
     pairs_a = [(g, 2 * t), (g + 8, 2 * t), (g, 2 * t + 8), (g + 8, 2 * t + 8)]

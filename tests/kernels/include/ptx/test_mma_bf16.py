@@ -1,4 +1,4 @@
-"""ptx/mma_bf16.cuh: the fragment layout that its head states, against NumPy."""
+"""ptx/mma_bf16.cuh: the fragment layout in its comment, against NumPy."""
 
 import ml_dtypes
 import numpy as np

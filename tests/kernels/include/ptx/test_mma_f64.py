@@ -1,4 +1,4 @@
-"""ptx/mma_f64.cuh and ptx/mma_f64_wide.cuh: the fragment layouts that their heads state, against NumPy."""
+"""ptx/mma_f64.cuh and ptx/mma_f64_wide.cuh: the fragment layouts in their comments, against NumPy."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ extern "C" __global__ void probe(const double* a, const double* b, double* d) {
 
 
 def product(device_function, source, fragments, a, b, d):
-    """D + A·B by lane; ``fragments``: (a, b, d) → what each lane holds."""
+    """D + A·B by lane; ``fragments``: (a, b, d) → the registers of each lane."""
     import cupy
 
     fa, fb, fd = (np.ascontiguousarray(part) for part in fragments(a, b, d))

@@ -1,7 +1,6 @@
 """ptx/mma_sp.cuh and the 2:4 formats that feed it, against a lane-by-lane model of the instruction.
 
-The model is written from the PTX ISA and knows nothing of the formats; that it is what the hardware does is the test
-marked gpu.
+The model follows the PTX ISA and does not use the formats. The test marked gpu compares it with the hardware.
 """
 
 import itertools
@@ -12,7 +11,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from spmm_roofline.formats import FORMATS, two_four
-from spmm_roofline.formats.base import rounded, row_of_entry
+from spmm_roofline.formats.arrays import row_of_entry
+from spmm_roofline.formats.values import rounded
 
 LANE = np.arange(32)
 G, T = LANE // 4, LANE % 4
@@ -45,12 +45,12 @@ def product(k, a, metadata, selector, b):
 
 
 def by_lane(d):
-    """The 16×8 matrix of which every lane holds four elements, as the model returns it."""
+    """The elements of a 16×8 matrix that each lane holds, [32, 4], in the order of the model."""
     return np.stack([d[G, 2 * T], d[G, 2 * T + 1], d[G + 8, 2 * T], d[G + 8, 2 * T + 1]], axis=1)
 
 
 def fragment_a(packed):
-    """Registers [32, k/8, 2] of packed values [16, k/2]: two neighbouring values a register."""
+    """Registers [32, k/8, 2] of packed values [16, k/2]: two neighbouring values per register."""
     pairs = packed.reshape(16, -1, 2)
     groups = pairs.shape[1] // 4
     return np.stack([pairs[G + 8 * half, T + 4 * part] for part in range(groups) for half in range(2)], axis=1)
@@ -62,7 +62,7 @@ def fragment_b(b):
 
 
 def in_lanes(words, k, selector, rng):
-    """Metadata words [8, k/16] of a tile in the lanes that supply them, chance in all the others."""
+    """Metadata words [8, k/16] of a tile in the lanes that supply them, random words in all others."""
     lanes = rng.integers(2**32, size=32, dtype=np.uint32)
     for s in range(k // 16):
         lanes[4 * np.arange(8) + (selector if k == 16 else 2 * selector + s)] = words[:, s]
@@ -70,7 +70,7 @@ def in_lanes(words, k, selector, rng):
 
 
 def tile_of_patterns(k, rng):
-    """A 16×k tile of small integers in which every pattern that fits 2:4 occurs."""
+    """A 16×k tile of small integers with every pattern that fits 2:4."""
     patterns = rng.permutation(np.resize(FITTING, 16 * k // 4)).reshape(16, k // 4)
     occupied = (patterns[..., None] >> np.arange(4) & 1).astype(bool).reshape(16, k)
     return occupied * rng.integers(1, 8, size=(16, k)) * rng.choice([-1, 1], size=(16, k)), occupied
@@ -97,7 +97,7 @@ def test_the_pair_covers_the_group_and_increases(bits):
 
 
 @pytest.mark.parametrize("bits", sorted(set(range(16)) - set(FITTING)))
-def test_three_of_four_do_not_fit_wherever_they_are(bits):
+def test_three_of_four_never_fit(bits):
     assert not two_four.FITS[bits]
     tile = np.zeros((1, 16, 16))
     tile[0, 5, 8:12] = [bits >> c & 1 for c in range(4)]
@@ -159,7 +159,7 @@ def test_one_ldmatrix_brings_the_metadata_of_two_steps(shape, dtype):
     for mi in range(0, strips - 3, 4):
         sums = np.zeros((4, 32, 4))
         for kt in range(k // 64):
-            # The 8×8 matrices of four strips of 16 rows follow each other: 64 halves each.
+            # The 8×8 matrices of four blocks of 16 rows follow each other: 64 halves each.
             addresses = ((kt * strips + mi) * 64) + 8 * LANE
             words = ldmatrix(shared, addresses, 4)
             for strip, selector in itertools.product(range(4), range(2)):
@@ -201,7 +201,7 @@ extern "C" __global__ void probe(const unsigned* a, const unsigned* b, const uns
 @pytest.mark.parametrize(
     ("function", "k", "selector"), [(name, *case) for case in CASES for name in FUNCTIONS[case[0]]]
 )
-def test_the_model_is_what_the_hardware_does(device_function, function, k, selector):
+def test_the_model_agrees_with_the_hardware(device_function, function, k, selector):
     import cupy
 
     sums, dtype = function.split("_")[3], "bfloat16" if function.endswith("bf16") else "float16"

@@ -1,6 +1,6 @@
 """ptx/mma_sp_tf32.cuh against a lane-by-lane model of the instruction, and the model against a plain product.
 
-The model is written from the PTX ISA; that it is what the hardware does is the test marked gpu.
+The model follows the PTX ISA. The test marked gpu compares it with the hardware.
 """
 
 import itertools
@@ -27,7 +27,7 @@ extern "C" __global__ void probe(const unsigned* a, const unsigned* b, const uns
 
 
 def by_lane(d):
-    """The 16×8 matrix of which every lane holds four elements."""
+    """The elements of a 16×8 matrix that each lane holds, [32, 4]."""
     return np.stack([d[G, 2 * T], d[G, 2 * T + 1], d[G + 8, 2 * T], d[G + 8, 2 * T + 1]], axis=1)
 
 
@@ -45,14 +45,14 @@ def product(a, metadata, selector, b):
 
 
 def operands(selector, rng):
-    """A tile with one value in each pair, B, and both as the lanes hold them with the metadata."""
+    """A tile with one value in each pair, B, and the fragments of both with the metadata."""
     values, columns = rng.integers(1, 8, (16, 8)), rng.integers(0, 2, (16, 8))
     tile, b = np.zeros((16, 16)), rng.integers(-8, 8, (16, 8))
     rows, pairs = np.indices((16, 8))
     tile[rows, 2 * pairs + columns] = values
     fa = np.stack([values[G + 8 * half, T + 4 * part] for part in range(2) for half in range(2)], axis=1)
     fb = np.stack([b[T + 4 * i, G] for i in range(4)], axis=1)
-    # Lanes that supply nothing hold chance.
+    # Lanes that supply no metadata hold random words.
     metadata = rng.integers(2**32, size=32, dtype=np.uint32)
     for g, part in itertools.product(range(8), range(2)):
         fields = [
@@ -70,7 +70,7 @@ def test_a_packed_tile_multiplies_as_the_dense_one(selector):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("selector", [0, 1])
-def test_the_model_is_what_the_hardware_does(device_function, selector):
+def test_the_model_agrees_with_the_hardware(device_function, selector):
     import cupy
 
     rng = np.random.default_rng()

@@ -1,6 +1,6 @@
-"""ptx/tma.cuh, ptx/mbarrier.cuh and ptx/cluster.cuh: boxes arrive swizzled where they belong, in every CTA of a pair.
+"""ptx/tma.cuh, ptx/mbarrier.cuh and ptx/cluster.cuh: boxes arrive swizzled in place, in both CTAs of a pair.
 
-One kernel a case uses shared_address, mbarrier_init, fence_mbarrier_init, mbarrier_arrive_expect, mbarrier_arrive,
+The kernels use shared_address, mbarrier_init, fence_mbarrier_init, mbarrier_arrive_expect, mbarrier_arrive,
 mbarrier_wait, cluster_rank, cluster_sync, tma_load and tma_load_multicast.
 """
 
@@ -70,20 +70,20 @@ def operand(rows, columns):
 
 
 def unswizzled(units):
-    """Boxes of eight rows of 128 bytes, unit u of row r found at place u ^ r, as rows of 64 words."""
+    """Boxes of eight rows of 128 bytes, unit u of row r at position u ^ r, as rows of 64 words."""
     box = units.view(np.uint16).reshape(-1, 8, 8, 8)
     rows = np.arange(8)[:, None]
     return box[:, rows, np.arange(8) ^ rows].reshape(-1, 64)
 
 
 def beyond(words, row, column):
-    """The box of 8×64 words at (row, column), zeros where there is nothing."""
+    """The box of 8×64 words at (row, column), with zeros outside the matrix."""
     padded = np.pad(words, ((0, 8), (0, 64)))
     return padded[row : row + 8, column : column + 64]
 
 
 @pytest.mark.parametrize(("row", "column"), [(0, 0), (5, 64), (16, 8), (3, 72)])
-def test_a_box_arrives_swizzled_and_with_zeros_beyond_the_matrix(hopper_function, row, column):
+def test_a_box_arrives_swizzled_and_with_zeros_outside_the_matrix(hopper_function, row, column):
     import cupy
 
     matrix, words = operand(20, 120)
@@ -92,7 +92,7 @@ def test_a_box_arrives_swizzled_and_with_zeros_beyond_the_matrix(hopper_function
     assert np.array_equal(unswizzled(out.get()), beyond(words, row, column))
 
 
-def test_both_ctas_of_a_pair_get_what_each_asked_for(hopper_function):
+def test_both_ctas_of_a_pair_get_the_boxes_of_each(hopper_function):
     import cupy
 
     matrix, words = operand(16, 64)
@@ -103,7 +103,7 @@ def test_both_ctas_of_a_pair_get_what_each_asked_for(hopper_function):
         assert np.array_equal(unswizzled(out.get()[128 * cta : 128 * cta + 128]), words)
 
 
-def test_a_box_of_no_such_width_is_refused():
+def test_a_box_of_another_width_is_refused():
     matrix, _ = operand(16, 64)
     with pytest.raises(ValueError, match="no tensor map of"):
         matrix.tensor_map(8, 128)

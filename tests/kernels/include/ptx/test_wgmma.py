@@ -1,9 +1,9 @@
-"""ptx/wgmma.cuh and ptx/wgmma_sp.cuh: the layouts that their heads state, against NumPy.
+"""ptx/wgmma.cuh and ptx/wgmma_sp.cuh: the layouts in their comments, against NumPy.
 
-They hold wgmma_descriptor, fence_proxy_async, wgmma_fence, wgmma_commit, wgmma_wait and the products
+They contain wgmma_descriptor, fence_proxy_async, wgmma_fence, wgmma_commit, wgmma_wait and the products
 wgmma_m64n128k16_f32_f16, wgmma_m64n128k16_f32_bf16, wgmma_m64n128k8_f32_tf32, wgmma_sp_m64n256k32_f32_f16 and
 wgmma_sp_m64n256k32_f32_bf16, and wgmma_rows_descriptor with its product
-wgmma_sp_m64n256k32_f32_bf16_rows; the model of 2:4 fragments is tested beside ptx/mma_sp.cuh.
+wgmma_sp_m64n256k32_f32_bf16_rows; the model of 2:4 fragments is tested with ptx/mma_sp.cuh.
 """
 
 import itertools
@@ -59,14 +59,14 @@ extern "C" __global__ void probe(const unsigned* a, const unsigned* metadata, co
 
 
 def core_matrices(rows, dtype=np.float16):
-    """Words of an operand [rows, k]: 8 rows of 16 bytes without a gap, first along k, then along the rows."""
+    """Words of an operand [rows, k]: contiguous core matrices of 8 rows of 16 bytes, along k, then along the rows."""
     (r, k), values = rows.shape, 16 // np.dtype(dtype).itemsize
     cores = rows.reshape(r // 8, 8, k // values, values).swapaxes(1, 2)
     return np.ascontiguousarray(cores.astype(dtype)).view(np.uint32).ravel()
 
 
 def by_thread(d):
-    """The 64×n matrix of which every thread holds n / 2 elements."""
+    """The elements of a 64×n matrix that each thread holds, [128, n / 2]."""
     columns = range(0, d.shape[1], 8)
     return np.stack(
         [d[16 * WARP + G + 8 * low, j + 2 * T + i] for j in columns for low in range(2) for i in range(2)], axis=1
@@ -157,7 +157,7 @@ def test_a_sparse_product_with_rows_of_b(hopper_function, selector, add):
     rng = np.random.default_rng()
     tile, bits, metadata = sparse_operand(rng, selector, ml_dtypes.bfloat16)
     b, d = rng.integers(-8, 8, (32, 256)), rng.integers(-8, 8, (64, 256))
-    # Boxes of 64 columns; of row r of a box unit u lies at place u ^ (r % 8).
+    # Boxes of 64 columns; unit u of row r of a box lies at position u ^ (r % 8).
     units = b.astype(ml_dtypes.bfloat16).reshape(32, 4, 8, 8).swapaxes(0, 1)
     row = np.arange(32)[:, None]
     swizzled = np.ascontiguousarray(units[:, row, np.arange(8) ^ row % 8])

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ...formats.base import Format, widened
+from ...formats.base import Format
+from ...formats.values import widened
 from ..head import Head, HeadError
 from ..launch import Call, Unsupported
 from ..operands import Dense

@@ -17,11 +17,11 @@ variants:
   f16:
     idea: values in half precision, sums in single but for the parts of long rows
     after: cusparse_csr_alg2
-    dtype: {a: float16, b: float16, parts: float16, c: float16}
+    dtype: {a: float16, b: float16, partials: float16, c: float16}
   bf16:
     idea: values in bfloat16, sums in single but for the parts of long rows
     after: cusparse_csr_alg2
-    dtype: {a: bfloat16, b: bfloat16, parts: bfloat16, c: bfloat16}
+    dtype: {a: bfloat16, b: bfloat16, partials: bfloat16, c: bfloat16}
 deviations: []
 ---
 """

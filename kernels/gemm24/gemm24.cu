@@ -1,0 +1,73 @@
+/*---
+name: gemm24
+study: gemm24
+source: "the post 'Implementing a 2:4 Sparse GEMM Kernel with Tensor Cores', sections 'GEMMs' and 'Metadata'"
+idea: metadata through ldmatrix in an order made for it, both selectors, three stages of asynchronous copies
+family: gemm24
+format: sparse24
+dtype: {a: bfloat16, b: bfloat16, accumulator: float32, c: bfloat16}
+layout: {b: row_major, c: row_major}
+pads: {n: 8}
+min_arch: sm_80
+requires: {}
+tile: {m: 128, n: 128, k: 64, stages: 3, warps_m: 2, warps_n: 2, group: 8}
+constants: {values: Bf16}
+features: [cp_async, cp_async_l2, ldmatrix, ldmatrix_trans, mma_sp]
+launch:
+  grid: ceil_div(m, tile.m) * ceil_div(n, tile.n)
+  block: 32 * tile.warps_m * tile.warps_n
+  smem: tile.stages * (tile.m * 88 + tile.k * (tile.n * 2 + 16))
+  args: a.data, a.metadata_swizzled, b, c, m, n, k, a.m_padded, a.k_padded, b.ld, c.ld
+variants:
+  small:
+    idea: tiles of a quarter of the size, so that a small product has enough of them
+    after: gemm24
+    tile: &small {m: 64, n: 64, stages: 4, warps_m: 1, warps_n: 2}
+  tall:
+    idea: tiles twice as tall, which reuse B twice as often
+    after: gemm24
+    tile: &tall {m: 256, stages: 5, warps_m: 4}
+  wide:
+    idea: tiles twice as wide, which reuse A twice as often
+    after: gemm24
+    tile: &wide {n: 256, stages: 4, warps_n: 4}
+  f16:
+    idea: gemm24 with operands in half precision
+    family: gemm24_f16
+    after: gemm24
+    dtype: &f16 {a: float16, b: float16, c: float16}
+    constants: {values: F16}
+  f16_small:
+    idea: gemm24_f16 with tiles of a quarter of the size
+    family: gemm24_f16
+    after: gemm24_f16
+    dtype: *f16
+    tile: *small
+    constants: {values: F16}
+  f16_tall:
+    idea: gemm24_f16 with tiles twice as tall
+    family: gemm24_f16
+    after: gemm24_f16
+    dtype: *f16
+    tile: *tall
+    constants: {values: F16}
+  f16_wide:
+    idea: gemm24_f16 with tiles twice as wide
+    family: gemm24_f16
+    after: gemm24_f16
+    dtype: *f16
+    tile: *wide
+    constants: {values: F16}
+deviations:
+  - "rows in shared memory are padded where the original swizzles by XOR, whose addresses cost more instructions than products"
+  - "any m, n and k: what lies outside is read as zeros and not stored; the original needs multiples of 128, 128 and 64"
+  - "variants have other tiles than the original, and the fastest of the family is named for each case"
+  - "half precision as a variant; the original multiplies bfloat16 only"
+---*/
+#include "tile/gemm24.cuh"
+
+extern "C" __global__ void __launch_bounds__(tile::THREADS) gemm24(
+    const uint4* __restrict__ data, const uint4* __restrict__ metadata, const uint4* __restrict__ b,
+    uint4* __restrict__ c, int m, int n, int k, int m_padded, int k_padded, int ldb, int ldc) {
+    tile::gemm24<tile::VALUES>(data, metadata, b, c, m, n, k, m_padded, k_padded, ldb, ldc);
+}

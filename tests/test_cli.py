@@ -1,0 +1,175 @@
+"""The command ``spmm-roofline``: what it prints, and one sentence with an exit code for every error."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.io import mmread, mmwrite
+
+from spmm_roofline import contracts, select
+from spmm_roofline.cli import main
+from tests.analysis import synthetic
+
+COMMANDS = ("advise", "train", "pack")
+
+
+@pytest.fixture
+def mtx(tmp_path):
+    path = tmp_path / "my.mtx"
+    mmwrite(path, sparse.random_array((500, 400), density=0.02, rng=np.random.default_rng(0)))
+    return path
+
+
+# --- advise -----------------------------------------------------------------------------------------------------------
+
+
+def test_advise_prints_the_reason_and_the_best(mtx, capsys):
+    assert main(["advise", str(mtx), "--n", "128", "--dtype", "tf32", "--top", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "A: 500 x 400, 4,000 non-zeros; N = 128, TF32, cold L2, h200"
+    assert "predicted" in lines[1] and "next best is" in lines[1]
+    assert len(lines) == 3 + 1 + 2
+
+
+def test_advise_prints_json(mtx, capsys):
+    assert main(["advise", str(mtx), "--n", "128", "--json", "--top", "3"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["n"] == 128 and len(told["choices"]) == 3
+    assert told["choices"][0]["kernel"] == select(mmread(mtx, spmatrix=False), 128).kernel
+
+
+def test_a_doubtful_prediction_is_said(mtx, capsys):
+    assert main(["advise", str(mtx), "--n", "100000"]) == 0
+    assert "Beware: " in capsys.readouterr().out
+
+
+# --- train ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_world(tmp_path, monkeypatch):
+    """The recorded rows of the synthetic world, whose kernels stand for those of the project."""
+
+    class Head:
+        def __init__(self, plain):
+            self.plain = plain
+
+        def as_dict(self):
+            return self.plain
+
+        def sha256(self):
+            return synthetic.FINGERPRINTS.get(self.plain["name"], "")
+
+    heads = {name: Head(plain) for name, plain in (synthetic.HEADS | synthetic.CEILING_HEADS).items()}
+    monkeypatch.setattr("spmm_roofline.kernels.registry.heads", lambda root: heads)
+    synthetic.write_recorded(tmp_path / "recorded" / "h200", ceilings=synthetic.ceiling_rows())
+    return tmp_path
+
+
+def test_recorded_rows_and_the_analysis_of_them_train_the_same_model(small_world, mtx, capsys):
+    one, other = small_world / "one.json", small_world / "other.json"
+    devices = str(synthetic.ROOT / "config/devices")
+    assert main(["train", "--recorded", str(small_world / "recorded"), "--devices", devices, "--out", str(one)]) == 0
+    assert capsys.readouterr().out == f"wrote {one}\n"
+    synthetic.analyse(small_world / "results/analysis", recorded=[small_world / "recorded/h200"])
+    assert main(["train", "--results", str(small_world / "results"), "--out", str(other)]) == 0
+    assert one.read_bytes() == other.read_bytes()
+    assert "row_split" in contracts.document(one, "selector")["devices"]["h200"]["kernels"]
+    assert main(["advise", str(mtx), "--n", "128", "--model", str(one)]) == 0
+
+
+# --- pack -------------------------------------------------------------------------------------------------------------
+
+
+def test_pack_saves_the_arrays_of_a_format(mtx, tmp_path, capsys):
+    out = tmp_path / "csr.npz"
+    assert main(["pack", str(mtx), "--format", "csr", "--dtype", "half", "-o", str(out)]) == 0
+    assert capsys.readouterr().out.startswith(f"wrote {out}: 500 x 400 as csr in float16, ")
+    with np.load(out) as arrays:
+        assert arrays["data"].dtype == np.float16 and len(arrays["data"]) == 4000
+
+
+def test_pack_takes_the_dtype_of_the_format_where_none_is_named(mtx, tmp_path, capsys):
+    assert main(["pack", str(mtx), "--format", "hrpb", "-o", str(tmp_path / "hrpb.npz")]) == 0
+    assert " as hrpb in tf32, " in capsys.readouterr().out
+
+
+# --- errors and help --------------------------------------------------------------------------------------------------
+
+
+def one_sentence(said):
+    assert said.out == "" and said.err.count("\n") == 1
+    assert said.err.startswith("spmm-roofline") and "Traceback" not in said.err
+    return said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: command"),
+        (["guess"], "invalid choice: 'guess'"),
+        (["advise", "my.mtx"], "the following arguments are required: --n"),
+        (["advise", "my.mtx", "--n", "0"], "argument --n: '0' is no whole number from 1"),
+        (["advise", "my.mtx", "--n", "8", "--top", "-1"], "argument --top: '-1' is no whole number from 1"),
+        (["advise", "my.mtx", "--n", "8", "--dtype", "int8"], "the precision classes are"),
+        (["advise", "my.mtx", "--n", "8", "--l2", "hot"], "invalid choice: 'hot'"),
+        (["advise", "my.mtx", "--n", "8", "--layout", "diagonal"], "invalid choice: 'diagonal'"),
+        (["train", "--out", "m.json"], "one of the arguments --recorded --results is required"),
+        (["train", "--recorded", "r", "--results", "r", "--out", "m.json"], "not allowed with argument"),
+        (["pack", "my.mtx", "--format", "nosuch", "-o", "a.npz"], "the formats are bcsr_16x16, "),
+        (["pack", "my.mtx", "--format", "hrpb"], "the following arguments are required: -o/--out"),
+    ],
+)
+def test_a_usage_error_is_one_sentence_with_code_2(capsys, arguments, message):
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    said = one_sentence(capsys.readouterr())
+    assert message in said and "--help says more" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["advise", "nosuch.mtx", "--n", "8"], "nosuch.mtx: there is no such file"),
+        (["advise", "README.md", "--n", "8"], "README.md: not a matrix file; its name must end in one of"),
+        (["advise", "{tmp}", "--n", "8"], "not a matrix file"),
+        (["advise", "{mtx}", "--n", "8", "--device", "b200"], "nothing is known of the device 'b200'"),
+        (["advise", "{mtx}", "--n", "8", "--model", "{tmp}"], "not readable"),
+        (["advise", "{mtx}", "--n", "8", "--sums", "float16"], "no kernel in float32"),
+        (["pack", "{mtx}", "--format", "hrpb", "--dtype", "float64", "-o", "{tmp}/a.npz"], "hrpb"),
+        (["pack", "{mtx}", "--format", "csr", "-o", "{tmp}/nosuch/a.npz"], "No such file or directory"),
+        (["train", "--recorded", "{tmp}", "--out", "{tmp}/m.json"], "holds no recorded device"),
+        (["train", "--results", "{tmp}", "--out", "{tmp}/m.json"], "ceilings.csv: No such file or directory"),
+    ],
+)
+def test_a_failure_is_one_sentence_with_code_1(mtx, tmp_path, capsys, arguments, message):
+    assert main([argument.format(mtx=mtx, tmp=tmp_path) for argument in arguments]) == 1
+    assert message in one_sentence(capsys.readouterr())
+
+
+def test_a_broken_matrix_is_a_failure(tmp_path, capsys):
+    path = tmp_path / "broken.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate real general\n3 3 5\n1 1 1.0\n")
+    assert main(["advise", str(path), "--n", "8"]) == 1
+    assert "broken.mtx: truncated" in one_sentence(capsys.readouterr())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_examples_that_parse(command, capsys):
+    from spmm_roofline.cli import _parser
+
+    with pytest.raises(SystemExit) as end:
+        main([command, "--help"])
+    assert end.value.code == 0
+    said = capsys.readouterr().out.splitlines()
+    examples = [line.split()[1:] for line in said if line.startswith("  spmm-roofline ")]
+    assert examples and all(_parser().parse_args(example) for example in examples)
+
+
+def test_the_package_runs_as_the_command():
+    done = subprocess.run([sys.executable, "-m", "spmm_roofline", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0 and all(command in done.stdout for command in COMMANDS)

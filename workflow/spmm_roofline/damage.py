@@ -1,0 +1,212 @@
+"""Damage: files below ``results/`` that no job wrote as they are now, found where a run starts.
+
+Snakemake sees whether a file is there and how old it is, not whether it is whole. A file that a full disk cut off or a
+slip of the hand emptied would be read days later, or shipped. What is checked is what the file itself can tell: that
+it parses and keeps its contract, that an archive keeps its checksums, that machine code has the hash of its row.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from xml.etree import ElementTree
+
+from . import contracts, folder
+
+#: Files that were whole when they were last looked at; a file that has not changed since is not read again.
+KNOWN = Path(".snakemake/whole.json")
+
+#: Last files of the road: the jobs that make them ask for everything before.
+ENDS = ("analysis/claims.csv", "report/report.html")
+
+Check = Callable[[list[Path]], dict[Path, str]]
+
+
+def find(results: str | Path = folder.RESULTS, known: str | Path = KNOWN) -> dict[str, str]:
+    """Damaged files below ``results`` → what is wrong with each.
+
+    ``known`` remembers size and time of change of every file that was found whole, which makes the next look cheap.
+    The time is the inode's, which no program can set back.
+    """
+    results, known = Path(results), Path(known)
+    before = _remembered(known)
+    whole: dict[str, list[int]] = {}
+    damaged: dict[str, str] = {}
+    for pattern, check in CHECKS.items():
+        states = {path: _state(path) for path in sorted(results.glob(pattern)) if path.is_file()}
+        whole |= {str(path): state for path, state in states.items() if before.get(str(path)) == state}
+        suspects = [path for path in states if str(path) not in whole]
+        found = check(suspects) if suspects else {}
+        damaged |= {str(path): what for path, what in found.items()}
+        whole |= {str(path): states[path] for path in suspects if path not in found}
+    if whole != before:
+        contracts.write_text(known, json.dumps(whole))
+    return damaged
+
+
+def to_move(damaged: Iterable[str | Path]) -> list[str]:
+    """Files and folders to move away so that Snakemake makes the ``damaged`` files again.
+
+    It makes a missing file again only for a job that runs. So the page and a table of the analysis go as well, whose
+    jobs ask for every row; and the row beside an archive or machine code, which the same job writes. A figure goes with
+    its folder, which is the output that Snakemake knows.
+    """
+    found: dict[Path, None] = {}
+    for path in map(Path, damaged):
+        found[path.parent if path.suffix == ".svg" else path] = None
+        if path.suffix in (".npz", ".cubin"):
+            found[path.with_suffix(".json")] = None
+        root = Path(path.parts[0])
+        found |= dict.fromkeys(root / end for end in ENDS)
+    return [str(path) for path in found if path.exists()]
+
+
+def _remembered(known: Path) -> dict[str, list[int]]:
+    try:
+        content = json.loads(known.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _state(path: Path) -> list[int]:
+    found = path.stat()
+    return [found.st_size, found.st_ctime_ns]
+
+
+def _without(path: Path, message: str) -> str:
+    """A message without the file's name at its beginning."""
+    return message.removeprefix(str(path)).lstrip(":, ")
+
+
+# --- what each kind of file can tell --------------------------------------------------------------------------------
+
+
+def _each(check: Callable[[Path], str]) -> Check:
+    """A check of many files from that of a single one, which returns what is wrong; an error while reading counts."""
+
+    def checked(paths: list[Path]) -> dict[Path, str]:
+        found = {}
+        for path in paths:
+            try:
+                what = check(path)
+            except (ValueError, OSError, EOFError, SyntaxError, zlib.error, zipfile.BadZipFile) as error:
+                what = _without(path, str(error)) or type(error).__name__
+            if what:
+                found[path] = what
+        return found
+
+    return checked
+
+
+def _rows(name: str) -> Check:
+    """JSON rows of one table. Rows with other columns are whole rows of another version, which their reader names."""
+
+    def check(path: Path) -> str:
+        row = contracts.read_row(path, name)
+        if set(row) == set(contracts.table(name).names):
+            contracts.check_row(row, name, path)
+        return "" if row else "the row is empty"
+
+    return _each(check)
+
+
+def _tables(name_of: Callable[[Path], str]) -> Check:
+    """CSV files, all of one contract at once: many small ones take longer one by one."""
+
+    def check(paths: list[Path]) -> dict[Path, str]:
+        found = {path: "its last line has no end" for path in paths if not path.read_bytes().endswith(b"\n")}
+        by_contract: dict[str, list[Path]] = {}
+        for path in paths:
+            if path not in found and (name := name_of(path)) in contracts.names("tables"):
+                by_contract.setdefault(name, []).append(path)
+        for name, files in by_contract.items():
+            try:
+                contracts.read_all(files, name)
+            except contracts.ContractError:
+                found |= _each(lambda path, name=name: _table(path, name))(files)
+        return found
+
+    return check
+
+
+def _table(path: Path, name: str) -> str:
+    try:
+        contracts.read(path, name)
+    except contracts.ContractError as error:
+        header = path.read_bytes().partition(b"\n")[0].decode(errors="replace").split(",")
+        another_version = set(header) != set(contracts.table(name).names) and all(map(str.isidentifier, header))
+        if isinstance(error, contracts.Damaged) or not another_version:
+            return _without(path, str(error))
+    return ""
+
+
+def _document(path: Path) -> str:
+    """A document of another version is whole; its reader says what it lacks."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return "" if content and isinstance(content, dict) else "it is no mapping with entries"
+
+
+def _machine_code(path: Path) -> str:
+    """A cubin is what its row says; where that row is missing or damaged, both are made again anyway."""
+    try:
+        row = contracts.read_row(path.with_suffix(".json"), "kernels")
+    except (OSError, contracts.Damaged):
+        return ""
+    code = path.read_bytes()
+    wanted = row.get("cubin_sha256")
+    right = hashlib.sha256(code).hexdigest() == wanted if wanted else not code
+    return "" if right else "not the machine code that was compiled"
+
+
+def _archive(path: Path) -> str:
+    with zipfile.ZipFile(path) as archive:
+        member = archive.testzip()
+    return f"{member} has another checksum" if member else ""
+
+
+def _compressed(path: Path) -> str:
+    if path.stat().st_size == 0:
+        return "the file is empty"
+    with gzip.open(path) as stream:
+        while stream.read(1 << 20):
+            pass
+    return ""
+
+
+def _drawing(path: Path) -> str:
+    ElementTree.parse(path)
+    return ""
+
+
+def _page(path: Path) -> str:
+    return "" if path.read_bytes().rstrip().endswith(b"</html>") else "the page has no end"
+
+
+def _analysis(path: Path) -> str:
+    name = f"analysis_{path.stem}"
+    return name if name in contracts.names("tables") else path.stem
+
+
+#: Pattern below ``results/`` → check of the files that match it.
+CHECKS: dict[str, Check] = {
+    "matrices/*.json": _rows("matrices"),
+    "matrices/*.npz": _each(_archive),
+    "formats/*/*.json": _rows("formats"),
+    "kernels/*/*.json": _rows("kernels"),
+    "kernels/*/*.cubin": _each(_machine_code),
+    "measure/*/device.json": _each(_document),
+    "measure/*/ceilings.csv": _tables(lambda path: "measure_ceilings"),
+    "measure/*/*/*.csv": _tables(lambda path: "measure"),
+    "profile/*/*/*.csv": _tables(lambda path: "profile"),
+    "analysis/*.csv": _tables(_analysis),
+    "analysis/selector.json": _each(_document),
+    "report/figures/*.svg": _each(_drawing),
+    "report/report.html": _each(_page),
+    "report/*.tar.gz": _each(_compressed),
+}

@@ -1,0 +1,75 @@
+"""Array operations that formats share, for NumPy and CuPy alike."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+
+def array_module(a: Any) -> Any:
+    """``cupy`` for device arrays, ``numpy`` otherwise; CuPy is never imported for a host array."""
+    return sys.modules["cupy"] if type(a).__module__.split(".")[0] == "cupy" else np
+
+
+def csr_type(xp: Any) -> Any:
+    """The CSR class of an array module."""
+    if xp is np:
+        from scipy.sparse import csr_array
+
+        return csr_array
+    from cupyx.scipy.sparse import csr_matrix
+
+    return csr_matrix
+
+
+def row_of_entry(indptr: Any, nnz: int) -> Any:
+    """Row index of every stored entry of a CSR, int64[nnz]."""
+    xp = array_module(indptr)
+    rows = xp.zeros(nnz, dtype=xp.int64)
+    starts = indptr[1:-1]
+    xp.add.at(rows, starts[starts < nnz].astype(xp.int64), 1)
+    return xp.cumsum(rows)
+
+
+def distinct(keys: Any) -> tuple[Any, Any]:
+    """Sorted distinct values of ``keys`` (integers), and the position of every key among them, int64.
+
+    Runs of equal keys, which entries of one block in one row make, are folded before the sort.
+    """
+    xp = array_module(keys)
+    starts = xp.ones(len(keys), dtype=bool)
+    starts[1:] = keys[1:] != keys[:-1]
+    runs = keys[starts]
+    order = xp.argsort(runs)
+    runs = runs[order]
+    first = xp.ones(len(runs), dtype=bool)
+    first[1:] = runs[1:] != runs[:-1]
+    values = runs[first]
+    del runs
+    position = xp.empty(len(order), dtype=xp.int64)
+    position[order] = xp.cumsum(first) - 1
+    return values, position if len(position) == len(keys) else position[xp.cumsum(starts) - 1]
+
+
+def nonzero_slots(data: Any) -> Any:
+    """Flat positions of the values that are not zero (of either sign), int64, ascending."""
+    xp = array_module(data)
+    bits = data.view(f"uint{8 * data.dtype.itemsize}").ravel()
+    return xp.flatnonzero(bits << 1)
+
+
+def csr_of_entries(rows: Any, columns: Any, values: Any, shape: tuple[int, int]) -> Any:
+    """Canonical CSR of distinct entries in any order: int64 ``rows`` and ``columns``, float64 ``values``."""
+    xp = array_module(values)
+    order = xp.argsort(rows * shape[1] + columns)
+    indptr = xp.zeros(shape[0] + 1, dtype=xp.int64)
+    indptr[1:] = xp.cumsum(xp.bincount(rows, minlength=shape[0]))
+    index = xp.int32 if len(values) < 2**31 else xp.int64
+    return csr_type(xp)((values[order], columns[order].astype(index), indptr.astype(index)), shape=shape)
+
+
+def ceil_div(a: int, b: int) -> int:
+    """Smallest integer not below a / b."""
+    return -(-a // b)

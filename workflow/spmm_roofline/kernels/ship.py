@@ -1,0 +1,62 @@
+"""What a wheel carries of machine code: ``python -m spmm_roofline.kernels.ship build/cubins``.
+
+The general kernels and the packers, as cubins for :data:`.cubins.SHIPPED` and as PTX for devices that come after them. A
+user's first product then needs no compiler.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
+from pathlib import Path
+
+from ..paths import KERNELS
+from . import includes
+from .choose import GENERAL
+from .compile import cubin_of, nvrtc_version, ptx_of
+from .cubins import PTX, SHIPPED, TOOLKIT, file_name
+from .front_matter import PACKING
+from .head import Head
+from .registry import of_study
+
+
+def shipped_heads(root: Path = KERNELS) -> list[Head]:
+    """General kernels, each also as it computes alpha·A·B + beta·C, and packers."""
+    general = of_study(GENERAL, root).values()
+    scaled = (dataclasses.replace(head, constants={**head.constants, "scaled": 1}) for head in general)
+    return [*general, *scaled, *of_study(PACKING, root).values()]
+
+
+def ship(folder: Path) -> int:
+    """Compile everything into an empty ``folder``; returns the bytes written. Raises :class:`.compile.CompileError`."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / TOOLKIT).write_text(f"{nvrtc_version()}\n")
+    with ProcessPoolExecutor() as pool:
+        return sum(pool.map(_write, shipped_heads(), repeat(folder)))
+
+
+def _write(head: Head, folder: Path) -> int:
+    return sum(map(len, _written(head, folder)))
+
+
+def _written(head: Head, folder: Path) -> Iterator[bytes]:
+    source = head.path.read_text(), head.name
+    options = head.defines(), includes.root_of(head.path)
+    for arch in (*SHIPPED, PTX):
+        if arch == PTX:
+            code, path = ptx_of(*source, arch, *options), folder / arch / file_name(head, "ptx")
+        else:
+            code, path = cubin_of(*source, arch, *options)[0], folder / arch / file_name(head)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(code)
+        yield code
+
+
+if __name__ == "__main__":
+    written = ship(Path(sys.argv[1]))
+    print(f"wrote {written / 1e6:.1f} MB of machine code for {', '.join((*SHIPPED, PTX))} to {sys.argv[1]}")

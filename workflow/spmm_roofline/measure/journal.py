@@ -1,0 +1,85 @@
+"""The journal of a job: its finished rows, line by line, so that a job that starts again goes on from there.
+
+The journal of a job that ended stays: a matrix more in the suite costs that matrix.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from .. import contracts
+
+#: (matrix, n)
+Case = tuple[str, int]
+Row = dict[str, Any]
+
+#: Last line of the journal of a job that wrote its table.
+FINISHED = "{}\n"
+#: Columns in which a row must agree with the job that goes on from it.
+SAME = ("device", "driver", "kernel_sha256", "l2", "protocol")
+#: Statuses that would come out again; whatever else happened is tried again.
+FINAL = ("ok", "unsupported", "out_of_memory")
+
+
+class Journal:
+    """Rows of a job by case, in the order in which they were finished, on disk and in :attr:`rows`."""
+
+    def __init__(
+        self, path: Path, made_of: Mapping[str, str], common: Mapping[str, Any], widths: Iterable[int]
+    ) -> None:
+        """Open the journal and take over what still holds.
+
+        ``made_of``: matrix → fingerprint of the inputs of its rows; ``common``: columns that all rows of the job have;
+        ``widths``: values of n. A row holds if it is of the same inputs, kernel, device and protocol. A job with the
+        very cases of one that ended is asked to measure again, so that it takes over nothing.
+        """
+        self._path = path
+        self._made_of = made_of
+        self.rows: dict[Case, Row] = {}
+        wanted = {(name, n) for name in made_of for n in widths}
+        cases: set[Case] = set()
+        text = path.read_text(errors="replace")
+        if text and not text.endswith("\n"):
+            with path.open("a") as file:
+                file.write("\n")  # so that the next row does not join what a killed job left unfinished
+        for row in map(_row, text.splitlines()):
+            if row is None:
+                continue
+            case = row["matrix"], row["n"]
+            cases.add(case)
+            inputs = row.pop("inputs", None)
+            if (
+                case in wanted
+                and inputs == made_of[row["matrix"]]
+                and all(row.get(key) == common[key] for key in SAME)
+                and row.get("status") in FINAL
+            ):
+                self.rows[case] = row
+        if text.endswith(FINISHED) and cases == wanted:
+            path.write_text("")
+            self.rows = {}
+
+    def keep(self, row: Row) -> None:
+        """Add a row, or replace that of its case."""
+        self.rows[row["matrix"], row["n"]] = row
+        with self._path.open("a") as file:
+            file.write(self._line(row))
+
+    def finish(self) -> None:
+        """Write each row once, and that the job has ended."""
+        contracts.write_text(self._path, "".join(map(self._line, self.rows.values())) + FINISHED)
+
+    def _line(self, row: Row) -> str:
+        return json.dumps({"inputs": self._made_of[row["matrix"]], **row}) + "\n"
+
+
+def _row(line: str) -> Row | None:
+    """The row of a line, or None for :data:`FINISHED`, the line that a killed job was writing, and anything else."""
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    return row if isinstance(row, dict) and {"matrix", "n"} <= row.keys() else None

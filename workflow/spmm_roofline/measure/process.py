@@ -1,0 +1,73 @@
+"""A worker process as its parent sees it: a request goes in, events come out, and it may die or hang at any time."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from .. import share_package
+
+
+class NoWorker(RuntimeError):
+    """Workers end before they measure anything."""
+
+
+class WorkerProcess:
+    """A worker process and what it says; it loads its libraries at once and then waits for the request."""
+
+    def __init__(self, command: list[str]) -> None:
+        share_package()
+        self.timed_out = False
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+        )
+
+    def ask(self, request: dict[str, Any] | None) -> None:
+        """Hand over the request; None sends the worker home."""
+        try:
+            if request is not None:
+                self._process.stdin.write(json.dumps(request).encode())
+            self._process.stdin.close()
+        except BrokenPipeError:
+            pass  # it died while loading; its complaint is read when its events end
+        if request is None:
+            self._process.wait()
+
+    def events(self, timeout_s: float) -> Iterator[dict[str, Any]]:
+        """Events until the worker ends; it is killed if it says nothing for ``timeout_s``."""
+        output = self._process.stdout
+        buffer = b""
+        deadline = time.monotonic() + timeout_s
+        try:
+            while True:
+                ready, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
+                if not ready:
+                    self.timed_out = True
+                    return
+                chunk = os.read(output.fileno(), 1 << 16)
+                if not chunk:
+                    return
+                deadline = time.monotonic() + timeout_s
+                *lines, buffer = (buffer + chunk).split(b"\n")
+                yield from map(json.loads, lines)
+        finally:
+            if self.timed_out:
+                self._process.kill()
+            self._process.wait()
+
+    def complaint(self) -> str:
+        """The last line of its standard error, which names the exception."""
+        self._errors.seek(0)
+        lines = [line for line in self._errors.read().decode(errors="replace").splitlines() if line.strip()]
+        code = self._process.returncode
+        return lines[-1][:500] if lines else f"the worker ended with code {code} and said nothing"

@@ -1,0 +1,84 @@
+"""Sentences of the page about claims, ceilings and suites; those of the opening section stand in :mod:`.answer`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..figures.numbers import PRECISIONS, counted, listed, percent
+from ..figures.sentences import population
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def claims_say(claims: pd.DataFrame) -> str:
+    """How the claims fared, in one sentence a device."""
+    said = []
+    for device, rows in claims.groupby("device", sort=True):
+        counts = rows["verdict"].value_counts()
+        hold, untested = int(counts.get("reproduced", 0)), int(counts.get("not_testable", 0))
+        tested = len(rows) - untested
+        if not tested:
+            said.append(f"On {device}, none of {counted(untested, 'claim')} can be tested.")
+            continue
+        verb = "is" if 1 in (hold, tested) else "are"
+        open_ = int(counts.get("undecided", 0))
+        more = f", {open_} {'is' if open_ == 1 else 'are'} undecided" if open_ else ""
+        more += f"; {untested} more cannot be tested" if untested else ""
+        said.append(f"On {device}, {hold} of {counted(tested, 'claim')} that can be tested {verb} reproduced{more}.")
+    return " ".join(said)
+
+
+def ceilings_say(ceilings: pd.DataFrame, devices: list[str]) -> str:
+    """Which ceilings the limits of each device come from, in one sentence a device."""
+    said = []
+    for device in devices:
+        own = ceilings[(ceilings["device"] == device) & (ceilings["unit"] == "GFLOP/s")]
+        rows = own[own["measured"].notna()]
+        if rows.empty:
+            instead = (
+                "the peaks of its datasheet stand for them"
+                if own["datasheet"].notna().any()
+                else "nothing is known to limit computation there"
+            )
+            said.append(f"No ceilings of computation were measured on {device}: {instead}.")
+            continue
+        shares = rows["share_fraction"].dropna()
+        low, high = percent(shares.min()), percent(shares.max())
+        verb = "reaches" if len(shares) == 1 else "reach"
+        who = f"{len(shares)} with a peak there" if len(shares) < len(rows) else "it" if len(rows) == 1 else "they"
+        span = f"; {who} {verb} {low if low == high else f'{low} to {high}'} of its datasheet" if len(shares) else ""
+        were = "was" if len(rows) == 1 else "were"
+        said.append(f"On {device}, {counted(len(rows), 'ceiling')} of computation {were} measured{span}.")
+    return " ".join(said)
+
+
+def about(rows: pd.DataFrame, matrices: pd.DataFrame) -> str:
+    """What the rows of a suite cover, in one sentence; its title says what it asks for."""
+    widths = listed([str(n) for n in sorted(rows["n"].unique())])
+    states = listed(sorted(rows["l2"].unique()))
+    ok = int((rows["status"] == "ok").sum())
+    dates = sorted({stamp[:10] for stamp in rows["measured_at"]})
+    date = f"on {dates[0]}" if len(dates) == 1 else f"from {dates[0]} to {dates[-1]}"
+    origin = listed(sorted(rows["origin"].unique())).replace("local", "measured here")
+    return (
+        f"{counted(rows['kernel'].nunique(), 'kernel')} on {population({'matrices': matrices}, rows['matrix'])}, "
+        f"N = {widths}, {states} L2; {ok:,} of {counted(len(rows), 'row')} verified and timed, {date} ({origin})."
+    )
+
+
+def baseline_says(rows: pd.DataFrame) -> str:
+    """Why rows of a suite have no speed-up over cuSPARSE, a sentence for each precision; empty where all have one."""
+    said = []
+    for precision, own in rows[rows["status"] == "ok"].groupby("precision", sort=True):
+        missing = own.loc[own["baseline_missing"] != "", "baseline_missing"]
+        if missing.empty:
+            continue
+        names = sorted(set(", ".join(missing).split(", ")) - {"all"})
+        never = (missing == "all").any()
+        why = f"cuSPARSE was run without {listed(names)}{', or not at all' if never else ''}" if names else ""
+        why = why or "cuSPARSE was not run"
+        who = "no row" if len(missing) == len(own) else f"{len(missing):,} of {counted(len(own), 'row')}"
+        verb = "has" if who == "no row" else "have no" if len(missing) > 1 else "has no"
+        said.append(f"In {PRECISIONS[precision]} {who} {verb} {'a ' if who == 'no row' else ''}speed-up: {why}.")
+    return " ".join(said)

@@ -1,0 +1,254 @@
+"""Kernels beside each other: which is the fastest, by how much, and when its preprocessing has paid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from ...figures.numbers import duration, percent, rate, significant, times
+from .cells import (
+    KERNEL,
+    Cell,
+    Column,
+    Table,
+    code,
+    count,
+    interval,
+    missing,
+    number,
+    precision,
+    table,
+    text,
+    text_or_dash,
+    wins,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def _behind(row: Any) -> Cell:
+    """The runner-up and how much longer it takes."""
+    return code(f"{row.runner_up} (+{percent(row.runner_up_ms / row.time_ms - 1)})" if row.runner_up else "–")
+
+
+FASTEST = (
+    Column("matrix", "matrix", code),
+    Column("kind", "kind", text),
+    Column("N", "n", count),
+    Column("precision", "precision", precision),
+    Column("fastest kernel", None, KERNEL.shown),
+    Column("time", "time_ms", number(duration)),
+    Column("useful rate", "useful_gflops", number(rate)),
+    Column("over cuSPARSE", "speedup", number(times)),
+    Column("bound", "bound", text_or_dash),
+    Column("share of bound", "bound_fraction", number(percent)),
+    Column("runner-up", None, _behind),
+)
+
+
+def fastest(rows: pd.DataFrame) -> Table:
+    return table("The fastest kernel of each case", FASTEST, rows.itertuples())
+
+
+SPEEDUP = (
+    KERNEL,
+    Column("study", "study", text),
+    Column("precision", "precision", precision),
+    Column("N", "n", count),
+    Column("geometric mean", "geomean", number(times)),
+    Column("95 % interval", None, lambda row: interval(row.geomean_low, row.geomean_high, "fewer than 4 matrices")),
+    Column("worst", "worst", number(times)),
+    Column("best", "best", number(times)),
+    Column("faster on", None, lambda row: wins(row.wins, row.matrices)),
+)
+
+
+def speedup(rows: pd.DataFrame) -> Table:
+    caption = "Speed-up over cusparse_best: geometric mean over matrices with its 95 % bootstrap interval"
+    return table(caption, SPEEDUP, rows.itertuples())
+
+
+def across(rows: pd.DataFrame, titles: Mapping[str, str]) -> Table:
+    """Kernel × device over the cases that the devices have in common; the first of ``titles`` is the reference."""
+    devices = [device for device in titles if device in set(rows["device"])]
+    columns = [
+        KERNEL,
+        Column("precision", "precision", precision),
+        Column("L2", "l2", text),
+        Column("cases", "cases", count),
+        *(column for device in devices for column in _of_device(device, devices[0], titles)),
+    ]
+    return table("Kernels on several devices, over the cases that these share", columns, _by_kernel(rows))
+
+
+def _by_kernel(rows: pd.DataFrame) -> Iterator[SimpleNamespace]:
+    """A kernel in a state of L2 with its rows ``on`` each device."""
+    for (kernel, l2), own in rows.groupby(["kernel", "l2"], sort=True):
+        on = {row.device: row for row in own.itertuples()}
+        one = next(iter(on.values()))
+        stale = own["stale"].any()
+        yield SimpleNamespace(kernel=kernel, l2=l2, stale=stale, precision=one.precision, cases=one.cases, on=on)
+
+
+def _of_device(device: str, first: str, titles: Mapping[str, str]) -> Iterator[Column]:
+    """Columns of one device; those of all but the ``first`` have a ratio over it."""
+
+    def reads(field: str, of: str = device):
+        return lambda row: getattr(row.on[of], field) if of in row.on else None
+
+    def column(title: str, value, shown) -> Column:
+        return Column(title, None, lambda row: number(shown)(value(row)))
+
+    own, reference = reads("useful_gflops"), reads("useful_gflops", first)
+
+    def ratio(row: Any) -> float | None:
+        return own(row) / reference(row) if {device, first} <= row.on.keys() else None
+
+    yield column(titles[device], own, rate)
+    if device != first:
+        yield column(f"over {titles[first]}", ratio, times)
+    yield column("over cuSPARSE", reads("speedup"), times)
+    yield column("share of its limit", reads("bound_fraction"), percent)
+
+
+#: Factors over the least time that the table of performance profiles shows.
+TAUS = (1.0, 1.1, 1.5, 2.0, 5.0)
+
+PERFORMANCE = (
+    KERNEL,
+    Column("study", "study", text),
+    Column("precision", "precision_class", precision),
+    Column("L2", "l2", text),
+    Column("cases", "cases", count),
+    Column("without a time", None, lambda row: count(row.cases - row.ran)),
+    *(
+        Column("fastest" if tau == 1 else f"{tau:g}×", None, lambda row, tau=tau: number(percent)(row.within[tau]))
+        for tau in TAUS
+    ),
+)
+
+
+def performance(rows: pd.DataFrame) -> Table:
+    """Points of the performance profiles, a line a kernel, the one most often within twice the least time first."""
+    caption = "Share of the cases on which a kernel is the fastest, or within a factor of the fastest"
+    return table(caption, PERFORMANCE, _profiles(rows))
+
+
+def _profiles(rows: pd.DataFrame) -> Iterator[SimpleNamespace]:
+    if rows.empty:
+        return
+    keys = ["device", "l2", "precision_class", "study", "kernel", "cases", "ran", "stale"]
+    wide = rows[rows["tau"].isin(TAUS)].pivot(index=keys, columns="tau", values="share_fraction")
+    wide = wide.reset_index().sort_values(["precision_class", "l2", 2.0, "kernel"], ascending=[True, True, False, True])
+    for row in wide.to_dict("records"):
+        yield SimpleNamespace(**{key: row[key] for key in keys}, within={tau: row[tau] for tau in TAUS})
+
+
+#: Numbers of products after which preprocessing may have paid.
+PRODUCTS = (1, 10, 100, 1000)
+
+BREAK_EVEN = (
+    KERNEL,
+    Column("study", "study", text),
+    Column("precision", "precision", precision),
+    Column("L2", "l2", text),
+    Column("cases", "cases", count),
+    Column("preprocessing / multiplication, median", "preprocessing", number(significant)),
+    Column("faster", "ever", number(percent)),
+    *(
+        Column(f"after {products:,}", None, lambda row, products=products: number(percent)(row.after[products]))
+        for products in PRODUCTS
+    ),
+    Column("break-even, median where it is faster", "median", count),
+)
+
+
+def break_even(rows: pd.DataFrame) -> Table:
+    """What preprocessing costs and when it has paid, a line a kernel, over all its cases with a baseline."""
+    return table(
+        "Preprocessing, and the share of cases on which a kernel has caught up with cuSPARSE after so many products",
+        BREAK_EVEN,
+        _paid(rows),
+    )
+
+
+def _paid(rows: pd.DataFrame) -> Iterator[SimpleNamespace]:
+    own = rows[rows["speedup"].notna() & rows["preprocess_products"].notna() & (rows["study"] != "cusparse")]
+    for (dtype, l2, study, kernel), part in own.groupby(["precision_class", "l2", "study", "kernel"], sort=True):
+        ever = part["break_even"].dropna().astype(float)
+        yield SimpleNamespace(
+            kernel=kernel,
+            stale=part["stale"].any(),
+            study=study,
+            precision=dtype,
+            l2=l2,
+            cases=len(part),
+            preprocessing=part["preprocess_products"].median(),
+            ever=len(ever) / len(part),
+            after={products: (ever <= products).sum() / len(part) for products in PRODUCTS},
+            median=ever.median() if len(ever) else None,
+        )
+
+
+#: Classes of synergy in the order of the page.
+CLASSES = {"high": 0, "medium": 1, "low": 2, "all": 3}
+
+SYNERGY = (
+    Column("kernel", "kernel", code),
+    Column("N", "n", count),
+    Column("synergy", "synergy", lambda name: Cell(name, CLASSES[name])),
+    Column("matrices", "matrices", count),
+    Column("geometric mean", "geomean", number(times)),
+    Column("95 % interval", None, lambda row: interval(row.geomean_low, row.geomean_high, "–")),
+    Column("faster on", None, lambda row: Cell("–") if missing(row.geomean) else wins(row.wins, row.matrices)),
+    Column("median rate", "median_gflops", number(rate)),
+    Column("rank correlation of α and rate", "spearman", number(lambda value: significant(value, 2))),
+)
+
+
+def synergy(rows: pd.DataFrame) -> Table:
+    """Speed-ups over the best on scalar cores by class of synergy."""
+    order = rows.sort_values(
+        ["kernel", "n", "synergy"], key=lambda column: column.map(CLASSES) if column.name == "synergy" else column
+    )
+    caption = "Synergy: speed-up over the best kernel on scalar cores by class of brick density α"
+    return table(caption, SYNERGY, order.itertuples())
+
+
+FAMILIES = (
+    Column("family", "name", code),
+    Column("precision", "precision", precision),
+    Column("N", "n", count),
+    Column("cases", "cases", count),
+    Column("geometric mean over cuSPARSE", "mean", number(times)),
+    Column("faster on", "faster", text),
+    Column("chosen most", "most", code),
+    Column("never chosen", "never", code),
+)
+
+
+def families(rows: pd.DataFrame) -> Table:
+    """Families as one kernel each: the best of their algorithms, a line a width."""
+    return table("The best of a family, case by case", FAMILIES, _chosen(rows))
+
+
+def _chosen(rows: pd.DataFrame) -> Iterable[SimpleNamespace]:
+    import numpy as np
+
+    members = rows.groupby("family")["kernel"].unique()
+    for (family, dtype, n), own in rows.groupby(["family", "precision", "n"], sort=True):
+        ratios = own["speedup"].dropna()
+        chosen = own["kernel"].value_counts()
+        most = sorted(chosen[chosen == chosen.max()].index)[0]
+        yield SimpleNamespace(
+            name=f"{family}_best",
+            precision=dtype,
+            n=n,
+            cases=len(own),
+            mean=float(np.exp(np.log(ratios).mean())) if len(ratios) else None,
+            faster=f"{int((ratios > 1).sum())} of {len(ratios)}",
+            most=f"{most} ({chosen.max()})",
+            never=", ".join(sorted(set(members[family]) - set(chosen.index))) or "–",
+        )

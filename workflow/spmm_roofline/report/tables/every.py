@@ -1,0 +1,94 @@
+"""All rows: those without a time as a table, and every one for the page's script."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ... import contracts
+from .cells import Cell, Column, Table, code, count, table, text, text_or_dash
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+UNTIMED = (
+    Column("kernel", "kernel", code),
+    Column("status", "status", lambda status: Cell(status.replace("_", " "))),
+    Column("rows", "rows", count),
+    Column("why", "message", text_or_dash),
+    Column("for example", "example", text),
+    Column("suite", "suite", text),
+    Column("device", "device", text),
+)
+
+
+def untimed(rows: pd.DataFrame) -> Table:
+    """All rows whose status is not ok, a line a device, suite, kernel and reason."""
+    return table("Rows without a time", UNTIMED, rows[rows["status"] != "ok"].itertuples())
+
+
+#: Columns of the table of all rows: what the page shows, and what the download has besides.
+SHOWN = [
+    "device",
+    "suite",
+    "matrix",
+    "kind",
+    "kernel",
+    "precision",
+    "n",
+    "l2",
+    "time_ms",
+    "useful_gflops",
+    "speedup",
+    "bound",
+    "bound_fraction",
+    "rel_error",
+    "status",
+    "origin",
+    "stale",
+    "noisy",
+    "throttled",
+]
+#: Columns of the roofline that the cases lack; ``bound`` of the roofline is called ``ceiling``.
+OF_ROOFLINE = ["counted", "ceiling", "distance", "dram_flop_per_byte", "cache_flop_per_byte", "dram_limit_gflops"]
+OF_ROOFLINE += ["l2_limit_gflops", "launch_limit_gflops", "save_dram_bytes", "save_l2_bytes", "save_flops"]
+#: The download has every column.
+FURTHER = [*(name for name in contracts.table("analysis_cases").names if name not in SHOWN), *OF_ROOFLINE]
+
+
+def with_limits(cases: pd.DataFrame, roofline: pd.DataFrame) -> pd.DataFrame:
+    """Cases with what binds them at the bytes that were counted (``ceiling``), how far off it is, and what to save."""
+    case = ["device", "suite", "kernel", "matrix", "n", "l2"]
+    limits = roofline.rename(columns={"bound": "ceiling"})[[*case, *OF_ROOFLINE]]
+    return cases.merge(limits, on=case, how="left")
+
+
+def all_rows(cases: pd.DataFrame) -> dict[str, Any]:
+    """Every row of :func:`with_limits` for the page's script, column by column, which packs better than row by row.
+
+    ``columns``: names; ``shown``: how many of them stand in the table; ``values``: a list for each column; ``texts``:
+    for a column of texts the texts that its numbers count, since a device or a date stands in thousands of rows.
+    """
+    columns = SHOWN + FURTHER
+    values, texts = [], {}
+    for at, column in enumerate(columns):
+        plain = [_plain(value) for value in cases[column]]
+        if any(isinstance(value, str) for value in plain):
+            plain = ["" if value is None else value for value in plain]
+            texts[at] = sorted(set(plain))
+            place = {text: number for number, text in enumerate(texts[at])}
+            plain = [place[text] for text in plain]
+        values.append(plain)
+    return {"columns": columns, "shown": len(SHOWN), "texts": texts, "values": values}
+
+
+def _plain(value: Any) -> Any:
+    """JSON's value: no NaN, booleans as words where they are true, six significant digits."""
+    import pandas as pd
+
+    if value is None or value is pd.NA or value != value:
+        return None
+    if isinstance(value, bool) or type(value).__name__ == "bool":
+        return "yes" if value else ""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    return value if isinstance(value, str) else int(value)

@@ -1,0 +1,103 @@
+"""What the studies say beside what was measured here: the scorecard of their claims, and their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ...figures.numbers import listed, percent, significant, times
+from ...figures.pruned import NAME, named, spoken
+from .cells import Cell, Column, Table, count, table, text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def _measured(row: Any) -> Cell:
+    """The value of a claim with its interval, or why there is none."""
+    if row.value != row.value:
+        return Cell(row.message, note=row.expression)
+    interval = f" ({significant(row.low)} – {significant(row.high)})" if row.low == row.low else ""
+    return Cell(significant(row.value) + interval, note=row.expression)
+
+
+def _suites(row: Any) -> Cell:
+    """Suites that a claim was judged on, each with a link to its figures."""
+    if not isinstance(row.suites, str) or not row.suites:
+        return Cell("–")
+    return Cell("", links=tuple((suite, f"{row.device}-{suite}") for suite in row.suites.split(", ")))
+
+
+CLAIMS = (
+    Column("claim", None, lambda row: Cell(row.says, note=row.source)),
+    Column("study", "study", text),
+    Column("verdict", "verdict", lambda verdict: Cell("", marks=(verdict.replace("_", " "),))),
+    Column("expected", "expected", text),
+    Column("measured", None, _measured),
+    Column("cases", "cases", count),
+    Column("suites", None, _suites),
+    Column("device", "device", text),
+)
+
+
+def claims(rows: pd.DataFrame) -> Table:
+    """The scorecard: what each study says, what was measured here, and whether the one bears out the other."""
+    return table("Scorecard", CLAIMS, rows.sort_values(["study", "claim", "device"]).itertuples(), opened=True)
+
+
+def _both(ours: float, published: float, shown: Callable[[float], str]) -> Cell:
+    return Cell(f"{shown(ours)} / {shown(published)}", ours)
+
+
+SHARES = (
+    Column("source", "source", text),
+    Column("synergy", "matrix", text),
+    Column("share", None, lambda row: _both(row.ours, row.published, percent)),
+)
+
+
+def published(rows: pd.DataFrame) -> list[Table]:
+    """The papers' ratios beside ours, in the form of the papers' tables: a column for each sparsity of pruned weights,
+    a column for each width of other matrices; shares of matrices have a table of their own."""
+    shares = rows["quantity"] == "share_of_matrices"
+    pruned = ~shares & rows["matrix"].str.match(NAME)
+    found = []
+    for (device, suite), part in rows[~shares].groupby(["device", "suite"], sort=True):
+        where = f"{suite} on {device}, ratios over {listed(sorted(_baseline(name) for name in set(part['quantity'])))}"
+        weights = named(part[pruned.loc[part.index]])
+        if len(weights):
+            weights = weights.assign(method=weights["method"].map(spoken), column=weights["sparsity"])
+            found.append(_beside(f"{where}, by sparsity", weights, ("source", "n", "method", "kernel"), percent))
+        others = part[~pruned.loc[part.index]]
+        if len(others):
+            others = others.assign(column=others["n"])
+            found.append(_beside(f"{where}, by N", others, ("source", "matrix", "kernel"), str))
+    for device, part in rows[shares].groupby("device", sort=True):
+        caption = f"Share of matrices by synergy on {device}, ours / the paper's"
+        found.append(table(caption, SHARES, part.sort_values(["source", "ours"]).itertuples()))
+    return found
+
+
+def _baseline(quantity: str) -> str:
+    name = quantity.removeprefix("over_")
+    names = {"best_sc": "the best on scalar cores", "own_call": "cuSPARSE as the study called it"}
+    return names.get(name) or name.replace("cusparse", "cuSPARSE")
+
+
+def _beside(where: str, rows: pd.DataFrame, index: tuple[str, ...], shown: Callable[[Any], str]) -> Table:
+    """A line for each combination of ``index`` and a column for each value of ``column``, ours / the paper's."""
+
+    def ratio(value: Any) -> Callable[[Any], Cell]:
+        return lambda line: _both(*line[1][value], times) if value in line[1] else Cell("–")
+
+    def key(at: int, name: str) -> Column:
+        cell = count if name == "n" else text
+        return Column("N" if name == "n" else name, None, lambda line: cell(line[0][at]))
+
+    lines = [
+        (key, {row.column: (row.ours, row.published) for row in part.itertuples()})
+        for key, part in rows.groupby(list(index), sort=True)
+    ]
+    columns = [key(at, name) for at, name in enumerate(index)]
+    columns += [Column(shown(value), None, ratio(value)) for value in sorted(rows["column"].unique())]
+    return table(f"Ours / the paper's: {where}", columns, lines)

@@ -1,0 +1,39 @@
+"""How a rule's script calls the library: an error that the user can act on is one sentence, not a traceback."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from . import contracts, folder
+
+PACKAGE = __name__.partition(".")[0]
+
+
+def carry_out(snakemake: Any, work: Callable[..., Any], /, *arguments: Any, **options: Any) -> None:
+    """Call ``work``; if it fails in a foreseen way, write one sentence to standard error and the rule's log, and exit.
+
+    Foreseen are the errors that this package defines, and those of the system (a full disk, a file that cannot be
+    read, no memory). Any other error is a fault of the program and keeps its traceback. Damaged files that the error
+    names are set aside, so that the next run makes them again. ``snakemake``: the object of the script, for its log.
+    """
+    try:
+        work(*arguments, **options)
+    except Exception as error:
+        if not foreseen(error):
+            raise
+        sentence = str(error) or type(error).__name__
+        if isinstance(error, contracts.Damaged):
+            sentence += f"; {folder.set_aside(error.paths)}"
+        print(sentence, file=sys.stderr)
+        for log in map(Path, snakemake.log):
+            with log.open("a", encoding="utf-8") as file:
+                file.write(sentence + "\n")
+        sys.exit(1)
+
+
+def foreseen(error: BaseException) -> bool:
+    """Whether the message of ``error`` says everything that its user needs."""
+    return isinstance(error, OSError | MemoryError) or type(error).__module__.partition(".")[0] == PACKAGE

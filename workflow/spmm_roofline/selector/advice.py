@@ -1,0 +1,213 @@
+"""The answer: the kernels that can multiply, in order of their predicted times. :func:`select` is the public entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..paths import MODEL
+from .document import load
+from .model import Kernel, Model
+from .question import Conditions, SelectionError, conditions, described
+from .terms import FEATURES, TERMS, counts
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+#: Kernels whose predicted times are within this factor of the shortest are worth a try as well.
+CLOSE = 1.05
+#: A special format is tried on A only for a kernel predicted within this factor of the fastest general kernel.
+FAR = 2.0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One kernel and the time predicted for it."""
+
+    kernel: str
+    study: str
+    format: str
+    dtype: Mapping[str, str]
+    """dtypes of ``a``, of the sums (``accumulator``) and of ``c``"""
+    layout: Mapping[str, str]
+    """``row_major`` or ``column_major`` for ``b`` and ``c``"""
+    format_bytes: int
+    """bytes of A in this format, estimated without packing"""
+    time_ms: float
+    low_ms: float
+    high_ms: float
+    """four of five times that were held out of the training lie between these two"""
+    shares: Mapping[str, float]
+    """what the time goes into → its fraction of the sum of terms, 0…1, the largest first"""
+
+    @property
+    def bound(self) -> str:
+        """What most of the time goes into."""
+        return next(iter(self.shares))
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The kernels that can multiply, by predicted time, and why the first one is advised."""
+
+    device: str
+    precision: str
+    n: int
+    l2: str
+    choices: tuple[Choice, ...]
+    reason: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def kernel(self) -> str:
+        """Name of the kernel that is advised."""
+        return self.choices[0].kernel
+
+    @property
+    def close(self) -> tuple[Choice, ...]:
+        """The advised kernel and those whose predicted times are within 5 %: worth a try where one can be made."""
+        return tuple(choice for choice in self.choices if choice.time_ms <= CLOSE * self.choices[0].time_ms)
+
+
+def select(
+    a: Any,
+    n: int,
+    dtype: Any = "float32",
+    device: str | None = None,
+    l2: str = "cold",
+    model: str | Path | None = None,
+    layout: str | None = None,
+    sums: Any = None,
+) -> Advice:
+    """The kernels for C[m×n] = A[m×k]·B[k×n] on ``device`` in order of their predicted times.
+
+    Parameters
+    ----------
+    a
+        A SciPy sparse matrix or array of any format, or its features as
+        :func:`spmm_roofline.matrices.features.features` gives them. Values do not matter, and stored zeros do not
+        count. Features alone rule out the kernels of special formats (2:4, dense): whether such a format holds A can
+        be told from the matrix only.
+    n
+        Columns of B.
+    dtype
+        Precision class, one of :data:`.question.DTYPES` or a NumPy dtype.
+    device
+        A device that the model knows; needed where it knows several.
+    l2
+        Whether A and B are expected in the second-level cache (``warm``) or not (``cold``).
+    model
+        Another file than the stored one, as ``spmm-roofline train`` and the rule ``selector`` write it.
+    layout
+        The layout that B and C must have, ``row_major`` or ``column_major``.
+    sums
+        The dtype that a kernel must accumulate in, named as ``dtype``.
+
+    Raises
+    ------
+    SelectionError
+        For an argument that is not one of these, and where no kernel is left.
+    spmm_roofline.matrices.canonical.MatrixError
+        For a matrix without rows or columns.
+    """
+    asked = conditions(n, dtype, l2, layout, sums)
+    known = load(Path(model or MODEL), device)
+    matrix, features = described(a)
+    case = {name: features[name] for name in FEATURES} | {"n": asked.n, "warm": asked.l2 == "warm"}
+    ranked = sorted(
+        (_choice(known, kernel, case) for kernel in _able(known, asked, case)),
+        key=lambda choice: (choice.time_ms, choice.kernel),
+    )
+    choices = tuple(_that_hold(ranked, known, matrix))
+    if not choices:
+        raise SelectionError(
+            f"no kernel in {asked.precision} holds this matrix; give the matrix itself, not its features"
+        )
+    from .words import notes, reason
+
+    return Advice(
+        device=known.device,
+        precision=asked.precision,
+        n=asked.n,
+        l2=asked.l2,
+        choices=choices,
+        reason=reason(choices, case, known.rates),
+        notes=tuple(notes(case, known.kernels[choices[0].kernel])),
+    )
+
+
+def _able(model: Model, asked: Conditions, case: Mapping[str, Any]) -> list[Kernel]:
+    """The kernels that multiply under these conditions. Raises :class:`SelectionError` if there is none."""
+    in_class = [kernel for kernel in model.kernels.values() if kernel.dtype["a"] == asked.precision]
+    if not in_class:
+        classes = sorted({kernel.dtype["a"] for kernel in model.kernels.values()})
+        raise SelectionError(
+            f"no kernel in {asked.precision} was measured on {model.device}; there are {', '.join(classes)}"
+        )
+    suitable = [kernel for kernel in in_class if _suits(kernel, asked)]
+    if not suitable:
+        raise SelectionError(
+            f"no kernel in {asked.precision} has B and C in {asked.layout or 'any layout'} and {asked.sums or 'any'} "
+            "sums"
+        )
+    able = [kernel for kernel in suitable if all(case[name] % by == 0 for name, by in kernel.requires.items())]
+    if not able:
+        needs = sorted({f"{name} a multiple of {by}" for kernel in suitable for name, by in kernel.requires.items()})
+        raise SelectionError(
+            f"no kernel in {asked.precision} takes m={case['m']}, k={case['k']}, n={asked.n}: all need "
+            + "; ".join(needs)
+        )
+    return able
+
+
+def _suits(kernel: Kernel, asked: Conditions) -> bool:
+    """Whether a kernel has B and C in the layout and accumulates in the dtype that are asked for."""
+    in_layout = asked.layout is None or {*kernel.layout.values()} == {asked.layout}
+    return in_layout and asked.sums in (None, kernel.dtype["accumulator"])
+
+
+def _choice(model: Model, kernel: Kernel, case: Mapping[str, Any]) -> Choice:
+    times, factors, terms_ms = model.predict(kernel, case)
+    time_ms, factor = float(times[0]), float(factors[0])
+    grouped: dict[str, float] = {}
+    for activity, term_ms in zip(TERMS.values(), terms_ms[0], strict=True):
+        grouped[activity] = grouped.get(activity, 0.0) + float(term_ms)
+    total = sum(grouped.values()) or 1.0
+    return Choice(
+        kernel=kernel.name,
+        study=kernel.study,
+        format=kernel.format,
+        dtype=kernel.dtype,
+        layout=kernel.layout,
+        format_bytes=round(float((counts(case) @ kernel.work.bytes)[0])),
+        time_ms=time_ms,
+        low_ms=time_ms / factor,
+        high_ms=time_ms * factor,
+        shares={name: spent / total for name, spent in sorted(grouped.items(), key=lambda item: -item[1])},
+    )
+
+
+def _that_hold(ranked: Sequence[Choice], model: Model, matrix: csr_array | None) -> Iterator[Choice]:
+    """The choices whose format holds the matrix.
+
+    General formats hold every matrix. A special format is tried once by packing A, in the order of the predicted times,
+    unless its kernel is far from the fastest general one.
+    """
+    from ..formats import FORMATS
+    from ..formats.base import FormatError
+
+    formats = {kernel.format for kernel in model.kernels.values()}
+    holds = {name: True for name in formats if FORMATS[name].holds_any}
+    general_ms = min((choice.time_ms for choice in ranked if choice.format in holds), default=float("inf"))
+    for choice in ranked:
+        if choice.format not in holds and matrix is not None and choice.time_ms <= FAR * general_ms:
+            try:
+                FORMATS[choice.format].from_csr(matrix)
+            except (FormatError, MemoryError):
+                holds[choice.format] = False
+            else:
+                holds[choice.format] = True
+        if holds.get(choice.format, False):
+            yield choice

@@ -1,0 +1,69 @@
+"""A trained model of one device: the sum of terms times coefficients, corrected by what similar cases left over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .correction import Correction, coordinates
+from .terms import Array, Rates, Work, log_sum, terms
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What is known of one kernel: its head in short, its coefficients, and what they left over on its cases."""
+
+    name: str
+    study: str
+    format: str
+    dtype: Mapping[str, str]
+    """dtypes of ``a``, ``accumulator`` and ``c``"""
+    layout: Mapping[str, str]
+    """``row_major`` or ``column_major`` for ``b`` and ``c``"""
+    requires: Mapping[str, int]
+    """``m``, ``n`` or ``k`` → the number that must divide it"""
+    kinds: int
+    """kinds of matrices that it was measured on"""
+    work: Work = field(repr=False)
+    coefficients: Array
+    """float64[len(TERMS)], in multiples of the time at the ceiling"""
+    widths: tuple[int, ...]
+    """values of n that it was measured with, ascending"""
+    most: Mapping[str, int]
+    """``m`` and ``nnz`` of the largest matrices that it was measured on"""
+    correction: Correction = field(repr=False)
+
+    def predict(self, times_ms: Array, at: Array, floor_ms: float) -> tuple[Array, Array]:
+        """Logarithm of the time in ms and its standard deviation, float64[cases] each.
+
+        ``times_ms`` from :func:`.terms.terms` and ``at`` from :func:`.correction.coordinates`, of the same cases.
+        """
+        correction, spread = self.correction.at(at)
+        return log_sum(times_ms, self.coefficients, floor_ms) + correction, spread
+
+
+@dataclass(frozen=True)
+class Model:
+    """Everything that a prediction for one device needs."""
+
+    device: str
+    rates: Rates
+    floor_ms: float
+    """fastest call that was measured"""
+    intervals: Mapping[str, float]
+    """precision → standard deviations within which four of five held-out times lie"""
+    kernels: Mapping[str, Kernel]
+
+    def predict(self, kernel: Kernel, case: Mapping[str, Any]) -> tuple[Array, Array, Array]:
+        """Times in ms [cases], the factors of their interval [cases], and the terms in ms [cases, len(TERMS)].
+
+        ``case`` as in :func:`.terms.terms`. The true time lies between time / factor and time · factor in four of five
+        cases. The terms are multiplied by their coefficients.
+        """
+        times_ms = terms(case, kernel.work, self.rates)
+        log_ms, spread = kernel.predict(times_ms, coordinates(case, self.rates), self.floor_ms)
+        factors = np.exp(spread * self.intervals.get(kernel.dtype["a"], 1.0))
+        return np.exp(log_ms), factors, times_ms * kernel.coefficients
