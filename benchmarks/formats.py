@@ -3,10 +3,9 @@
     taskset -c 0,1 python benchmarks/formats.py                 # two cores, and the GPU if there is one
     taskset -c 0,1 python benchmarks/formats.py --write docs/formats.md
 
-The matrix has three unknowns a node on a cube of nodes, each coupled with 27 neighbours (generator fem3d). Times are
-medians of packing without transfers; peaks hold the packed arrays, not the CSR that is packed. sparse24, which stores
-half of all slots, packs a square matrix of as many non-zeros that is 2:4 throughout, and scaled_identity the identity
-with as many.
+The matrix has three unknowns per node on a cube of nodes, each coupled with 27 neighbours (generator fem3d). Times are
+medians of packing without transfers; peaks include the packed arrays, not the CSR that is packed. sparse24 packs a
+square matrix of the same number of non-zeros that is 2:4 throughout, and scaled_identity an identity of that number.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from spmm_roofline import matrices
 from spmm_roofline.formats import FORMATS
 from spmm_roofline.formats.base import FormatError
 
-HEADER = ["format", "values", "MB", "bytes a non-zero", "host ms", "host peak / CSR", "GPU ms", "GPU peak / CSR"]
+HEADER = ["format", "values", "MB", "bytes per non-zero", "host ms", "host peak / CSR", "GPU ms", "GPU peak / CSR"]
 
 
 def fem(nodes: int) -> csr_array:
@@ -57,8 +56,8 @@ def two_of_four(nnz: int) -> csr_array:
 
 def identity(nnz: int) -> csr_array:
     """The identity with ``nnz`` non-zeros."""
-    places = np.arange(nnz + 1, dtype=np.int32)
-    return csr_array((np.ones(nnz), places[:-1], places), shape=(nnz, nnz))
+    number = np.arange(nnz + 1, dtype=np.int32)
+    return csr_array((np.ones(nnz), number[:-1], number), shape=(nnz, nnz))
 
 
 def on_host(pack, a, repeats: int) -> tuple[float, int]:
@@ -104,7 +103,7 @@ def on_gpu(pack, a, repeats: int) -> tuple[float, int]:
 
 
 def gpu_name() -> str:
-    """The GPU's name, or nothing where there is none."""
+    """The GPU's name; empty without a GPU."""
     try:
         import cupy
 
@@ -154,13 +153,13 @@ def page(a: csr_array, gpu: str, repeats: int, lines: list[list[str]]) -> str:
 Every format, packed from canonical CSR (float64 values, 32-bit indices) of a FEM-like matrix of {a.shape[0]:,} rows
 and {a.nnz:,} non-zeros: medians, without transfers. Host: {cores} cores, NumPy {np.__version__}. GPU: {gpu or "none"}.
 A peak counts the packed arrays and all temporary ones, over the bytes of that CSR. sparse24 packs a square matrix of
-as many non-zeros that is 2:4 throughout, scaled_identity the identity with as many. Formats that cannot hold the matrix
-are left out.
+the same number of non-zeros that is 2:4 throughout, scaled_identity an identity of that number. Formats that cannot
+hold the matrix are left out.
 
 {table}
 
 Measured by `taskset -c 0,1 python benchmarks/formats.py --repeats {repeats} --write docs/formats.md`; `--help` says
-what can be chosen.
+which options there are.
 """
 
 

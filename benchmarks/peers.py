@@ -5,9 +5,9 @@
 
 Every matrix of the folder (.mtx, .npz, .smtx, also packed) is multiplied in FP16 and in FP32 (TF32 included) by each
 general kernel through `spmm_roofline.SpMM`, and by those of `--also`; the product counts if it agrees with one in
-float64. What `SpMM` takes where nobody names a kernel is told apart. `--times` is a table of other codes' times on
+float64. The kernel that `SpMM` chooses by itself is reported separately. `--times` is a table of other codes' times on
 the same GPU: columns peer, dtype (fp16, bf16, tf32, fp32), matrix, n, time_ms, rel_err. Peers called cusparse* and
-torch* are vendors', compared with apart from the others.
+torch* are the vendor's, and compared separately.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ PRECISION = {"fp16": "FP16", "bf16": "FP16", "tf32": "FP32", "fp32": "FP32", "fl
 #: Largest error of a product, relative to the largest element of A·|B|, that counts.
 TOLERANCE = {"float16": 1e-3, "tf32": 1e-3, "float32": 1e-5}
 KEY = ["precision", "matrix", "n"]
-#: Times that A is packed, of which the median counts; the first one compiles what packs, and does not.
+#: How often A is packed; the median counts. The first time compiles the packing kernels and is not among them.
 PLANS = 5
 
 
 def structure(path: Path, rng: np.random.Generator) -> csr_array:
-    """The matrix of a file with values of our own."""
+    """The matrix of a file with random values in [0.5, 1.5)."""
     entries = read(path)
     a = csr_array((np.ones(len(entries.rows)), (entries.rows, entries.columns)), shape=entries.shape)
     a.sum_duplicates()
@@ -52,7 +52,7 @@ def structure(path: Path, rng: np.random.Generator) -> csr_array:
 
 
 def files_in(folder: Path) -> dict[str, Path]:
-    """Matrix → file, of all files of a folder and its subfolders that hold one."""
+    """Matrix → file, for all matrix files of a folder and its subfolders."""
     found = [str(path) for kind in KINDS for path in sorted(folder.rglob(f"*.{kind}"))]
     return {spec["matrix"]: Path(spec["path"]) for spec in expand([{"path": path} for path in found])}
 
@@ -97,7 +97,7 @@ def candidates(a: Any, also: set[str]) -> Iterator[tuple[str, str, float, SpMM]]
 
 
 def taken(a: Any, widths: list[int]) -> dict[tuple[str, int], float]:
-    """Kernel that SpMM takes by itself and width → median time of looking at ``a`` and packing, ms, in every dtype."""
+    """(Kernel that SpMM chooses, width) → median time in ms of analysing ``a`` and packing it, in every dtype."""
     found = {}
     for dtype in TOLERANCE:
         for n in widths:
@@ -128,7 +128,7 @@ def measured(
             try:
                 b = (rng.random((k, n)) * 2 - 1).astype("float16" if size == 2 else "float32")
                 c = cupy.full((m, n), np.nan, dtype=b.dtype)
-                # On the stream that is timed, whose scratch is made with the first product.
+                # The first product on a stream allocates its scratch: make it on the stream that is timed.
                 clock.stream.wait_event(cupy.cuda.get_current_stream().record())
                 with clock.stream:
                     multiply(b, out=c)
@@ -177,7 +177,7 @@ def told(best: pd.DataFrame) -> None:
 
 
 def summary(rows: pd.DataFrame, plan_ms: pd.Series) -> str:
-    """Geometric means over the rows of one width, and how many products their plans take."""
+    """Geometric means over the rows of one width, and how many products take as long as a plan."""
     plans = plan_ms / rows.time_ms
     text = f"a plan takes as long as {plans.median():.0f} products, at most {plans.max():.0f}"
     if "peer" in rows:
@@ -221,7 +221,7 @@ def main() -> int:
     if others is not None:
         table = table.join(others)
     told(table[~table.index.duplicated()].sort_index())
-    print("\nThe kernel that SpMM takes by itself:")
+    print("\nThe kernel that SpMM chooses by itself:")
     for (dtype, n), own in table[table.taken_plan_ms.notna()].reset_index().groupby(["dtype", "n"]):
         print(f"{dtype}, n = {n}: {summary(own, own.taken_plan_ms)}")
     return 0

@@ -5,9 +5,9 @@ the GPUs are.
     python benchmarks/scale.py --matrices 200 --gpus 4 --kernels "scalar/*"
     python benchmarks/scale.py --matrices 100 --cores 60 --gpus 1,2,4
 
-A copy of the project measures a suite of generated matrices, no two alike, in a folder of its own, which is removed at
-the end unless `--folder` names it; the same command goes on there where it was stopped. For several numbers of GPUs
-the same packed matrices are measured with each of them, to see how the wall time falls and whether times differ.
+A copy of the project measures a suite of generated matrices, no two alike, in a temporary folder. With `--folder` the
+copy is kept, and the same command continues there where it was stopped. For several numbers of GPUs the same packed
+matrices are measured with each number, to see how the wall time falls and whether times differ.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ KINDS = {
 
 
 def suite(count: int, kernels: list[str], widths: list[int]) -> dict:
-    """A suite of ``count`` matrices, the kinds in turn, each with a seed of its own."""
+    """A suite of ``count`` matrices: the kinds take turns, and each matrix has its own seed."""
     kinds = list(KINDS)
     entries = [
         {"generator": (kind := kinds[i % len(kinds)]), "name": f"{kind}-{i}", "seed": i, **KINDS[kind](i)}
@@ -66,7 +66,7 @@ def copy_project(folder: Path) -> None:
 
 
 class Busy(threading.Thread):
-    """Samples, once a second, which share of the last one each GPU computed."""
+    """Samples once a second for what fraction of that second each GPU computed."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -81,7 +81,7 @@ class Busy(threading.Thread):
 
 
 def jobs(log: str) -> tuple[Counter, Counter]:
-    """Rule → finished jobs, and rule → their seconds, from what Snakemake says (whole seconds, right on average)."""
+    """Rule → finished jobs, and rule → their seconds, from Snakemake's log (whole seconds, right on average)."""
     count, seconds = Counter(), Counter()
     began: dict[str, tuple[str, datetime]] = {}
     stamp, rule = None, None
@@ -114,7 +114,9 @@ def main() -> int:
     parser.add_argument("--kernels", default="sputnik,window_fma,cusparse_csr_alg2", help="names or study/patterns")
     parser.add_argument("--n", default="32,128,512", help="widths of B")
     parser.add_argument("--cores", type=int, default=4)
-    parser.add_argument("--gpus", default="1", help="how many measure side by side, or several such numbers in turn")
+    parser.add_argument(
+        "--gpus", default="1", help="number of GPUs that measure side by side; several numbers are tried in turn"
+    )
     parser.add_argument("--shard", type=int, default=16, help="matrices of one measure job")
     parser.add_argument("--repeat-cap", type=int, default=200, help="most timed calls of a case")
     parser.add_argument("--folder", type=Path, help="where to run and what to keep; a temporary folder otherwise")
@@ -128,7 +130,7 @@ def main() -> int:
         (folder / "config/suites/many.yaml").write_text(yaml.safe_dump(described, sort_keys=False))
         runs = {}
         if len(numbers) > 1:
-            # Everything once, so that the runs that are compared measure and do nothing else.
+            # Make everything once, so that the compared runs do nothing but measure.
             snakemake(folder, options, max(numbers), ["formats", "measure"])
         for gpus in numbers:
             if len(numbers) > 1:
@@ -150,7 +152,7 @@ def main() -> int:
 
 
 def snakemake(folder: Path, options: argparse.Namespace, gpus: int, targets: list[str]) -> int:
-    """Exit code of a run of the copy; what it says is its log."""
+    """Exit code of a run of the copy, whose output goes to its log."""
     command = [sys.executable, "-m", "snakemake", "--cores", str(options.cores), "--resources", f"gpu={gpus}"]
     command += ["--scheduler", "greedy", "--keep-going", *targets, "--config"]
     command += ["suite=many", f"measure={{repeat_cap: {options.repeat_cap}, shard: {options.shard}}}"]

@@ -3,9 +3,9 @@
     python benchmarks/variants.py --matrices folder rows_fma "rows_fma slab=64" "rows_fma slab=64 batch=4"
     python benchmarks/variants.py --matrices folder --n 32,512 --write result.csv staged_f16 "staged_f16 warps=16"
 
-A variant is the name of a kernel, and entries of `tile` in its head that are to differ; A is packed as the head with
-them says. The first variant is what the others are compared with. Values of A and B are random, and a product counts if
-it agrees with one in float64.
+A variant is the name of a kernel and the entries of `tile` in its head that differ; A is packed as the changed head
+says. The others are compared with the first variant. Values of A and B are random, and a product counts if it agrees
+with one in float64.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def variant(text: str) -> Head:
         raise ValueError(f"no kernel of this project that multiplies in {', '.join(TOLERANCE)} is called {name!r}")
     head, tile = known[name], dict(known[name].tile)
     if set(head.layout.values()) != {"row_major"}:
-        raise ValueError(f"{name} wants B or C in columns, and is compared with none here")
+        raise ValueError(f"{name} takes B or C in column-major order; only row-major kernels are compared here")
     for change in changes:
         entry, _, number = change.partition("=")
         if entry not in tile or not number.isdecimal():
@@ -60,9 +60,7 @@ def microseconds(head: Head, a: Any, packed: dict[str, Any], n: int, clock: Cloc
     dtype, (m, k) = head.dtype["a"], a.shape
     check_case(head, m, n, k)
     if n % head.pads.get("n", 1):
-        raise Unsupported(
-            f"{head.name} pads N to a multiple of {head.pads['n']}, which takes other operands than these"
-        )
+        raise Unsupported(f"{head.name} pads N to a multiple of {head.pads['n']}; operands are not padded here")
     options = format_options(head, cupy.cuda.Device().attributes["MultiProcessorCount"])
     key = json.dumps([head.format, dtype, options], sort_keys=True)
     if key not in packed:

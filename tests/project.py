@@ -71,7 +71,7 @@ TINY = {
         ]
     },
     "n": [8],
-    "kernels": ["smat/*", "cusparse_csr_default"],
+    "kernels": ["smat/*", "cusparse_csr"],
     "protocol": {"l2": "cold"},
 }
 

@@ -140,7 +140,7 @@ def test_a_usage_error_is_one_sentence_with_code_2(capsys, arguments, message):
         (["advise", "{mtx}", "--n", "8", "--device", "b200"], "nothing is known of the device 'b200'"),
         (["advise", "{mtx}", "--n", "8", "--model", "{tmp}"], "not readable"),
         (["advise", "{mtx}", "--n", "8", "--sums", "float16"], "no kernel in float32"),
-        (["pack", "{mtx}", "--format", "hrpb", "--dtype", "float64", "-o", "{tmp}/a.npz"], "hrpb"),
+        (["pack", "{mtx}", "--format", "sparse24", "-o", "{tmp}/a.npz"], "the matrix is not 2:4"),
         (["pack", "{mtx}", "--format", "csr", "-o", "{tmp}/nosuch/a.npz"], "No such file or directory"),
         (["train", "--recorded", "{tmp}", "--out", "{tmp}/m.json"], "holds no recorded device"),
         (["train", "--results", "{tmp}", "--out", "{tmp}/m.json"], "ceilings.csv: No such file or directory"),

@@ -21,6 +21,8 @@ from spmm_roofline import contracts
 from spmm_roofline.contracts import ContractError
 
 TABLES, DOCUMENTS = contracts.names("tables"), contracts.names("documents")
+#: Columns of table ``measure``.
+WIDTH = len(contracts.table("measure").columns)
 
 
 def measured(**changes):
@@ -131,7 +133,7 @@ ROW_CHANGES = [
 
 @pytest.mark.parametrize("changes", ROW_CHANGES, ids=str)
 def test_one_row_is_checked_as_a_table_is(tmp_path, changes):
-    """`write_row` has the checks of `frame` a second time, so as not to wait for pandas: they must not part."""
+    """`write_row` has the checks of `frame` a second time, so as not to wait for pandas: the two must agree."""
     row = measured() | changes
     path = tmp_path / "row.json"
 
@@ -233,7 +235,7 @@ def test_a_file_with_an_unknown_missing_or_repeated_column_is_refused(tmp_path):
     for old, new, message in [
         (",time_ms,", ",time,", "unknown column 'time'; table measure has device, "),
         (",useful_gflops", "", "column 'useful_gflops' of table measure is missing"),
-        (",time_p10_ms", ",time_ms", "column 'time_ms' of table measure stands there more than once"),
+        (",time_p10_ms", ",time_ms", "column 'time_ms' of table measure appears more than once"),
     ]:
         path.write_text(text.replace(old, new))
         with pytest.raises(ContractError) as caught:
@@ -311,10 +313,10 @@ def test_a_fraction_above_one_is_refused():
     ("damage", "message"),
     [
         (lambda text: "", "the file is empty"),
-        (lambda text: text[: len(text) * 3 // 4], r"row 2 has \d+ fields where table measure has 39"),
+        (lambda text: text[: len(text) * 3 // 4], rf"row 2 has \d+ fields where table measure has {WIDTH}"),
         (
             lambda text: text.replace("\n", ",extra\n").replace(",extra", "", 1),
-            "row 2 has 40 fields where table measure has 39",
+            f"row 2 has {WIDTH + 1} fields where table measure has {WIDTH}",
         ),
         (lambda text: text.replace(",cold,", ',"cold,'), "not a readable CSV"),
         (lambda text: text + "\n", "row 3 has 0 fields"),
@@ -363,7 +365,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         contracts.write_text(path, "new\n")
     assert path.read_text() == "old\n"
-    assert [entry.name for entry in path.parent.iterdir()] == [path.name], "a part of the new file was left behind"
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name], "a fragment of the new file was left behind"
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spmm_roofline.fingerprint import c_code, modules, python_code, sha256, without_c_comments
+from spmm_roofline.fingerprint import c_code, import_closure, modules, python_code, sha256, without_c_comments
 
 SOURCE = """\
 #include "ptx/mma.cuh"
@@ -132,3 +132,22 @@ def test_modules_on_disk(tmp_path):
     two.write_text("x = 2\n")
     assert modules(one) != modules(two)
     assert modules(one, two) != modules(two, one), "the order of the modules is part of the fingerprint"
+
+
+def test_the_import_closure_follows_relative_imports_within_a_folder(tmp_path):
+    package = tmp_path / "package"
+    (package / "sub").mkdir(parents=True)
+    files = {
+        "sub/a.py": "from . import b\nfrom .c import x as y\nimport os\n",
+        "sub/b.py": "def f():\n    from ..d import z\n",
+        "sub/c.py": "from .transfer import fetch\n",
+        "sub/transfer.py": "",
+        "sub/other.py": "",
+        "d.py": "from . import sub\nfrom ...outside import w\n",
+    }
+    for name, text in files.items():
+        (package / name).write_text(text)
+    (tmp_path / "outside.py").write_text("")
+    found = import_closure(package / "sub/a.py", package)
+    assert [path.name for path in found] == ["d.py", "a.py", "b.py", "c.py", "transfer.py"]
+    assert package / "sub/transfer.py" not in import_closure(package / "sub/a.py", package, without=["transfer"])

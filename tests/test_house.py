@@ -14,6 +14,7 @@ import yaml
 from spmm_roofline import contracts, matrices
 from spmm_roofline.formats import FORMATS
 from spmm_roofline.kernels import includes
+from spmm_roofline.kernels.front_matter import PACKING
 from spmm_roofline.kernels.registry import heads
 from spmm_roofline.plan import Plan
 
@@ -51,6 +52,8 @@ EDGES = {
     ("cli", "formats"): "pack saves the arrays of a format",
     ("spmm", "formats"): "a program's matrix is packed on the device",
     ("spmm", "kernels"): "a program's product is a prepared launch",
+    ("spmm", "launches"): "a product keeps its launches",
+    ("launches", "kernels"): "what is kept is a prepared launch",
     ("__main__", "cli"): "the command of the package that is not installed",
     ("plan", "analysis"): "the registry of analyses says which tables it writes",
     ("plan", "matrices"): "a suite's matrices become file names",
@@ -79,8 +82,10 @@ MENTIONED = {
 TREE = (
     *(".ci", ".gitignore", ".gitattributes", "CHANGELOG.md", "CITATION.cff", "LICENSE", "Makefile", "README.md"),
     *(
+        "MANIFEST.in",
         "Snakefile",
         "pyproject.toml",
+        "setup.py",
         "benchmarks",
         "config",
         "docs",
@@ -307,7 +312,7 @@ def test_each_kernel_reads_a_format_that_exists():
 
 def test_each_kernel_without_a_format_says_what_a_launch_does():
     for head in registry().values():
-        assert (head.format == "none") == bool(head.work), (
+        assert (head.format == "none" and head.study != PACKING) == bool(head.work), (
             f"{relative(head.path)}: `work` gives the flops or bytes of a kernel without a format, and of no other"
         )
         assert ("bytes" in head.work) == bool(head.memory), (
@@ -318,8 +323,10 @@ def test_each_kernel_without_a_format_says_what_a_launch_does():
 @pytest.mark.parametrize("path", [*SOURCES, *HEADERS], ids=lambda path: path.name)
 def test_includes_follow_the_grammar(path):
     for line in re.findall(r"^\s*#\s*include\b.*", path.read_text(), re.MULTILINE):
-        assert re.fullmatch(r'\s*#include (?:"(?:ptx|tile|schedule)/\w+\.cuh"|<[\w/.]+>)\s*', line), (
-            f'{relative(path)}: {line.strip()!r} is outside the grammar; include "ptx/…", "tile/…", "schedule/…" or <…>'
+        assert re.fullmatch(r'\s*#include (?:"(?:ptx|tile|schedule|packing)/\w+\.cuh"|<[\w/.]+>)\s*', line), (
+            f"{relative(path)}: {line.strip()!r} is outside the grammar; include one of "
+            + ", ".join(f'"{folder}/…"' for folder in includes.FOLDERS)
+            + " or <…>"
         )
     assert all(header.is_file() for header in includes.closure(path))
 
@@ -375,10 +382,13 @@ def test_no_local_paths():
 
 def test_a_kernel_a_format_a_suite_and_a_device_are_listed_nowhere():
     """Adding one touches its own file alone, so no other file may name it."""
-    units = {head.path.stem: head.path for head in registry().values()}
+    # A format names its packer, so packers are no units of their own.
+    units = {head.path.stem: head.path for head in registry().values() if head.study != PACKING}
     units |= {name: PACKAGE / "formats" / f"{name}.py" for name in FORMATS}
     units |= {path.stem: path for path in (ROOT / "config").glob("*/*.yaml")}
     for path in [*PACKAGE.rglob("*.py"), *WORKFLOW.rglob("*.smk"), WORKFLOW / "Snakefile"]:
+        if path == PACKAGE / "kernels" / "choose.py":
+            continue  # the one place that decides which kernel serves a case
         if path.suffix == ".py":
             tree = ast.walk(ast.parse(path.read_text()))
             words = {node.value for node in tree if isinstance(node, ast.Constant) and isinstance(node.value, str)}

@@ -1,14 +1,23 @@
 """The plan of a run: which device, which kernels, which shards; no file is read but the config's own."""
 
 import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import yaml
 
 from spmm_roofline import fingerprint
+from spmm_roofline.kernels import heads
 from spmm_roofline.measure import device
 from spmm_roofline.plan import Plan, PlanError, Shard, shards, takes
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture
@@ -118,6 +127,85 @@ def test_a_recorded_device_that_is_not_there_is_named(config):
     config["analysis"]["recorded"] = ["h300"]
     with pytest.raises(PlanError, match="names 'h300', but resources/recorded has"):
         Plan(config).recorded()
+
+
+PLANNED = """
+import importlib.util, json, yaml
+from spmm_roofline.measure import device
+device.visible = lambda: [device.Gpu("GPU-0", "NVIDIA H200", (9, 0), "580")]
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name: True if name == "cupy" else found(name)
+from tests.test_plan import measurements
+print(json.dumps(measurements(yaml.safe_load(open("config/config.yaml")) | {"suite": "quick"})))
+"""
+
+
+def planned(root):
+    """What :func:`measurements` says in another checkout."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "workflow"), str(ROOT)])}
+    done = subprocess.run([sys.executable, "-c", PLANNED], cwd=root, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """A copy of the sources to edit, and its measurements before any edit."""
+    root = tmp_path_factory.mktemp("tree")
+    for name in ("workflow", "kernels", "config"):
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return root, planned(root)
+
+
+def measurements(config):
+    """Measure job of ``quick`` → what its rows depend on: parameters, and the fingerprints of kernel and format."""
+    plan = Plan(config)
+    jobs = {}
+    for kernel in plan.suites["quick"].kernels:
+        job = SimpleNamespace(suite="quick", kernel=kernel, shard="", format=plan.heads[kernel].format)
+        packer = plan.packer(job.format)
+        cubins = [plan.fingerprints[packer]] if packer else []
+        jobs[kernel] = plan.measure_params(job), plan.format_fingerprint(job), cubins
+    return jobs
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "formats"),
+    [
+        ("kernels/packing/windows.cu", "int tiles = 0", "int tiles = 1", {"vectors_8x1", "vectors_16x1"}),
+        (
+            "kernels/include/packing/partition.cuh",
+            "return number == 0 ? 0",
+            "return number == 0 ? 1",
+            {"vectors_8x1", "vectors_16x1", "csr_split"},
+        ),
+        (
+            "kernels/include/packing/rows.cuh",
+            "int column = begin < end",
+            "int column = begin <= end",
+            {"csr_split", "csr_partitioned"},
+        ),
+        (
+            "workflow/spmm_roofline/formats/builder.py",
+            "max(ceil_div(count, CTA), 1)",
+            "max(ceil_div(count, CTA), 2)",
+            {"vectors_8x1", "vectors_16x1", "csr_split", "csr_partitioned"},
+        ),
+        ("kernels/packing/windows.cu", "// Packs a CSR", "// Makes a CSR", set()),
+        ("workflow/spmm_roofline/formats/builder.py", '"""CTAs with one', '"""CTAs that have one', set()),
+    ],
+)
+def test_an_edit_of_what_packs_plans_the_measurements_of_its_formats(tree, path, old, new, formats):
+    root, before = tree
+    text = (root / path).read_text()
+    assert old in text
+    (root / path).write_text(text.replace(old, new, 1))
+    after = planned(root)
+    (root / path).write_text(text)
+    again = {kernel for kernel, depends in after.items() if depends != before[kernel]}
+    heads_of = {kernel: head.format for kernel, head in heads(str(ROOT / "kernels")).items()}
+    assert again == {kernel for kernel in after if heads_of[kernel] in formats}
+    assert bool(again) == bool(formats)
 
 
 def test_the_code_of_a_format_is_read_once_however_many_jobs_ask(config, monkeypatch):

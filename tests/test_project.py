@@ -39,10 +39,11 @@ SNAKEFILES = ["Snakefile", "workflow/Snakefile", "workflow/rules"]
     [
         ([*PYTHON, "ruff", "check", "."], "ruff check --fix ."),
         ([*PYTHON, "ruff", "format", "--check", "."], "ruff format ."),
+        ([*PYTHON, "mypy"], "mypy"),
         (["snakefmt", "--check", *SNAKEFILES], f"snakefmt {' '.join(SNAKEFILES)}"),
         ([*PYTHON, "snakemake", "--lint"], "snakemake --lint"),
     ],
-    ids=["ruff-check", "ruff-format", "snakefmt", "snakemake-lint"],
+    ids=["ruff-check", "ruff-format", "mypy", "snakefmt", "snakemake-lint"],
 )
 def test_linters_are_content(command, remedy):
     code, output = run(*command)

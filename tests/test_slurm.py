@@ -1,6 +1,6 @@
 """The profile for a cluster, on a SLURM of one node that runs on this machine while the tests do.
 
-Needs root and Debian's packages slurmctld, slurmd and slurm-client. The GPU of the node is a device file without a
+Needs root and Debian's packages slurm-wlm and munge. The GPU of the node is a device file without a
 device; what runs on it is the measure job of :mod:`tests.project`.
 """
 
@@ -56,7 +56,7 @@ def reason_to_skip():
         return "a SLURM of one node needs root"
     missing = [name for name in ("slurmctld", "slurmd", "sbatch", "squeue") if not shutil.which(name, path=PATH)]
     if missing:
-        return f"there is no {missing[0]}: install Debian's packages slurmctld, slurmd and slurm-client"
+        return f"there is no {missing[0]}: install Debian's packages slurm-wlm and munge"
     if CONFIGURATION.exists():
         return f"this machine has a SLURM of its own: {CONFIGURATION}"
     return ""
@@ -80,7 +80,7 @@ def cluster(tmp_path_factory):
     os.mknod(gpu, 0o20666, os.makedev(1, 3))
     CONFIGURATION.parent.mkdir(exist_ok=True)
     host = socket.gethostname().split(".")[0]
-    # Jobs find the configuration at its usual place alone, because their steps forget every SLURM_* variable.
+    # Jobs find the configuration only at its usual path, because their steps forget every SLURM_* variable.
     CONFIGURATION.write_text(SLURM_CONF.format(host=host, folder=folder, cpus=os.cpu_count()))
     gres = CONFIGURATION.with_name("gres.conf")
     gres.write_text(f"Name=gpu Type=h200 File={gpu}\n")
@@ -129,7 +129,7 @@ def job_of(kernel):
 
 
 def test_cpu_stages_and_measurements_run_where_they_belong(project):
-    measure_again(project, "mma_t", "cusparse_csr_default")
+    measure_again(project, "mma_t", "cusparse_csr")
     for name in ("results/formats/csr/mesh.json", "results/kernels/sm_90a/mma_t.cubin"):
         (project.root / name).unlink()
     code, output = finish(start(project, "measure"))

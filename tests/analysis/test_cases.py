@@ -71,6 +71,15 @@ def test_a_source_that_changed_without_its_machine_code_is_not_stale():
     assert list(analysed(recorded=[row("mma_bt")], fingerprints=present)["stale"]) == [True], "nobody knows the code"
 
 
+def test_a_row_whose_packer_changed_is_stale():
+    packed = dict(zip(synthetic.MATRICES, ("was", "", "is"), strict=False))
+    rows = [row("mma_bt", matrix=name) | {"packer_sha256": sha} for name, sha in packed.items()]
+    heads = {name: {**head, "packer": "packer"} for name, head in synthetic.HEADS.items()}
+    fingerprints = {**synthetic.FINGERPRINTS, "packer": "is"}
+    result = analysed(recorded=rows, fingerprints=fingerprints, heads=heads)
+    assert {row.packer_sha256: row.stale for row in result.itertuples()} == {"was": True, "": False, "is": False}
+
+
 def test_the_baseline_is_the_fastest_variant_of_the_same_precision():
     rows = [
         row("cusparse_csr_alg2_f32", time_ms=4.0),

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from spmm_roofline import contracts
-from spmm_roofline.analysis.claims import ClaimError, claims
+from spmm_roofline.analysis.claims import ClaimError, claims, verdict
 from spmm_roofline.kernels.registry import heads
 from spmm_roofline.plan import Plan
 from tests.analysis import synthetic
@@ -230,3 +230,18 @@ def test_a_claim_names_what_exists(claim):
         runs, _ = plan.resolve(suite["kernels"])
         named = {kernel for kernel in known if f'"{kernel}"' in claim["value"]}
         assert named <= set(runs), f"suite {name} does not run {sorted(named - set(runs))}"
+
+
+@pytest.mark.parametrize(
+    ("expect", "value", "interval", "said"),
+    [
+        ({"at_least": 1.3}, 1.3, (), "reproduced"),
+        ({"at_most": 1.3}, 1.3, (), "reproduced"),
+        ({"at_least": 1.0, "at_most": 1.3}, 1.31, (), "not_reproduced"),
+        ({"at_least": 1.3}, 1.4, (1.3, 1.5), "reproduced"),
+        ({"at_most": 1.3}, 1.2, (1.1, 1.3), "reproduced"),
+        ({"at_least": 1.3}, 1.4, (1.29, 1.5), "undecided"),
+    ],
+)
+def test_a_threshold_itself_is_as_expected(expect, value, interval, said):
+    assert verdict(expect, value, *interval) == said, "an interval that ends at the threshold does not hold it"

@@ -34,6 +34,11 @@ def test_one_kernel_has_nobody_behind_it():
     assert leader(times(a=[1.0, NAN], b=[NAN, 2.0]))[1:] == ("", None), "they share no matrix"
 
 
+def test_kernels_that_share_half_of_the_matrices_are_compared():
+    assert leader(times(a=[1.0, 1.0], b=[4.0, NAN])) == ("a", "b", pytest.approx(4.0))
+    assert leader(times(a=[1.0, 1.0, 1.0, NAN], b=[NAN, NAN, 4.0, 4.0]))[1:] == ("", None), "one of four is too few"
+
+
 def cases(**kernels):
     """``kernels``: times on matrices m0, m1, …; None where the kernel refused the matrix, NaN where it was not run."""
     rows = []
@@ -82,3 +87,11 @@ def test_who_refuses_a_matrix_or_has_no_baseline():
     alone = cases(mma=[1.0, 1.0]).assign(baseline_ms=NAN, speedup=NAN)
     (row,) = kinds(alone, 100).to_dict("records")
     assert row["compared"] == 0 and row["speedup"] != row["speedup"] and row["runner_up"] == ""
+
+
+def test_the_bound_of_a_choice_is_the_most_frequent_one():
+    for bounds, most in ((("memory", "launch", "launch"), "launch"), (("memory", "launch", "compute"), "compute")):
+        rows = cases(mma=[1.0, 1.0, 1.0]).assign(bound=bounds)
+        (row,) = kinds(rows, 100).to_dict("records")
+        assert row["bound"] == most, "of equally frequent ones the first of the alphabet"
+    assert kinds(cases(mma=[1.0, 1.0]).assign(time_ms=0.0), 100).empty, "a time of zero is none"

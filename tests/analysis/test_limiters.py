@@ -112,3 +112,15 @@ def test_every_limiter_has_a_name_and_every_state_of_the_profiler_a_rule():
     }
     assert asked - set(module.STATES) == {*module.RUNNING, "misc", "sleeping"}
     assert set(module.STATES) <= asked
+
+
+def test_thresholds_themselves():
+    assert limiter(IDLE | {"dram_share_fraction": module.BUSY}, waits("barrier")) == "no_single_limit"
+    ahead = IDLE | {"dram_share_fraction": 0.875, "l2_share_fraction": 0.8125}
+    assert limiter(ahead, {}) == "dram_bandwidth", "a lead of 6 points"
+    assert limiter(IDLE | {"dram_share_fraction": 1.0, "l2_share_fraction": 1.0 - module.MARGIN / 2}, {}) == (
+        "no_single_limit"
+    )
+    few = dict.fromkeys(range(module.LEAST_STATES - 1), 1.0)
+    assert limiter(IDLE, few) == "unknown"
+    assert limiter(IDLE, few | {"barrier": 2.0}) == "barriers"

@@ -96,6 +96,10 @@ def test_what_l2_can_keep_need_not_come_from_dram():
     # After a flush A and B must come; C, 0.4 MB, may stay, as far as it fits: 0.6 MB, and 0.8 MB, take 150 and 200 ns.
     assert limits_of("cold")[0] == pytest.approx(flops / 150)
     assert limits_of("cold", size=200_000)[0] == pytest.approx(flops / 200)
+    # In FP16 C has half of the bytes: 0.8 MB take 200 ns; in FP64 twice as many: 0.2 MB take 50 ns.
+    assert limits_of("cold", dtype_c="float16")[0] == limits_of("cold", dtype_c="bfloat16")[0]
+    assert limits_of("cold", dtype_c="float16")[0] == pytest.approx(flops / 200)
+    assert limits_of("cold", dtype_c="float64")[0] == pytest.approx(flops / 50)
     # A call of three multiplications moves its operands once.
     once, thrice = limits_of("cold"), limits_of("cold", steps=3)
     assert thrice == pytest.approx([3 * limit for limit in once])

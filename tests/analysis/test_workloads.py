@@ -112,7 +112,9 @@ def test_each_workload_stands_beside_its_gains():
     assert (rows["balance_flop_per_byte"] == 7.5).all() and rows["unit_limit"].tolist() == pytest.approx(
         [4 / 3] * len(rows)
     )
-    assert list(rows.index[:3]) == [("SCALE", 1), ("GEMV", 1), ("SpMV", 1)]
+    plain = [("SCALE", 1), ("GEMV", 1), ("SpMV", 1)]
+    flat = [("2d5pt", 1), ("2d5pt", 3), ("2d9pt", 1), ("2d9pt", 3), ("2d13pt", 1), ("2d49pt", 1)]
+    assert list(rows.index) == [*plain, *flat, ("3d7pt", 1), ("3d7pt", 3), ("3d27pt", 1), ("3d27pt", 3)]
     assert rows["cases"].to_dict() == dict.fromkeys(rows.index, 0) | {
         ("SCALE", 1): 2,
         ("SpMV", 1): 1,

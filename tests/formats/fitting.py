@@ -1,4 +1,4 @@
-"""Matrices for tests of formats: what is left for those that do not take every structure, and skewed ones."""
+"""Matrices for tests of formats: reduced to what a format can hold, and skewed ones."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -18,7 +18,7 @@ def two_in_four(a):
 
 
 def scaled_identity(a):
-    """The identity of as many rows, times the first value of ``a`` if it has one."""
+    """The identity with the same number of rows, times the first value of ``a`` if it has one."""
     m = a.shape[0]
     value = a.data[0] if a.nnz and a.data[0] else 1.0
     return csr_array((np.full(m, value), np.arange(m, dtype=np.int32), np.arange(m + 1, dtype=np.int32)), shape=(m, m))
@@ -28,7 +28,7 @@ FITTING = {"sparse24": two_in_four, "sparse24_fragments": two_in_four, "scaled_i
 
 
 def fitting(name, a):
-    """``a`` itself for a format that takes any matrix."""
+    """``a``, reduced to a structure that the format ``name`` can hold."""
     return FITTING[name](a) if name in FITTING else a
 
 

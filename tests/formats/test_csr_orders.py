@@ -1,4 +1,4 @@
-"""What the CSR formats with an extra order add: rows by length, segments of rows, condensed columns."""
+"""The CSR formats with additional arrays: rows by length, row segments, merge path, condensed columns."""
 
 from itertools import pairwise
 
@@ -25,7 +25,7 @@ def matrices(draw):
 
 
 def lengths(*rows):
-    """A matrix whose rows have so many entries, from column 0 on."""
+    """A matrix whose rows have ``rows`` entries, from column 0."""
     return canonical([[1.0] * length + [0.0] * (max(rows) - length) for length in rows])
 
 
@@ -46,14 +46,14 @@ def test_segments_come_first_and_rows_of_several_segments_are_marked():
     segments = list(
         zip(packed.segment_row.tolist(), packed.segment_start.tolist(), packed.segment_end.tolist(), strict=True)
     )
-    # Row 2 is cut in two segments and a residue of one; row 3 is a full segment, and all of its row.
+    # Row 2 is cut into two segments and a residue of one entry; row 3 is one full segment.
     assert segments == [(~2, 3, 7), (~2, 7, 11), (3, 12, 16), (0, 0, 3), (~2, 11, 12)]
     assert packed.split_rows.tolist() == [1, 2]
 
 
 @settings(max_examples=60, deadline=None)
 @given(matrices(), st.integers(1, 40))
-def test_pieces_cover_every_entry_once(a, segment):
+def test_segments_cover_every_entry_once(a, segment):
     packed = FORMATS["csr_segmented"].from_csr(a, segment=segment)
     row = np.where(packed.segment_row < 0, ~packed.segment_row, packed.segment_row)
     covered = np.zeros(a.nnz, dtype=int)
@@ -74,16 +74,16 @@ def test_tiles_of_the_merge_path_by_hand():
     assert [counts[name] for name in ("items", "tiles", "chunks", "steps", "width")] == [81, 6, 2, 3, 50]
 
 
-def test_few_wide_tiles_do_where_rows_are_of_equal_length():
+def test_a_few_wide_tiles_suffice_for_rows_of_equal_length():
     rows = csr_array((np.ones(600), np.arange(600), np.arange(601)))
     counts = FORMATS["csr_merge_path"].from_csr(rows, items=131, chunks=1).counts()
-    # 100 entries a tile, and as many rows.
+    # 100 entries and 100 rows per tile.
     assert (counts["steps"], counts["width"]) == (6, 200)
 
 
 @st.composite
 def uneven(draw):
-    """Rows of which most are empty or short, and some longer than several tiles."""
+    """Mostly empty or short rows, and some longer than several tiles."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     counts = rng.integers(0, draw(st.integers(1, 8)), draw(st.integers(0, 900)))
     counts[rng.random(len(counts)) < draw(st.sampled_from([0, 0.01, 0.2]))] = draw(st.integers(0, 400))
@@ -96,7 +96,7 @@ def uneven(draw):
 @settings(max_examples=100, deadline=None)
 @given(st.one_of(matrices(), uneven()), st.integers(64, 200), st.integers(1, 40))
 def test_chunks_of_the_merge_path_cost_the_same_and_add_up_to_the_product(a, items, chunks):
-    """Each chunk's sums of the rows that begin in it, with the parts that the chunks behind it have of its last one."""
+    """Each chunk sums the rows that begin in it; later chunks contribute partial sums of its last row."""
     packed = FORMATS["csr_merge_path"].from_csr(a, items=items, chunks=chunks)
     m, path, counts = a.shape[0], a.shape[0] + a.nnz, packed.counts()
     steps, width, tile_row = counts["steps"], counts["width"], packed.tile_row
@@ -104,11 +104,11 @@ def test_chunks_of_the_merge_path_cost_the_same_and_add_up_to_the_product(a, ite
     assert (width - 1) * counts["tiles"] < path or path == 0
     tile_entry = np.minimum(np.arange(counts["tiles"] + 1) * width, path) - tile_row
     assert (tile_row[0], tile_entry[0], tile_row[-1], tile_entry[-1]) == (0, 0, m, a.nnz)
-    # With what alignment puts before them, entries have room, and so have the beginnings of the rows and two more.
+    # Entries and those that alignment adds fit in a tile, and so do the beginnings of its rows and two more.
     assert (np.diff(tile_entry) >= 0).all() and (np.diff(tile_entry) + 31 <= items).all()
     assert (np.diff(tile_row) >= 0).all() and (np.diff(tile_row) + 2 <= items).all()
     x = np.random.default_rng(0).integers(1, 9, a.shape[1]).astype(float)
-    products, y, parts = a.data * x[a.indices], np.full(m, np.nan), np.full(counts["chunks"], np.nan)
+    products, y, partials = a.data * x[a.indices], np.full(m, np.nan), np.full(counts["chunks"], np.nan)
     for chunk in reversed(range(counts["chunks"])):
         first, last = chunk * steps, (chunk + 1) * steps
         begun = tile_row[first] if a.indptr[tile_row[first]] < tile_entry[first] else -1
@@ -121,24 +121,24 @@ def test_chunks_of_the_merge_path_cost_the_same_and_add_up_to_the_product(a, ite
             carried = sums.pop()
             for row, total in enumerate(sums, row0):
                 if row == begun:
-                    parts[chunk] = total
+                    partials[chunk] = total
                 else:
                     y[row] = total
         row = tile_row[last]
         if row == m:
             continue
         if row == begun:
-            parts[chunk] = carried
+            partials[chunk] = carried
         elif a.indptr[row] < tile_entry[last]:
             others = np.flatnonzero(tile_row[:-1:steps][chunk + 1 :] == row) + chunk + 1
-            y[row] = carried + parts[others].sum()
-            parts[others] = np.nan
-    # Every part was waited for, and once.
-    assert np.isnan(parts).all() and np.array_equal(y, a @ x)
+            y[row] = carried + partials[others].sum()
+            partials[others] = np.nan
+    # Every partial sum was added, exactly once.
+    assert np.isnan(partials).all() and np.array_equal(y, a @ x)
 
 
 def test_a_tile_of_the_merge_path_has_room_for_aligned_entries():
-    with pytest.raises(FormatError, match="at least 64 items a tile and at least 1 chunk, not 63 and 528"):
+    with pytest.raises(FormatError, match="at least 64 items per tile and at least 1 chunk, not 63 and 528"):
         FORMATS["csr_merge_path"].from_csr(lengths(1), items=63)
 
 

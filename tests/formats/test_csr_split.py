@@ -1,4 +1,4 @@
-"""Nonzero splitting: every row is written by the group where it begins, or summed over all its partial sums."""
+"""Nonzero splitting: every row is written by the group where it begins, or is the sum of its partial sums."""
 
 from types import SimpleNamespace
 
@@ -14,7 +14,7 @@ from tests.formats.fitting import skewed
 
 
 def added(total, heads, ended, group):
-    """A sum with those of the groups from one on, and whether the row ends in this partition."""
+    """``total`` and the sums of ``group`` and later groups, and whether the row ends in this partition."""
     for number in range(group, len(heads)):
         total = total + heads[number]
         if number in ended:
@@ -89,7 +89,7 @@ def test_groups_make_the_product(a, ctas, multiprocessors, warps, groups, batch)
     ]
     begin = np.append(packed.work[:, 0], packed.stored_slots)
 
-    # The groups of a warp have equally many batches, but for the last warp, and no warp two more than another.
+    # The groups of a warp have equal numbers of batches, except in the last warp; warps differ by one batch at most.
     counts = np.diff(packed.group_starts[:, 0]).reshape(-1, warps, groups)
     for partition in counts:
         batches = -(-partition // batch)
@@ -101,7 +101,7 @@ def test_groups_make_the_product(a, ctas, multiprocessors, warps, groups, batch)
     lengths = np.maximum(np.diff(a.indptr), 1)
     begins = np.append(0, np.cumsum(lengths))
     assert np.array_equal(np.flatnonzero(packed.columns < 0) + 1, begins[1:])
-    # A partition costs its fraction of all, and slack on both sides.
+    # A partition costs its fraction of the total, plus slack on both sides.
     cost, partitions = begins[-1] + len(lengths), len(packed.work)
     assert partitions == max(min(ctas * multiprocessors, cost // (32 * warps)), 1)
     cost_before = begin + np.searchsorted(begins, begin)

@@ -1,4 +1,4 @@
-"""Every format gives back the matrix that it packed; later formats join these tests by being registered."""
+"""Every registered format gives back the matrix that it packed; other properties of all formats."""
 
 import inspect
 import json
@@ -21,11 +21,11 @@ from spmm_roofline.formats.base import FormatTooLarge
 from spmm_roofline.formats.values import numpy_dtype, rounded, widened
 from tests.formats.fitting import fitting
 
-#: Formats that store zeros of the whole matrix, and those of them that take 2:4 alone.
+#: Formats that hold only 2:4 matrices, and all formats that store zeros of the whole matrix.
 TWO_FOUR = ("sparse24", "sparse24_fragments")
 WHOLE = ("dense", *TWO_FOUR)
 DTYPES = ["float16", "bfloat16", "tf32", "float32", "float64"]
-#: Formats of any matrix; sparse24 takes what `fitting` makes of one.
+#: All formats except that of stencils; `fitting` reduces a matrix to what each of them can hold.
 GENERAL = [name for name in FORMATS if name != "stencil"]
 
 
@@ -62,17 +62,28 @@ def same(a, b):
     )
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", GENERAL)
-@settings(max_examples=25)
-@given(a=sparse())
-def test_round_trip(name, dtype, a):
+def check_round_trip(name, dtype, a):
     a = fitting(name, a)
     packed = FORMATS[name].from_csr(a, dtype=dtype)
     expected = a.copy()
     expected.data = widened(rounded(a.data, dtype), dtype)
     assert same(packed.to_csr(), expected)
     assert packed.shape == a.shape and packed.nnz == a.nnz
+
+
+@pytest.mark.parametrize("name", GENERAL)
+@settings(max_examples=25)
+@given(a=sparse())
+def test_round_trip(name, a):
+    check_round_trip(name, "float64", a)
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype != "float64"])
+@pytest.mark.parametrize("name", GENERAL)
+@settings(max_examples=6)
+@given(a=sparse())
+def test_round_trip_up_to_rounding(name, dtype, a):
+    check_round_trip(name, dtype, a)
 
 
 @pytest.mark.parametrize("name", GENERAL)
@@ -176,8 +187,8 @@ def test_classes_against_every_tile(a, block_k):
     assert stats["zero_tile_fraction"] == pytest.approx(seen[0] / tiles if tiles else 0)
 
 
-def test_what_an_entry_rounds_to_does_not_change_its_tiles_class():
-    # Three entries of a group, one of them beneath the smallest float16: the tile stays dense, and loses that entry.
+def test_rounding_to_zero_does_not_change_the_class_of_a_tile():
+    # Three entries in a group, one below the smallest float16: the tile stays dense and loses that entry.
     dense = np.zeros((16, 32))
     dense[0, :3] = 1, 1e-12, 1
     packed = FORMATS["bcsr_classed"].from_csr(canonical(dense))
@@ -218,16 +229,16 @@ def test_an_option_out_of_range_is_refused(name, options, message):
 @pytest.mark.parametrize(
     ("dense", "message"),
     [
-        (np.ones((2, 2)), "a 2 x 2 matrix with 4 non-zeros is none"),
-        (np.eye(2, 3), "a 2 x 3 matrix with 2 non-zeros is none"),
-        (np.zeros((2, 3)), "a 2 x 3 matrix with 0 non-zeros is none"),
-        (np.diag([1, 0, 1]), "a 3 x 3 matrix with 2 non-zeros is none"),
-        (np.eye(3)[[1, 0, 2]], "non-zeros beside its diagonal"),
-        ([[1, 1, 0], [0, 0, 0], [0, 0, 1]], "non-zeros beside its diagonal"),
+        (np.ones((2, 2)), "a 2 x 2 matrix with 4 non-zeros is not"),
+        (np.eye(2, 3), "a 2 x 3 matrix with 2 non-zeros is not"),
+        (np.zeros((2, 3)), "a 2 x 3 matrix with 0 non-zeros is not"),
+        (np.diag([1, 0, 1]), "a 3 x 3 matrix with 2 non-zeros is not"),
+        (np.eye(3)[[1, 0, 2]], "non-zeros off its diagonal"),
+        ([[1, 1, 0], [0, 0, 0], [0, 0, 1]], "non-zeros off its diagonal"),
         (np.diag([2, 2, 3]), "the diagonal of this matrix is not constant"),
     ],
 )
-def test_what_is_no_multiple_of_the_identity_is_refused(dense, message):
+def test_other_matrices_than_multiples_of_the_identity_are_refused(dense, message):
     with pytest.raises(FormatError, match=message):
         FORMATS["scaled_identity"].from_csr(canonical(dense))
 
@@ -274,18 +285,21 @@ def test_a_block_map_beyond_the_limit_is_refused_with_its_size(monkeypatch):
 
 @pytest.fixture(scope="module")
 def grid():
-    """A five-point grid of 1.6 million nodes, of the size and kind of G3_circuit."""
-    nodes = 1265
-    line = sparse_matrices.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(nodes, nodes))
-    one = sparse_matrices.eye_array(nodes)
-    a = sparse_matrices.csr_array(sparse_matrices.kron(line, one) + sparse_matrices.kron(one, line))
+    """A five-point grid of 1.6 million nodes, narrow, so that it fills few blocks."""
+    width, length = 8, 200_001
+
+    def line(nodes):
+        return sparse_matrices.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(nodes, nodes))
+
+    across = sparse_matrices.kron(sparse_matrices.eye_array(length), line(width))
+    a = sparse_matrices.csr_array(across + sparse_matrices.kron(line(length), sparse_matrices.eye_array(width)))
     a.sort_indices()
     assert a.shape[0] > 1_600_000
     return a
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name not in WHOLE])
-def test_a_large_matrix_takes_memory_of_its_non_zeros_alone(name, grid):
+def test_memory_is_of_the_order_of_the_non_zeros(name, grid):
     # A dense map of its tiles would take 40 GB.
     tracemalloc.start()
     packed = FORMATS[name].from_csr(fitting(name, grid))
@@ -293,11 +307,11 @@ def test_a_large_matrix_takes_memory_of_its_non_zeros_alone(name, grid):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert back.nnz == packed.nnz
-    assert peak < 4 << 30
+    assert peak < 2 << 30
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_a_large_matrix_is_no_matrix_of_every_slot(name, grid):
+def test_a_large_matrix_with_all_its_slots_is_refused(name, grid):
     with pytest.raises(FormatTooLarge, match="above the limit of 4,294,967,296"):
         FORMATS[name].from_csr(grid)
 
@@ -311,14 +325,14 @@ def test_unpacked_2_4_is_the_matrix(a):
     assert np.count_nonzero(unpacked) == np.count_nonzero(a.toarray())
 
 
-def test_fragments_are_what_lanes_of_a_warp_multiply():
+def test_fragments_are_in_the_order_of_the_lanes():
     a = np.zeros((16, 64))
     a[9, [44, 47]] = 5, 6
     packed = FORMATS["sparse24_fragments"].from_csr(canonical(a), "float32")
     # Row g + 8 of g = 1; columns 44 to 47 are group 3 of the second 32, so t = 3 and the second of four registers.
     assert packed.data[0, 1, 4 * 1 + 3].tolist() == [0, 0, 5, 6, 0, 0, 0, 0]
     assert np.count_nonzero(packed.data) == 2
-    # Groups 0 to 3 of the second 32 are lane t = 2's, group 3 on top of a half: columns 0 and 3 of the group.
+    # Lane t = 2 has groups 0 to 3 of the second 32, group 3 in the high bits of a half: columns 0 and 3 of the group.
     assert packed.metadata[0, 0, 4 * 1 + 2] >> 28 == 0b1100
 
 
@@ -337,12 +351,12 @@ def test_more_non_zeros_than_pointers_count_are_refused():
 
 @pytest.mark.parametrize("shape", [(0, 0), (0, 5), (5, 0), (1, 1), (16, 16), (17, 15)])
 @pytest.mark.parametrize("name", GENERAL)
-def test_a_matrix_of_nothing(name, shape):
+def test_a_matrix_without_entries(name, shape):
     if name == "scaled_identity" and shape[0] != shape[1]:
         pytest.skip("zero times the identity is square")
     packed = FORMATS[name].from_csr(csr_array(shape))
     assert same(packed.to_csr(), csr_array(shape))
-    # Formats that store zeros for rows of C that are to be written.
+    # These formats store zeros even so: all slots, or a slot or tile for each row or window of C.
     if name not in (*WHOLE, "csr_partitioned", "csr_split", "vectors_8x1", "vectors_16x1"):
         assert packed.stored_slots == 0 and packed.stats()["fill_fraction"] == 1.0
 
@@ -399,7 +413,7 @@ def test_tf32_against_arithmetic(x):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "tf32", "float32"])
-def test_what_is_no_number_stays_so(dtype):
+def test_nan_and_infinity_stay_so(dtype):
     # The second is the NaN of a GPU: every bit set but the sign.
     odd = np.array([0x7FC00000, 0x7FFFFFFF, 0xFFFFFFFF, 0x7F800000, 0xFF800000], np.uint32).view(np.float32)
     wide = widened(rounded(odd, dtype), dtype)
@@ -407,7 +421,7 @@ def test_what_is_no_number_stays_so(dtype):
 
 
 def test_sixteen_bits_are_rounded_from_float32_as_on_a_device():
-    # Just above the middle of two float16, by less than float32 can say: the tie goes to even.
+    # Above the middle of two float16 values by less than float32 resolves: the tie goes to even.
     assert rounded(np.array([1 + 2**-11 + 2**-40]), "float16")[0] == 1.0
     assert float(rounded(np.array([1 + 2**-8 + 2**-40]), "bfloat16")[0]) == 1.0
 
@@ -419,9 +433,9 @@ def test_a_device_rounds_as_the_host_does(dtype):
 
     rng = np.random.default_rng()
     single = rng.integers(0, 2**32, 100_000, dtype=np.uint32).view(np.float32)
-    # CuPy's kernels take subnormal numbers of single precision for zero.
+    # CuPy's kernels flush subnormal numbers of single precision to zero.
     single = np.append(single[~(np.abs(single) < 2.0**-126)], np.float32([math.inf, -math.inf, 2.0**-126]))
-    with np.errstate(invalid="ignore"):  # NaN that signal
+    with np.errstate(invalid="ignore"):  # signalling NaN
         for values in (single.astype(np.float64), rng.normal(size=10_000), single, rng.random(100) < 0.5):
             there = widened(rounded(cupy.asarray(values), dtype), dtype).get()
             assert np.array_equal(widened(rounded(values, dtype), dtype), there, equal_nan=True)
@@ -435,7 +449,7 @@ def test_rows_of_entries_skip_empty_rows():
 
 
 def generated(folder, generator, **parameters):
-    """A generated matrix as the stage before leaves it."""
+    """The files of a generated matrix, as the previous stage writes them."""
     entry = {"generator": generator, "name": "a", **parameters}
     (spec,) = matrices.expand({"name": "s", "matrices": {"generated": [entry]}}, {})
     files = folder / "a.npz", folder / "a.json"
@@ -510,7 +524,7 @@ def test_real_matrices(real_data, tmp_path, name):
         if packed_format in TWO_FOUR and name != "ash219":  # which has two non-zeros a row
             assert row.status == "unsupported" and "is not 2:4" in row.message
         elif packed_format == "scaled_identity":
-            assert row.status == "unsupported" and "holds q·I alone" in row.message
+            assert row.status == "unsupported" and "holds only q·I" in row.message
         else:
             assert row.round_trip
 
@@ -536,7 +550,7 @@ def test_both_array_modules_give_the_same_bytes(name):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_random_values_can_be_packed_and_weigh_alike(name):
+def test_random_values_are_of_similar_magnitude(name):
     structure = canonical(np.eye(8, 12))
     values = FORMATS[name].random_values(structure, np.random.default_rng())
     assert values.shape == (8,) and values.dtype == np.float64

@@ -63,7 +63,7 @@ def test_two_brick_rows_and_the_ids_of_the_next_block():
 
 
 def decode(packed, block):
-    """Dense tm×tk block as algorithm 1 decodes it: every lane asks its two bits and counts those below."""
+    """Dense tm×tk block as algorithm 1 decodes it: every lane tests its two bits and counts the set bits below."""
     raw = packed.packed.tobytes()
     at = int(packed.size_ptr[block]) * 16
     pointers = raw[at : at + packed.tk // 4 + 1]
@@ -78,9 +78,9 @@ def decode(packed, block):
             for lane in range(32):
                 for bit in (lane, lane + 32):
                     if pattern >> bit & 1:
-                        place = at_values + 4 * (offset + (pattern & ((1 << bit) - 1)).bit_count())
+                        position = at_values + 4 * (offset + (pattern & ((1 << bit) - 1)).bit_count())
                         row = brick_rows[brick] * 16 + bit // 4
-                        dense[row, 4 * column + bit % 4] = np.frombuffer(raw[place : place + 4], np.float32)[0]
+                        dense[row, 4 * column + bit % 4] = np.frombuffer(raw[position : position + 4], np.float32)[0]
             offset += pattern.bit_count()
     return dense
 
@@ -89,7 +89,7 @@ def decode(packed, block):
 @pytest.mark.parametrize("tm", [16, 32])
 @settings(max_examples=25)
 @given(a=matrices())
-def test_blocks_decode_as_the_kernel_does_it(tm, tk, a):
+def test_blocks_decode_as_in_the_kernel(tm, tk, a):
     packed = HRPB.from_csr(a, tm=tm, tk=tk)
     dense = np.zeros((-(-a.shape[0] // tm) * tm, a.shape[1]))
     dense[: a.shape[0]] = rounded(a.toarray().ravel(), "tf32").reshape(a.shape)
@@ -166,17 +166,17 @@ def test_every_block_lies_in_exactly_one_chunk(blocks, sm_count, resident_ctas):
     of = np.where(panel < 0, ~panel, panel)
     starts = pointers(blocks)
     assert (starts[of] <= start).all() and (end <= starts[of + 1]).all()
-    parts = np.bincount(of, minlength=len(blocks))
-    assert ((panel < 0) == (parts[of] > 1)).all()
-    assert clear.tolist() == np.flatnonzero(parts != 1).tolist()
-    for p in np.flatnonzero(parts > 1):
+    counts = np.bincount(of, minlength=len(blocks))
+    assert ((panel < 0) == (counts[of] > 1)).all()
+    assert clear.tolist() == np.flatnonzero(counts != 1).tolist()
+    for p in np.flatnonzero(counts > 1):
         sizes = (end - start)[of == p]
         assert sizes.max() - sizes.min() <= 1
     if sum(blocks):
         # Equations 6 and 7, in floating point.
         waves = max(len(blocks) / (sm_count * resident_ctas), 1) if sm_count else np.inf
         ratio = np.array(blocks) / (sum(blocks) / len(blocks)) / waves
-        assert (np.abs(parts - np.clip(ratio, 1, np.maximum(blocks, 1)))[np.array(blocks) > 0] <= 0.5 + 1e-9).all()
+        assert (np.abs(counts - np.clip(ratio, 1, np.maximum(blocks, 1)))[np.array(blocks) > 0] <= 0.5 + 1e-9).all()
 
 
 def test_the_schedule_is_part_of_the_format():

@@ -1,4 +1,4 @@
-"""Packers make on a device what the host makes."""
+"""Packers on a device make the same arrays as the host."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def test_a_format_and_its_packer_agree_on_tiles(name):
 
 
 def rows_of_all_lengths():
-    """Empty and long rows beside each other, long ones without a column in common, and equal ones."""
+    """Empty rows beside long ones, long rows without a common column, and equal rows."""
     rng = np.random.default_rng()
     full = rng.random((3, 2000)) < 0.9
     none = np.zeros((3, 2000), dtype=bool)
@@ -51,14 +51,14 @@ def test_a_device_packs_as_a_host_does(name, dtype, density, options):
     on_device = pack(form, sparse.csr_matrix(a), dtype, options, packer_of(form))
     for field, array in on_host.arrays().items():
         other = cupy.asnumpy(getattr(on_device, field))
-        # Values of bfloat16 are whole numbers on a device: bits are compared.
+        # bfloat16 values are integers on a device, so bits are compared.
         assert (array.shape, array.tobytes()) == (other.shape, other.tobytes()), field
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("shape, density", [((3001, 1500), 0.01), ((1, 1), 1.0), ((0, 5), 0.0), ((200_000, 50), 0.002)])
 @pytest.mark.parametrize("name", ["vectors_8x1", "vectors_16x1"])
-def test_a_survey_says_what_packing_finds_and_serves_it(name, shape, density):
+def test_a_survey_agrees_with_packing_and_is_reused(name, shape, density):
     import cupyx.scipy.sparse as sparse
 
     a = random_array(shape, density=density, format="csr", rng=np.random.default_rng())

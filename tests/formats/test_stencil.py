@@ -1,4 +1,4 @@
-"""A stencil's grid is recognised from the structure alone, and nothing else passes for a stencil."""
+"""A stencil's grid is recognised from the structure alone, and no other matrix passes for a stencil."""
 
 import numpy as np
 import pytest
@@ -72,14 +72,14 @@ def test_the_coefficients_of_a_box_are_in_the_order_of_its_offsets():
     assert [tuple(each - 1) for each in np.argwhere(star)] == STENCILS["3d7pt"].offsets
 
 
-def test_what_a_row_of_the_table_says():
+def test_statistics_of_a_stencil():
     packed = StencilGrid.from_csr(matrix("2d13pt", 30, 20))
     assert packed.stats()["format_bytes"] == 49 * 8
     assert packed.stored_slots == 13 and packed.covered_slots == packed.nnz
 
 
 @pytest.mark.parametrize("points", STENCILS)
-def test_one_wrong_value_or_place_is_no_stencil(points):
+def test_one_wrong_value_or_column_is_no_stencil(points):
     a = matrix(points, 9, 8, 7 if STENCILS[points].dimensions == 3 else 1)
     rng = np.random.default_rng()
     other = a.copy()
@@ -92,13 +92,13 @@ def test_one_wrong_value_or_place_is_no_stencil(points):
     moved = csr_array(moved.tocsr())
     for wrong in (other, missing, moved):
         for asked in (points, None):
-            with pytest.raises(FormatError, match="with one coefficient an offset on any grid of"):
+            with pytest.raises(FormatError, match="with one coefficient per offset on any grid of"):
                 StencilGrid.from_csr(wrong, points=asked)
 
 
 def test_another_stencil_is_refused_by_name():
     with pytest.raises(
-        FormatError, match="the matrix is not 2d9pt with one coefficient an offset on any grid of 72 points"
+        FormatError, match="the matrix is not 2d9pt with one coefficient per offset on any grid of 72 points"
     ):
         StencilGrid.from_csr(matrix("2d5pt", 9, 8), points="2d9pt")
     with pytest.raises(FormatError, match="there is no stencil '2d7pt', only 2d5pt"):

@@ -1,4 +1,4 @@
-"""Windows of eight and of sixteen rows: partitions of their tiles, split windows, the warps they are dealt to."""
+"""Windows of eight and of sixteen rows: partitions of their tiles, split windows, dealing to warps."""
 
 from types import SimpleNamespace
 
@@ -12,8 +12,8 @@ from spmm_roofline.formats import FORMATS, FormatError, windows
 
 
 def product(packed, b, ctas=None):
-    """A·B as CTAs compute it, from the last one to the first; each takes equally many partitions (kernels/include/tile/
-    windows.cuh), and the partial sums of a window are added in order."""
+    """A·B as CTAs compute it, from the last one to the first; each takes the same number of partitions
+    (kernels/include/tile/windows.cuh), and the partial sums of a window are added in order."""
     height = packed.window
     c = np.full((-(-packed.shape[0] // height) * height, b.shape[1]), np.nan)
     partials, arrived = {}, {}

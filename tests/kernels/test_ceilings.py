@@ -1,4 +1,4 @@
-"""Ceilings: what their heads say of a launch, by hand, and on a device that the work is really done."""
+"""Ceilings: the work that their heads state, by hand, and on a device a check that it is done."""
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def test_work_grows_with_the_device():
         assert twice == {unit: (2 if scales else 1) * value for unit, value in there.items()}
 
 
-def test_a_kernel_with_a_format_says_nothing_of_work():
+def test_a_kernel_with_a_format_states_no_work():
     assert work(heads()["mma_bt"], dense(np.zeros(4)), dense(np.zeros(4)), 1) == {}
 
 
@@ -109,7 +109,7 @@ def test_every_ceiling_of_computation_has_its_peak_tested():
 
 @pytest.fixture(scope="module")
 def launched(tmp_path_factory):
-    """``launched(name, b, places, dtype)``: C of one launch as NumPy, and what the launch did."""
+    """``launched(name, b, elements, dtype)``: C of one launch as NumPy, the work of the launch, the multiprocessors."""
     cupy = pytest.importorskip("cupy")
     from spmm_roofline.kernels.compile import compile_kernel
     from spmm_roofline.kernels.launch import prepare
@@ -118,13 +118,13 @@ def launched(tmp_path_factory):
     folder, arch = tmp_path_factory.mktemp("ceilings"), visible()[0].arch
     multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
 
-    def launch(name, b, places, dtype):
+    def launch(name, b, elements, dtype):
         head = CEILINGS[name]
         if not supports(arch, head.min_arch):
             pytest.skip(f"{name} needs {head.min_arch}")
         cubin = folder / f"{name}.cubin"
         compile_kernel(head, {arch: (cubin, cubin.with_suffix(".json"))})
-        operand, result = dense(cupy.asarray(b)), dense(cupy.zeros(places, dtype=dtype))
+        operand, result = dense(cupy.asarray(b)), dense(cupy.zeros(elements, dtype=dtype))
         prepare(head, cubin, None, operand, result)(cupy.cuda.Stream.null)
         cupy.cuda.Device().synchronize()
         return result.storage.get().ravel(), work(head, operand, result, multiprocessors), multiprocessors
@@ -153,7 +153,7 @@ def test_every_product_is_in_the_sums(launched, name):
     if head.dtype["accumulator"] == "float16":
         assert np.isfinite(c).all() and (c[:count] > 0).all()
         return
-    # Of ones each multiply-add adds one; of a 2:4 product half are of values.
+    # With ones each multiply-add adds one; half of the multiply-adds of a 2:4 product are of stored values.
     sparse = "sparse24" in roofline.unit(head.as_dict())
     assert (c[:count] == done["flops"] / (4 if sparse else 2) / count).all()
 

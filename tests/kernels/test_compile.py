@@ -38,23 +38,23 @@ def test_compiles_without_spills_and_to_the_same_bytes(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", [name for name in COMPILED if "scaled" in heads()[name].constants])
-def test_kernels_that_scale_compile_so_too(name, tmp_path):
+def test_kernels_that_scale_compile_without_spills(name, tmp_path):
     head = heads()[name]
     rows, _ = compiled(replace(head, constants={**head.constants, "scaled": 1}), tmp_path)
     assert (rows.status == "ok").all(), rows.message.tolist()
-    # Alpha and beta are asked for where a window ends; a kernel at its limit of registers may keep a few bytes there.
+    # Alpha and beta are needed where a window ends; a kernel at its limit of registers may spill a few bytes there.
     assert rows.spill_store_bytes.max() <= 16, f"{name} spills registers"
 
 
 @pytest.mark.parametrize("name", ["dram_read", "dram_copy"])
-def test_what_every_measurement_needs_runs_on_older_devices_too(name, tmp_path):
+def test_kernels_that_every_measurement_needs_compile_for_older_devices(name, tmp_path):
     rows, _ = compiled(heads()[name], tmp_path, ["sm_75"])
     assert rows.status["sm_75"] == "ok", rows.message["sm_75"]
 
 
 @pytest.fixture
 def edit(tmp_path):
-    """``edit(old, new)``: the head of mma_bt in a tree where that was changed."""
+    """``edit(old, new)``: the head of mma_bt in a tree with this edit."""
     shutil.copytree(Path("kernels"), tmp_path / "kernels")
 
     def edited(old, new):
@@ -77,7 +77,7 @@ def test_neither_a_comment_nor_the_folder_changes_a_byte(edit, tmp_path):
     here, there = heads()["mma_bt"], edit("    tile::SUMS sums;", "    tile::SUMS sums;  // of one tile")
     _, cubins = compiled(here, tmp_path / "here", ["sm_90a"])
     _, others = compiled(there, tmp_path / "there", ["sm_90a"])
-    assert cubins == others, "the cubin knows where it was compiled, or what was said beside the code"
+    assert cubins == others, "the cubin contains the folder or a comment"
 
 
 def test_a_wrong_tile_is_refused_by_a_sentence(edit, tmp_path):

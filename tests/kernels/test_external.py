@@ -1,4 +1,4 @@
-"""External libraries: what they say of themselves, how they are called, and each way to name one that is none."""
+"""External libraries: their descriptions of themselves, how they are called, and files that are no such library."""
 
 import ctypes
 import gc
@@ -44,7 +44,7 @@ def test_the_product_is_right(library, m, k, density, n):
     rng = np.random.default_rng()
     a = csr_array(random_array((m, k), density=density, rng=rng, format="csr"))
     b, c = rng.random((k, n), dtype="float32"), np.full((m, n), np.nan, "float32")
-    # indices and values in other dtypes than the ABI's, which the call brings into shape
+    # The call converts indices and values to the dtypes of the ABI.
     product = Product(library, a.shape, a.indptr.astype("int64"), a.indices, a.data, n)
     for _ in range(2):
         product.run(b.ctypes.data, c.ctypes.data, 0)
@@ -93,21 +93,21 @@ class OnDevice(np.ndarray):
 
 @pytest.fixture
 def no_device(monkeypatch):
-    """As much of CuPy as a library call needs, on the host."""
+    """The functions of CuPy that a library call needs, on the host."""
     pool = SimpleNamespace(free_all_blocks=lambda: None)
     cuda = SimpleNamespace(Device=lambda: SimpleNamespace(synchronize=lambda: None))
     cupy = SimpleNamespace(asnumpy=np.asarray, get_default_memory_pool=lambda: pool, cuda=cuda)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
 
 
-def test_it_is_launched_as_every_kernel(library, no_device):
+def test_it_is_launched_like_every_kernel(library, no_device):
     rng = np.random.default_rng()
     head = heads(external=(str(library.path),))["peer_on_host"]
     a = csr_array(random_array((60, 50), density=0.1, rng=rng, format="csr"))
     b, c = (np.zeros((rows, 16), "float32").view(OnDevice) for rows in (50, 60))
     b[...] = rng.random(b.shape)
     before = alive(library)
-    for _ in range(2):  # the first of a process is made twice
+    for _ in range(2):  # the first product of a process is created twice
         call = prepare(
             head, None, Csr.from_csr(a), Dense(b, 50, 16, False, "float32"), Dense(c, 60, 16, False, "float32")
         )
@@ -139,7 +139,7 @@ def test_widths_that_a_library_does_not_take_are_unsupported(tmp_path):
         check_case(head, 10, 12, 10)
 
 
-def test_sums_of_tensor_cores_are_held_to_what_these_do(tmp_path):
+def test_sums_of_tensor_cores_have_the_tolerance_of_tensor_cores(tmp_path):
     head = Library(on_host(tmp_path / "a.so", DTYPE='"float16"', UNIT='"tensor"')).head()
     assert (head.dtype["accumulator"], head.dtype_of_sums, head.dtype["c"]) == ("float32", "tf32", "float32")
 
@@ -171,7 +171,7 @@ def test_the_fingerprint_is_that_of_the_file(tmp_path):
     assert Library(on_host(tmp_path / "three.so", FACTOR="2.0f")).head().sha256() != one
 
 
-# --- what is no such library ----------------------------------------------------------------------------------------
+# --- files that are no such library ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def on_device_head(request, tmp_path_factory):
     return heads(external=(str(path),))["peer_on_device"]
 
 
-def test_a_cuda_library_says_what_it_is_without_a_gpu(on_device_head):
+def test_a_cuda_library_describes_itself_without_a_gpu(on_device_head):
     dtype = on_device_head.dtype
     assert dtype["a"] == dtype["c"] == on_device_head.path.stem.removeprefix("lib")
 

@@ -1,4 +1,4 @@
-"""Heads: every kernel has a true one, and each way to lie about the code is found without a GPU."""
+"""Heads: every kernel has a valid one, and each contradiction to the code is found without a GPU."""
 
 import shutil
 from dataclasses import replace
@@ -21,7 +21,7 @@ KERNELS = Path("kernels")
 
 @pytest.fixture
 def tree(tmp_path):
-    """A copy of ``kernels/`` to lie in."""
+    """A copy of ``kernels/`` to edit."""
     shutil.copytree(KERNELS, tmp_path / "kernels")
     return tmp_path / "kernels"
 
@@ -34,16 +34,16 @@ def edited(tree, old, new, kernel="smat/mma_bt.cu", count=-1):
     return path
 
 
-def test_all_heads_are_true():
+def test_all_heads_are_valid():
     assert {"mma_t", "mma_bt", "mma_bt_f32", "mma_cbt", "cusparse_csr_alg2", "cusparse_csr_alg2_bf16"} <= heads().keys()
 
 
-def test_bytes_say_through_which_level_of_memory_they_go(tree):
+def test_memory_is_named_if_and_only_if_work_counts_bytes(tree):
     path = edited(tree, "memory: {level: l2, result: sweeps}\n", "", "ceilings/l2_read.cu")
-    with pytest.raises(HeadError, match="`memory` says through which level the bytes of `work` go"):
+    with pytest.raises(HeadError, match="`memory` must name the level of memory if `work` counts bytes"):
         read(path)
     path = edited(tree, "features: []\n", "features: []\nmemory: {level: l2, result: sweeps}\n", "ceilings/fma_f32.cu")
-    with pytest.raises(HeadError, match="and nothing else"):
+    with pytest.raises(HeadError, match="and only then"):
         read(path)
 
 
@@ -59,7 +59,7 @@ def test_a_variant_is_a_kernel_that_differs_as_it_says():
     assert twin.path == base.path and twin.after == "mma_bt" and twin.launches == base.launches
 
 
-LIES = [
+CONTRADICTIONS = [
     ("args: a.indptr, a.indices,", "args: a.indptr,", "passes 6 arguments to mma_bt .* takes 7"),
     (
         "args: a.indptr, a.indices, a.data, b",
@@ -72,7 +72,7 @@ LIES = [
     ("c: float16}\nlayout", "c: float32}\nlayout", "says that 'c' is float32"),
     ("features: [ldmatrix, mma]", "features: [mma]", "the code includes the ptx headers"),
     ("features: [ldmatrix, mma]", "features: [cp_async, ldmatrix, mma]", "the code includes the ptx headers"),
-    ("name: mma_bt\n", "name: mma_b\n", "a kernel is called as its file"),
+    ("name: mma_bt\n", "name: mma_b\n", "a kernel has the name of its file"),
     ("study: smat", "study: sptc", "lies in the folder 'smat'"),
     ("/*---", "/* ---", "must open with its head"),
     ("idea: walk", "idea: walk: run", "not valid YAML"),
@@ -91,7 +91,7 @@ LIES = [
     (
         "study: smat",
         "work: {bytes: 4}\nstudy: smat",
-        "work.bytes is '4'; it is one number, of a kernel without a format",
+        "work.bytes is '4'; it must be one number, of a kernel without a format",
     ),
     (
         "study: smat",
@@ -102,8 +102,8 @@ LIES = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "sentence"), LIES)
-def test_a_lie_is_found(tree, old, new, sentence):
+@pytest.mark.parametrize(("old", "new", "sentence"), CONTRADICTIONS)
+def test_a_contradiction_is_found(tree, old, new, sentence):
     path = edited(tree, old, new, count=1)
     with pytest.raises(ContractError, match=sentence) as caught:
         read(path)
@@ -147,7 +147,7 @@ def test_scratch_is_part_of_what_is_launched(tree):
     assert head.functional() == {**before.functional(), "scratch": "8 * n"} and head.sha256() != before.sha256()
 
 
-def test_several_multiplications_of_a_call_are_told_to_code_and_fingerprint(tree):
+def test_steps_enter_the_code_and_the_fingerprint(tree):
     once = read(tree / "smat/mma_bt.cu")[0]
     thrice = read(edited(tree, "study: smat", "steps: 3\nstudy: smat", count=1))[0]
     assert once.steps == 1 and "steps" not in once.functional() and "STEPS" not in once.defines()
@@ -159,7 +159,7 @@ def test_several_multiplications_of_a_call_are_told_to_code_and_fingerprint(tree
 
 
 def test_general_kernels_of_one_dtype_want_the_same_rows_of_b():
-    # A program's product pads B once, whichever of them multiplies.
+    # A program's product pads B once for all of them.
     general = [head for head in heads().values() if head.study == "flagship"]
     wanted = {(head.dtype["a"], head.pads.get("n", 1)) for head in general}
     assert len(wanted) == len({dtype for dtype, _ in wanted}) == 4
@@ -215,7 +215,7 @@ def test_an_instruction_of_a_newer_architecture_needs_it_in_the_head(tree):
         ("sm_100", "sm_90", True),
     ],
 )
-def test_which_architecture_runs_what(arch, needed, answer):
+def test_which_architecture_runs_which_code(arch, needed, answer):
     assert supports(arch, needed) is answer
 
 
@@ -260,7 +260,7 @@ def test_an_include_is_found_however_it_is_written(tree, written):
     assert tree / "include/tile/smat_tile.cuh" in closure(path)
 
 
-def test_an_include_within_a_comment_is_none(tree):
+def test_an_include_within_a_comment_does_not_count(tree):
     path = edited(tree, '#include "tile/smat_tile.cuh"', '#include "tile/smat_tile.cuh"\n/*\n#include "old.h"\n*/')
     assert closure(path) == [path, *closure(tree / "smat/mma_bt.cu")[1:]]
 
@@ -293,15 +293,15 @@ def test_the_fingerprint_tells_code_from_prose(tree, kernel, old, new, changes):
     assert (read(tree / "smat/mma_bt.cu")[0].sha256() != before) is changes
 
 
-def test_a_library_is_its_adapter_and_what_adapters_share():
+def test_the_closure_of_a_library_is_its_adapter_and_the_common_module():
     head = heads()["cusparse_csr_alg2"]
-    assert [path.name for path in head.closure()] == ["cusparse_csr_alg2.py", "_cusparse.py"]
-    assert len({heads()[f"cusparse_csr_{a}"].sha256() for a in ("default", "alg1", "alg2", "alg3")}) == 4
+    assert [path.name for path in head.closure()] == ["cusparse_csr.py", "_cusparse.py"]
+    assert len({heads()[f"cusparse_csr{a}"].sha256() for a in ("", "_alg1", "_alg2", "_alg3")}) == 4
 
 
 @pytest.fixture
 def adapters(tmp_path):
-    """A copy of the library adapters to lie in."""
+    """A copy of the library adapters to edit."""
     shutil.copytree(LIBRARIES, tmp_path / "libraries")
     return tmp_path / "libraries"
 
@@ -309,16 +309,17 @@ def adapters(tmp_path):
 @pytest.mark.parametrize(
     ("file", "old", "new", "changes"),
     [
-        ("cusparse_csr_alg2.py", "idea: CSR algorithm 2", "idea: the second CSR algorithm", False),
-        ("cusparse_csr_alg2.py", "#: CUSPARSE_SPMM_CSR_ALG2", "#: the second", False),
-        ("cusparse_csr_alg2.py", "algorithm=6", "algorithm=7", True),
-        ("cusparse_csr_alg2.py", "layout: {b: row_major", "layout: {b: column_major", True),
+        ("cusparse_csr.py", "idea: the algorithm that the library", "idea: the one that the library", False),
+        ("cusparse_csr.py", '"""C = A·B by the algorithm of the head', '"""The product', False),
+        ("cusparse_csr.py", "algorithm: 0", "algorithm: 1", True),
+        ("cusparse_csr.py", "prepare_with(head, a, b, c,", "prepare_with(head, a, b, b,", True),
+        ("cusparse_csr.py", "layout: {b: row_major", "layout: {b: column_major", True),
         ("_cusparse.py", "scalar(1.0)", "scalar(2.0)", True),
         ("_cusparse.py", '"""cuSPARSE descriptors of A, B and C', '"""Descriptors', False),
     ],
 )
 def test_the_fingerprint_of_an_adapter_tells_code_from_prose(adapters, file, old, new, changes):
-    adapter = adapters / "cusparse_csr_alg2.py"
+    adapter = adapters / "cusparse_csr.py"
     before = read(adapter)[0].sha256()
     edited(adapters, old, new, file, count=1)
     assert (read(adapter)[0].sha256() != before) is changes
@@ -328,13 +329,13 @@ def test_the_fingerprint_of_an_adapter_tells_code_from_prose(adapters, file, old
     ("old", "new", "sentence"),
     [
         ("\n---\nname", "\nname", "must hold the head"),
-        ("name: cusparse_csr_alg2", "name: cusparse_csr", "a kernel is called as its file"),
+        ("name: cusparse_csr\n", "name: cusparse_csr_alg2\n", "a kernel has the name of its file"),
         ("format: csr", "format: sell", "no format is called 'sell'"),
         ("vendor: cusparse", "min_arch: sm_80", "is not valid under any"),
     ],
 )
-def test_a_lie_of_an_adapter_is_found(adapters, old, new, sentence):
-    path = edited(adapters, old, new, "cusparse_csr_alg2.py", count=1)
+def test_a_contradiction_in_an_adapter_is_found(adapters, old, new, sentence):
+    path = edited(adapters, old, new, "cusparse_csr.py", count=1)
     with pytest.raises(ValueError, match=sentence) as caught:
         read(path)
     assert str(path) in str(caught.value)

@@ -1,4 +1,4 @@
-"""Every kernel on a device: right on every shape that its head admits, and a plain refusal on the others."""
+"""Every kernel on a device: right on every shape that its head admits, and a plain refusal of the others."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def structure(m, k, density, rng):
 
 
 def tiles_of_every_class(m, k, rng):
-    """Zero, 2:4 and full 16×32 tiles in any order, the 2:4 ones with up to two entries in any places of a group."""
+    """Zero, 2:4 and full 16×32 tiles in any order, the 2:4 ones with up to two entries anywhere in a group."""
     dense = np.zeros((-(-m // 16), 16, -(-k // 32), 32))
     for i, j in np.ndindex(dense.shape[0], dense.shape[2]):
         kind = rng.integers(4)
@@ -121,8 +121,8 @@ def test_right_on_tiles_of_every_class(name, cubins):
 
 
 @pytest.mark.parametrize("name", [*of_dtype("float32"), *of_dtype("float64")])
-def test_right_on_rows_that_are_worked_on_in_parts(name, cubins):
-    # Longer than what a block keeps in shared memory, than a segment and than one CTA's share of a row.
+def test_right_on_long_rows(name, cubins):
+    # Longer than a CTA's buffer in shared memory, than a segment and than a work partition.
     a = structure(9, 9001, 0.3, np.random.default_rng())
     verdict = multiply(heads()[name], cubins / f"{name}.cubin", a, 24)
     assert not verdict.wrong, f"{name}: {verdict.wrong}"
@@ -130,7 +130,7 @@ def test_right_on_rows_that_are_worked_on_in_parts(name, cubins):
 
 @pytest.mark.parametrize("name", of_dtype("float64"))
 def test_right_on_a_huge_row_among_short_and_empty_ones(name, cubins):
-    # Rows that a kernel cuts over many CTAs, more empty ones in a run than a CTA's share, and lengths of every class.
+    # A row split over many CTAs, more consecutive empty rows than a work partition holds, and lengths of every class.
     rng = np.random.default_rng()
     lengths = np.concatenate([rng.integers(0, 6, 3000), [60_000, 300, 256, 255], np.zeros(9000, int)])
     lengths = np.concatenate([lengths, rng.integers(0, 90, 2000), [5000]])
@@ -156,7 +156,7 @@ def test_any_width_is_right_or_refused(name, n, cubins):
         assert not multiply(head, cubins / f"{name}.cubin", a, n).wrong
 
 
-@pytest.mark.parametrize("name", ["mma_bt", "cusparse_csr_default"])
+@pytest.mark.parametrize("name", ["mma_bt", "cusparse_csr"])
 def test_a_lost_value_is_noticed(name, cubins):
     a = structure(64, 64, 0.1, np.random.default_rng())
     verdict = multiply(heads()[name], cubins / f"{name}.cubin", a, 32, drop=17)
@@ -170,7 +170,7 @@ def test_an_unwritten_row_is_noticed():
     from spmm_roofline.kernels.operands import allocate
     from spmm_roofline.measure.verify import verify
 
-    head = heads()["cusparse_csr_default"]
+    head = heads()["cusparse_csr"]
     a = Csr((3, 3), 0, "float64", cupy.zeros(4, "int32"), cupy.zeros(0, "int32"), cupy.zeros(0))
     b, c = allocate(head, "b", 3, 8), allocate(head, "c", 3, 8)
     c.poison()

@@ -1,4 +1,4 @@
-"""Dense operands in both orders: what a kernel gets, and that a check reads them as it wrote them."""
+"""Dense operands in both orders: what a kernel receives, and that verification reads them in the same order."""
 
 import sys
 from dataclasses import replace

@@ -37,7 +37,7 @@ def cubins(tmp_path_factory):
 
 
 def multiply(head, cubin, a, n, spoil=False):
-    """Pack, launch, verify; ``spoil`` changes one coefficient a little to see that it is noticed."""
+    """Pack, launch, verify; ``spoil`` changes one coefficient slightly, which verification must notice."""
     import cupy
 
     from spmm_roofline.formats.csr import Csr
@@ -88,7 +88,7 @@ def test_a_wrong_coefficient_is_noticed(name, cubins):
 @pytest.mark.parametrize("name", KERNELS)
 def test_another_stencil_is_refused(name, cubins):
     head = heads()[name]
-    # None of the others is this one on a grid of a single layer, as 3d7pt is 2d5pt.
+    # On a grid of a single layer 3d7pt equals 2d5pt; 2d13pt equals no other stencil.
     other = "2d5pt" if head.format_options["points"] == "2d13pt" else "2d13pt"
     with pytest.raises(FormatError, match="the matrix is not"):
         multiply(head, cubins / f"{name}.cubin", grid(other, 20, 20), 1)

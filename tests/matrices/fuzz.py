@@ -1,4 +1,4 @@
-"""Broken input by the thousand for what reads files of others: ``python -m tests.matrices.fuzz --seconds 600``.
+"""Thousands of broken inputs for the readers of foreign files: ``python -m tests.matrices.fuzz --seconds 600``.
 
 A reader takes a file or refuses it by its own error with a sentence. Anything else, be it another exception, too much
 memory or too much time, is a finding: its input is kept under ``build/fuzz`` and belongs into ``test_fuzz.py``.
@@ -44,7 +44,7 @@ rua                        3             3             3             0
    1   2   3
   1.0000E+00  2.0000E+00  3.0000E+00
 """
-#: What breaks readers of numbers, of texts and of lists.
+#: Words that break readers of numbers, texts and lists.
 WORDS = [
     *(b"-1", b"0", b"1", b"2147483648", b"9223372036854775808", b"1e999", b"nan", b"inf", b"", b"\x00", b"\xff"),
     *(b"%", b"\n", b" ", b",", b"complex", b"pattern", b"symmetric", b"hermitian", b"array", b"skew-symmetric"),
@@ -76,7 +76,7 @@ def seeds():
 
 
 def mutated(data: bytes, draw: random.Random) -> bytes:
-    """``data`` after one to four damages: bytes turned, words put in or exchanged, parts cut, doubled or moved."""
+    """``data`` after one to four damages: bytes flipped, words inserted or exchanged, sections cut, doubled, moved."""
     for _ in range(draw.randint(1, 4)):
         start = draw.randrange(len(data) + 1)
         end = min(len(data), start + draw.choice((1, 1, 2, 4, 16, 64)))
@@ -99,7 +99,7 @@ def mutated(data: bytes, draw: random.Random) -> bytes:
 
 
 def attempt(ending: str, data: bytes, folder: Path) -> str:
-    """What is wrong with how a reader takes ``data``; empty if it takes or refuses it as it should."""
+    """What is wrong with how a reader handles ``data``; empty if it reads or refuses it as it should."""
     path = folder / f"input.{ending}"
     path.write_bytes(data)
     began, rows = time.process_time(), 0
@@ -116,7 +116,7 @@ def attempt(ending: str, data: bytes, folder: Path) -> str:
     except BaseException as error:
         return f"{type(error).__name__}: {error}"
     taken = time.process_time() - began
-    # A pointer a row is what every matrix costs, be it empty.
+    # Even an empty matrix costs one pointer per row.
     return f"{taken:.1f} s" if taken > 5 + 1e-7 * rows else ""
 
 
@@ -135,7 +135,7 @@ def main() -> None:
         while time.monotonic() < until:
             ending = draw.choice(list(honest))
             data = mutated(draw.choice(honest[ending]), draw)
-            (kept / "last").write_bytes(data)  # should the interpreter itself break
+            (kept / "last").write_bytes(data)  # kept in case the interpreter itself crashes
             wrong = attempt(ending, data, Path(folder))
             count += 1
             kind = f"{ending}: {wrong.split(':')[0]}"

@@ -1,4 +1,4 @@
-"""Canonical form: whatever the entries, sorted CSR without duplicates and zeros, and nothing lost uncounted."""
+"""Canonical form: sorted CSR without duplicates and zeros for any entries, with a count of everything dropped."""
 
 import hashlib
 

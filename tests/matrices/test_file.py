@@ -1,4 +1,4 @@
-"""Every file type, every way in which a file can be wrong, and real files against their published counts."""
+"""Every file type, every kind of broken file, and real files against their published counts."""
 
 import csv
 import gzip

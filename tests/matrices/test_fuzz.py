@@ -1,4 +1,4 @@
-"""Broken files: a small round of :mod:`tests.matrices.fuzz`, and what its long rounds have found."""
+"""Broken files: a small round of :mod:`tests.matrices.fuzz`, and what its long rounds found."""
 
 import io
 import random
@@ -53,7 +53,7 @@ def test_an_array_whose_header_never_ends_is_refused(tmp_path):
 
 @pytest.mark.parametrize("pointers", [[0, 15_728_641, 3], [0, 3, 2], [0, -5, 3]])
 def test_row_pointers_that_go_astray_are_refused(pointers, tmp_path):
-    """SciPy ended the interpreter: it wrote a row's number as often as its pointers said."""
+    """SciPy crashed the interpreter: it wrote a row's number as many times as the pointers claimed."""
     stream = io.BytesIO()
     csr = {"format": b"csr", "shape": (2, 4), "data": np.ones(3), "indices": np.arange(3), "_is_array": True}
     np.savez(stream, indptr=np.array(pointers, dtype=np.int32), **csr)
@@ -65,7 +65,7 @@ def test_row_pointers_that_go_astray_are_refused(pointers, tmp_path):
 @pytest.mark.parametrize(
     ("ending", "data"),
     [
-        # The first three ended the interpreter: SciPy's parser read on behind the end of the text.
+        # The first three crashed the interpreter: SciPy's parser read beyond the end of the text.
         ("mtx", HEADER + b"9 7 19\n8 2 4.85x"),
         ("mtx", HEADER + b"9 7 2\n8 2 4.85 "),
         ("mtx", HEADER + b"9 7 9\n1 7.9\x00860399E-1\n7 1_000 9.17297704"),

@@ -1,4 +1,4 @@
-"""Every generator: shape, non-zeros, determinism, and the property that it is there for."""
+"""Every generator: shape, non-zeros, determinism, and the property that it exists for."""
 
 import inspect
 
@@ -54,7 +54,7 @@ def test_one_call_gives_one_matrix(name):
         assert make(name, **SMALL[name], seed=1).sha256 != first.sha256
 
 
-# Hashes of the structure, so that a generator that changes its mind is noticed on any platform.
+# Hashes of the structure: a generator that changes, or differs between platforms, is noticed.
 @pytest.mark.parametrize(
     ("name", "sha256"),
     [
@@ -93,8 +93,8 @@ def test_tiles_are_dense_2to4_or_zero(dense, sparse24):
 
 def test_tiles_lie_elsewhere_in_each_block_row():
     csr = make("tiles", size=1024, dense=2, sparse24=2).csr
-    places = {tuple(np.unique(csr.indices[csr.indptr[r] : csr.indptr[r + 1]] // 32)) for r in range(0, 1024, 16)}
-    assert len(places) > 30
+    columns = {tuple(np.unique(csr.indices[csr.indptr[r] : csr.indptr[r + 1]] // 32)) for r in range(0, 1024, 16)}
+    assert len(columns) > 30
 
 
 def test_wilson_dirac_has_the_structure_of_conf5_4_8x8():
@@ -162,7 +162,7 @@ def test_rmat_is_skewed_as_its_probabilities_say():
     assert corner.indptr[1] == 1
 
 
-def test_uniform_draws_distinct_places():
+def test_uniform_draws_distinct_entries():
     csr = make("uniform", rows=100, columns=300, nnz_per_row=7.5).csr
     assert csr.shape == (100, 300)
     assert csr.nnz == 750

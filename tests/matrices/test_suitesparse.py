@@ -1,4 +1,4 @@
-"""The download against a real local HTTP server with a real .tar.gz, misbehaving in every way that we know."""
+"""The download against a real local HTTP server with a real .tar.gz, misbehaving in every known way."""
 
 import gzip
 import hashlib
@@ -35,7 +35,7 @@ Pajek,football,35000,35000,700,1,1,0,0,1,1,directed graph,700
 
 
 class Server:
-    """Serves ``answers[path]``: one answer, or a list of answers given one after the other (the last one for good).
+    """Serves ``answers[path]``: one answer, or a list of answers given one after the other (the last one repeats).
 
     An answer is (status, body) or (status, body, bytes after which the connection is cut, and an event to wait for
     before that, if any). The body of a redirection is where it points.
@@ -69,7 +69,7 @@ class Server:
                 pass
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.handle_error = lambda *_: None  # a connection that was cut on purpose is no news
+        self.http.handle_error = lambda *_: None  # connections are cut on purpose
         self.url = f"http://127.0.0.1:{self.http.server_port}"
         self.thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         self.thread.start()
@@ -205,10 +205,10 @@ def test_server_that_is_not_there(case):
     case.refused("http://127.0.0.1:9/MM/HB/sample.tar.gz: the transfer failed")
 
 
-@pytest.mark.parametrize("share", [0.3, 0.7, 0.99])
-def test_truncated_archive_is_tried_again_and_refused(case, archive, share):
-    # The length of the answer fits what is sent: only the archive itself tells that a part is missing.
-    part = archive[: int(len(archive) * share)]
+@pytest.mark.parametrize("fraction", [0.3, 0.7, 0.99])
+def test_truncated_archive_is_tried_again_and_refused(case, archive, fraction):
+    # The announced length is that of the truncated body: only the archive itself shows the truncation.
+    part = archive[: int(len(archive) * fraction)]
     case.server.answers[PATH] = [(200, part)]
     case.refused("not a whole .tar.gz; what arrived is truncated or damaged")
     assert case.asked() == 3
@@ -316,7 +316,7 @@ def test_bytes_behind_an_archive_count_as_well(case, mtx, monkeypatch):
     case.refused("unpacks to more than 200 times its size")
 
 
-def test_a_mirror_may_point_to_another_place_of_the_web_and_to_no_file(case, mtx, tmp_path_factory):
+def test_a_mirror_may_redirect_to_another_server_but_not_to_a_file(case, mtx, tmp_path_factory):
     secret = tmp_path_factory.mktemp("elsewhere") / "secret.tar.gz"
     secret.write_bytes(tar_gz({"sample/sample.mtx": mtx}))
     case.server.answers[PATH] = [(302, secret.as_uri().encode())]
@@ -326,7 +326,7 @@ def test_a_mirror_may_point_to_another_place_of_the_web_and_to_no_file(case, mtx
     case.build()
 
 
-def test_link_in_place_of_the_matrix_is_refused(case):
+def test_link_instead_of_the_matrix_is_refused(case):
     link = symbolic_link("sample/sample.mtx", "/etc/passwd")
     case.server.answers[PATH] = [(200, tar_gz({"sample/sample.mtx": link}))]
     case.refused("holds a link")
@@ -365,7 +365,7 @@ def test_query_expands_through_the_index_once(case):
 def test_an_index_that_leads_elsewhere_is_refused(case, name):
     row = f"{name},12345,50,200,1,0,0,0,0.1,0.1,structural problem,200\n".encode()
     case.server.answers["/files/ssstats.csv"] = [(200, INDEX.replace(b"5\n", b"6\n", 1) + row)]
-    with pytest.raises(MatrixError, match=r"the collection's index names .*, which is no place in its archive"):
+    with pytest.raises(MatrixError, match=r"the collection's index names .*, which is no path in its archive"):
         query(case, rows=[12345, 12345])
 
 

@@ -1,4 +1,4 @@
-"""A worker that measures nothing: ``python stand_in_worker.py <acts> <calls>`` in the place of the one with a device.
+"""A worker that measures nothing: ``python stand_in_worker.py <acts> <calls>`` instead of the one with a device.
 
 ``acts`` is a JSON file that maps "matrix n" or "kernel matrix n" to what happens at that case; anything else goes
 well. ``calls`` is a text file that gets a line for each case that was asked; ``<kernel>.asked`` beside it holds the

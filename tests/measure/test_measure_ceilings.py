@@ -50,7 +50,7 @@ def test_values_of_a_dtype_lie_within_one(name):
 
 
 def verdict(name, of_b, size=1 << 12, done=None):
-    """What the check says of a kernel that leaves ``of_b(B)`` in the first places of C."""
+    """What the check says of a kernel that leaves ``of_b(B)`` at the beginning of C."""
     head = KERNELS[name]
     b, c = ceilings.operands(np, head, size)
 
@@ -106,7 +106,7 @@ def test_a_flag_shows_a_word_wherever_it_stands():
     assert verdict("dram_read", lambda b: flag(b[:-1])) == "word 1023 of B was not read"
     assert verdict("dram_read", lambda b: flag(b[1:])) == "word 0 of B was not read"
     assert verdict("dram_read", lambda b: np.uint32(0xFFFFFFFF)) == "a word was seen that B does not hold"
-    # Of eight places of a half that is never read, six are drawn anew each time.
+    # Six of the eight probed words are drawn anew each time; here a half is never read.
     assert any("was not read" in verdict("dram_read", lambda b: flag(np.r_[b[:9], b[512:]])) for _ in range(5))
 
 

@@ -218,7 +218,7 @@ def test_a_matrix_more_costs_itself_and_a_second_time_costs_all(job, play, tmp_p
     assert (rows.status == "ok").all() and len(rows) == 6 and play.calls() == ["started", "tall 8", "tall 32"]
     play()
     assert len(measured(first, tmp_path)) == 4 and play.calls() == []
-    # Who asks for what is there wants it measured again.
+    # A job with the cases of a finished one is asked to measure them again.
     play()
     measured(first, tmp_path)
     assert len(play.calls()) == 5

@@ -56,7 +56,7 @@ def test_repeating_ends_at_the_caps():
     assert settled(wide[:1], 1000.1, 101, 1000), "a slow call is not repeated forty times"
 
 
-@pytest.mark.parametrize(("width", "noisy"), [(0.0, False), (0.049, False), (0.051, True)])
+@pytest.mark.parametrize(("width", "noisy"), [(0.0, False), (0.05, False), (0.051, True)])
 def test_a_wide_interval_is_noisy(width, noisy):
     assert timing.Timing(1.0, 0.9, 1.1, 40, width).noisy == noisy
 

@@ -223,7 +223,7 @@ def test_an_empty_row_must_be_zero(case, types):
         c = matrix_ @ b
         assert verdict(matrix_, b, c, *types).wrong == "" and verdict(matrix_, b, -c * -1.0, *types).wrong == ""
         c[50, 2] = 1e-7 if types[1] != "float64" else 1e-20
-        assert verdict(matrix_, b, c, *types).wrong == "row 50 of A is zero, that of C is not"
+        assert verdict(matrix_, b, c, *types).wrong == "row 50 of A is zero, but row 50 of C is not"
         c[50, 2] = 3.0
         assert verdict(matrix_, b, c, *types).wrong
 
@@ -279,14 +279,37 @@ def test_products_without_entries(shape):
         assert verdict(a, b, np.full((m, n), np.nan), "float32", "float32").wrong.startswith("5 of 5")
 
 
+@pytest.mark.parametrize("scale_a", [2.0**-30, 2.0**30])
+@pytest.mark.parametrize("scale_b", [2.0**-30, 2.0**30])
+def test_errors_are_relative(case, scale_a, scale_b):
+    a, b, _ = case
+    wrong = coarse(a, b, 20)
+    one = verdict(a, b, wrong, "float64", "float64")
+    other = verdict(a * scale_a, b * scale_b, wrong * scale_a * scale_b, "float64", "float64")
+    assert other.rel_error == pytest.approx(one.rel_error) and other.max_row_error == pytest.approx(one.max_row_error)
+
+
+def test_an_output_without_rows_has_no_error_and_b_of_one_row_has_its_own_size():
+    nothing = verdict(csr_array((0, 4)), np.ones((4, 3)), np.zeros((0, 3)), "float32", "float32")
+    assert (nothing.rel_error, nothing.max_row_error) == (0, 0)
+    a, b = csr_array(np.array([[2.0], [1.0]])), np.full((1, 4), 3.0)
+    errors = errors_of(operand(a), dense(b), dense(a @ b), lambda x: a @ x)
+    assert errors.row_sizes == pytest.approx(np.array([2 * 3 * 2, 1 * 3 * 2]))
+    empty = replace(errors, row_sizes=np.zeros(2), row_squares=np.array([0, 0.25]))
+    assert judge(empty, "float32", "float32").max_row_error == 0.5
+
+
+@pytest.mark.parametrize("scale", [1e-7, 1.0, 1e7])
+@pytest.mark.parametrize(("shape", "density"), [((8, 50), 0.5), ((1, 50), 0.5), ((1, 1), 1.0)])
 @pytest.mark.parametrize("entry", [0, -1])
-def test_a_reference_that_is_wrong_verifies_nothing(entry):
+def test_a_reference_that_is_wrong_verifies_nothing(entry, shape, density, scale):
     rng = np.random.default_rng(3)
-    a = csr_array(random_array((8, 50), density=0.5, rng=rng, format="csr"))
+    a = csr_array(random_array(shape, density=density, rng=rng, format="csr"))
     a.sort_indices()
-    b = rng.standard_normal((50, 4))
+    b = scale * (rng.random((shape[1], 4)) + 0.5)
     lost = a.copy()
     lost.data[entry] *= 1 + 1e-9
-    # Of eight rows all are drawn among 64, all but surely.
+    errors_of(operand(a), dense(b), dense(a @ b), lambda x: a @ x)
+    # Each of at most eight rows is among 64 drawn ones, almost surely.
     with pytest.raises(AssertionError, match=r"the float64 reference is off by .* in row"):
         errors_of(operand(a), dense(b), dense(a @ b), lambda x: lost @ x)

@@ -71,7 +71,7 @@ def test_any_shape_and_width_gives_a_row(measured):
 
 
 def test_a_library_takes_any_width(measured):
-    rows = measured("cusparse_csr_default", [1, 33], "warm")
+    rows = measured("cusparse_csr", [1, 33], "warm")
     assert (rows.status == "ok").all(), rows.message.tolist()
     assert rows.cuda.str.startswith("cuSPARSE").all()
     assert (rows.useful_gflops["empty"] == 0).all()
@@ -94,7 +94,7 @@ def test_work_beside_the_stream_is_wrong_and_not_fast(measured, tmp_path):
 def test_a_device_out_of_memory_is_a_row(measured, monkeypatch):
     # Enough for the clock's two buffers and a little more.
     monkeypatch.setenv("CUPY_GPU_MEMORY_LIMIT", str((1 << 30) + (64 << 20)))
-    rows = measured("cusparse_csr_default", [8, 200_000])
+    rows = measured("cusparse_csr", [8, 200_000])
     assert (rows.status.xs(8, level="n") == "ok").all()
     assert rows.status["wide", 200_000] == "out_of_memory"
 

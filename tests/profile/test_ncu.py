@@ -194,7 +194,7 @@ def test_the_profiler_is_looked_for_on_the_path_and_where_installers_put_it(tmp_
         return str(program)
 
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setattr(ncu, "PLACES", (f"{tmp_path}/cuda/ncu", f"{tmp_path}/nsight-compute/*/ncu"))
+    monkeypatch.setattr(ncu, "USUAL_PATHS", (f"{tmp_path}/cuda/ncu", f"{tmp_path}/nsight-compute/*/ncu"))
     with pytest.raises(ncu.ProfileError, match="not found as ncu"):
         ncu.find(None)
     for better in ("nsight-compute/2024.3", "nsight-compute/2025.3", "cuda", "bin"):

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from spmm_roofline.report import answer
+from spmm_roofline.report import answer, choices
 
 NONE = float("nan")
 OURS = {"study": "scalar", "kernel": "rows", "precision": "float32"}
@@ -116,7 +116,7 @@ CHOSEN = {
 
 def chosen(*found):
     """The tables of a precision of kernels to choose that differ from :data:`CHOSEN` so."""
-    return answer.choice(pd.DataFrame([CHOSEN | row for row in found]), "float16")["tables"]
+    return choices.choice(pd.DataFrame([CHOSEN | row for row in found]), "float16")["tables"]
 
 
 def cell(**changes):

@@ -113,7 +113,5 @@ def test_a_damaged_figure_is_not_packed(tmp_path, monkeypatch):
     paths = ["results/report/report.html", "results/report/figures"]
     bundle(paths, {}, "b.tar.gz")
     contracts.write_text("results/report/figures/speed-h200.svg", svg[:-3])
-    with pytest.raises(
-        contracts.ContractError, match=r"speed-h200\.svg: not the figure that results"
-    ):
+    with pytest.raises(contracts.ContractError, match=r"speed-h200\.svg: not the figure that results"):
         bundle(paths, {}, "b.tar.gz")

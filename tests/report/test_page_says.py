@@ -282,3 +282,18 @@ def test_a_study_has_a_section_only_where_something_of_it_is_here():
     assert (group["device"], group["suite"], group["l2"]) == ("h200", "every", "cold")
     elsewhere = SimpleNamespace(kind=SimpleNamespace(study=study, section="suite"), of=drawn[0].of, name="elsewhere")
     assert studies([elsewhere], data) == [], "a figure of a suite alone makes no section"
+
+
+def test_the_workloads_of_a_paper_stand_beside_their_limits():
+    row = {"device": "h200", "workload": "SCALE", "steps": 1, "intensity_flop_per_byte": 1 / 16}
+    row |= {"balance_flop_per_byte": 7.5, "alpha": 2.0, "memory_over_compute": 120.0, "binding": "memory"}
+    row |= {"gain_limit": 1.004, "unit_limit": 4 / 3, "workload_limit": 1.008, "steps_to_compute_bound": None}
+    unmeasured = row | {"workload": "GEMV", "cases": 0}
+    rows = contracts.frame([row | {"cases": 2, "geomean": 0.95, "best": 1.01}, unmeasured], "analysis_workloads")
+    data = {"published": contracts.frame([], "analysis_published"), "workloads": rows}
+    (section,) = studies([], data)
+    assert section["id"] == "study-memory_bound"
+    (table,) = section["tables"]
+    assert "α = 2.00, machine balance 7.50 FLOP/B" in table.caption and "(23) 1.33×" in table.caption
+    assert [cell.text for cell in table.rows[0]][-3:] == ["–", "2", "0.950×, 1.01×"]
+    assert [cell.text for cell in table.rows[1]][-2:] == ["0", "–"]

@@ -142,7 +142,7 @@ def frame(rows: Iterable[Mapping[str, Any]], name: str, where: Where = "rows") -
     if unknown:
         row = next(number for number, row in enumerate(rows) if unknown[0] in row)
         raise ContractError(
-            f"{_place(where, row)}: unknown column {unknown[0]!r} in table {name}; add it to its schema or drop it"
+            f"{_at(where, row)}: unknown column {unknown[0]!r} in table {name}; add it to its schema or drop it"
         )
     columns = {column: [row.get(column) for row in rows] for column in contract.names}
     return check(pd.DataFrame(columns, dtype=object), name, where)
@@ -200,11 +200,11 @@ def read_all(paths: Iterable[str | Path], name: str) -> pd.DataFrame:
     together = {column: list(chain.from_iterable(file[column] for file in files)) for column in files[0]}
     ends = list(accumulate(len(next(iter(file.values()))) for file in files))
 
-    def place(row: int) -> str:
+    def at(row: int) -> str:
         file = min(bisect.bisect_right(ends, row), len(paths) - 1)  # files may hold no row
-        return _place(paths[file], row - (ends[file - 1] if file else 0))
+        return _at(paths[file], row - (ends[file - 1] if file else 0))
 
-    return check(pd.DataFrame(together, dtype=object), name, place)
+    return check(pd.DataFrame(together, dtype=object), name, at)
 
 
 def write(data: pd.DataFrame, path: str | Path, name: str) -> None:
@@ -251,7 +251,7 @@ def check(data: pd.DataFrame, name: str, where: Where = "table") -> pd.DataFrame
     if duplicated.any():
         row = int(duplicated.to_numpy().argmax())
         key = ", ".join(f"{k}={data[k].iloc[row]}" for k in contract.key)
-        raise ContractError(f"{_place(where, row)} repeats the key {key}")
+        raise ContractError(f"{_at(where, row)} repeats the key {key}")
     return data
 
 
@@ -259,23 +259,23 @@ def _csv(data: pd.DataFrame) -> str:
     return data.to_csv(index=False, float_format="%.9g", lineterminator="\n")
 
 
-def _place(where: Where, row: int) -> str:
-    """The row's place for people; the first row of a CSV file stands in its second line."""
+def _at(where: Where, row: int) -> str:
+    """File and line of a row, as people count: the first row of a CSV file is its second line."""
     return where(row) if callable(where) else f"{where}: row {row + 2}"
 
 
 def _check_names(found: Sequence[str], contract: Table, where: Where) -> None:
-    place = where(0) if callable(where) else where
+    file = where(0) if callable(where) else where
     for name in found:
         if name not in contract.names:
             raise ContractError(
-                f"{place}: unknown column {name!r}; table {contract.name} has {', '.join(contract.names)}"
+                f"{file}: unknown column {name!r}; table {contract.name} has {', '.join(contract.names)}"
             )
         if list(found).count(name) > 1:
-            raise ContractError(f"{place}: column {name!r} of table {contract.name} stands there more than once")
+            raise ContractError(f"{file}: column {name!r} of table {contract.name} appears more than once")
     for name in contract.names:
         if name not in found:
-            raise ContractError(f"{place}: column {name!r} of table {contract.name} is missing")
+            raise ContractError(f"{file}: column {name!r} of table {contract.name} is missing")
 
 
 def _typed(values: pd.Series, column: Column, where: Where) -> pd.Series:
@@ -297,7 +297,7 @@ def _typed(values: pd.Series, column: Column, where: Where) -> pd.Series:
     except (TypeError, ValueError, OverflowError):
         row = next(row for row, value in enumerate(given) if not _converts(convert, value))
         raise ContractError(
-            f"{_place(where, row)}, column {column.name!r}: {given[row]!r} is not of type {column.type}"
+            f"{_at(where, row)}, column {column.name!r}: {given[row]!r} is not of type {column.type}"
         ) from None
     return pd.Series(pd.array(typed, dtype=dtype))
 
@@ -364,7 +364,7 @@ def _refuse(
         value = data[column.name].tolist()[row]
         of = ", ".join(f"{name}={data[name].iloc[row]}" for name in key)
         raise ContractError(
-            f"{_place(where, row)}, column {column.name!r} {what} (value {value!r})" + (f" of {of}" if of else "")
+            f"{_at(where, row)}, column {column.name!r} {what} (value {value!r})" + (f" of {of}" if of else "")
         )
 
 
@@ -372,7 +372,7 @@ def _refuse(
 
 
 class _UniqueKeyLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-    """YAML whose keys are texts, none of which stands twice; the plain loader silently keeps the last one."""
+    """YAML whose keys are distinct texts; the plain loader silently keeps the last of two equal keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
@@ -412,7 +412,7 @@ def validate(content: Any, name: str, where: str | Path = "document") -> Any:
 
 
 def with_numbers(content: Any, name: str) -> Any:
-    """``content`` with texts turned into the numbers and booleans that document ``name`` wants in their place.
+    """``content`` with texts turned into the numbers and booleans that document ``name`` wants.
 
     Snakemake hands over what stands inside braces after ``--config`` as text.
     """
@@ -449,8 +449,8 @@ def document(path: str | Path, name: str) -> Any:
 def write_row(row: Mapping[str, Any], path: str | Path, name: str) -> None:
     """Write one row of table ``name`` as a JSON file (the per-matrix and per-kernel records of the pipeline).
 
-    What :func:`frame` refuses is refused in the same words, without pandas: hundreds of jobs write one row and nothing
-    else, and would spend more time on its import than on their work.
+    Refuses what :func:`frame` refuses, in the same words but without pandas: hundreds of jobs write one row and nothing
+    else, and would spend more time importing pandas than working.
     """
     values = {column: None if _missing(value) else value for column, value in check_row(row, name, path).items()}
     write_text(path, json.dumps(values, indent=1, allow_nan=False) + "\n")
@@ -520,7 +520,7 @@ def read_rows(paths: Iterable[str | Path], name: str) -> pd.DataFrame:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text file atomically: a reader sees the old file or the whole new one, never a part."""
+    """Write a text file atomically: a reader sees the old file or the whole new one, never a fragment."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

@@ -88,7 +88,7 @@ def _without(path: Path, message: str) -> str:
 
 
 def _each(check: Callable[[Path], str]) -> Check:
-    """A check of many files from that of a single one, which returns what is wrong; an error while reading counts."""
+    """A check of many files made from a check of one file, which returns what is wrong or raises."""
 
     def checked(paths: list[Path]) -> dict[Path, str]:
         found = {}

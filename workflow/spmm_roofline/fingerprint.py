@@ -52,8 +52,9 @@ def python_code(text: str) -> str:
     """Normal form of Python source: its syntax tree without docstrings and other statements that are only a text."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
-        if isinstance(getattr(node, "body", None), list):
-            node.body = [statement for statement in node.body if not _is_text(statement)] or [ast.Pass()]
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            body[:] = [statement for statement in body if not _is_text(statement)] or [ast.Pass()]
     return _tree(tree)
 
 

@@ -186,6 +186,12 @@ class Plan:
         return self.device[0] if self.device else "none"
 
     @property
+    def _arch(self) -> str:
+        """Architecture of the device; only its own jobs ask."""
+        assert self.device is not None, "a job on a device was planned without one"
+        return self.device[1]
+
+    @property
     def archs(self) -> list[str]:
         """Architectures to compile for: those of the config and that of the device."""
         archs = list(self.config["kernels"]["archs"])
@@ -338,7 +344,7 @@ class Plan:
         head = self.heads[wildcards.kernel]
         specs = self.suites[wildcards.suite].specs
         names = [name for name in self.shard(wildcards).matrices if takes(head, specs[name])]
-        arch = self.device[1]
+        arch = self._arch
         files: dict[str, Any] = {
             "matrices": [f"results/matrices/{name}.npz" for name in names],
             "formats": [f"results/formats/{head.format}/{name}.json" for name in names],
@@ -359,7 +365,7 @@ class Plan:
         return [str(head.path)] if head.external else []
 
     def clock_cubins(self, wildcards: Any) -> dict[str, str]:
-        return {role: f"results/kernels/{self.device[1]}/{kernel}.cubin" for role, kernel in CLOCK_KERNELS.items()}
+        return {role: f"results/kernels/{self._arch}/{kernel}.cubin" for role, kernel in CLOCK_KERNELS.items()}
 
     @property
     def ceiling_kernels(self) -> list[str]:
@@ -368,7 +374,7 @@ class Plan:
 
     def ceiling_inputs(self, wildcards: Any) -> dict[str, Any]:
         """Named inputs of the job that measures ceilings."""
-        folder = f"results/kernels/{self.device[1]}"
+        folder = f"results/kernels/{self._arch}"
         return {
             "cubins": [f"{folder}/{name}.cubin" for name in self.ceiling_kernels],
             "kernel_rows": [f"{folder}/{name}.json" for name in self.ceiling_kernels],
@@ -380,7 +386,7 @@ class Plan:
         """What the job that measures ceilings does; a change of any of it measures them again."""
         return {
             "device": self.device_name,
-            "arch": self.device[1],
+            "arch": self._arch,
             "kernels": {name: self.fingerprints[name] for name in self.ceiling_kernels},
             "protocol": PROTOCOL,
         }
@@ -392,7 +398,7 @@ class Plan:
             "suite": suite.name,
             "kernel": wildcards.kernel,
             "device": self.device_name,
-            "arch": self.device[1],
+            "arch": self._arch,
             "n": suite.n,
             "l2": suite.l2,
             "kernel_sha256": self.fingerprints[wildcards.kernel],

@@ -1,4 +1,4 @@
-"""Kernels on several devices: what each device makes of the cases that they share."""
+"""Kernels on several devices, compared on the cases that all these devices measured."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def across(cases: pd.DataFrame) -> pd.DataFrame:
     """Table ``analysis_across`` from ``analysis_cases``; empty where no kernel ran on two devices.
 
-    A case is a matrix at a width in a state of L2. Of a kernel only the cases count that every device has on which the
-    kernel ran at all, so that devices are compared on the same work; a case of several suites counts once, with its
+    A case is a matrix at a width in a state of L2. Only the cases of a kernel count that every device with rows of this
+    kernel measured, so that devices are compared on the same work; a case of several suites counts once, with its
     fastest row.
     """
     import numpy as np
@@ -32,8 +32,8 @@ def across(cases: pd.DataFrame) -> pd.DataFrame:
     )
     found = ran.groupby(["device", "study", "precision", *group], as_index=False).agg(
         cases=("n", "size"),
-        useful_gflops=("log_rate", lambda part: np.exp(part.mean())),
-        speedup=("log_speedup", lambda part: np.exp(part.mean())),
+        useful_gflops=("log_rate", lambda logs: np.exp(logs.mean())),
+        speedup=("log_speedup", lambda logs: np.exp(logs.mean())),
         bound_fraction=("bound_fraction", "median"),
         stale=("stale", "any"),
     )

@@ -55,9 +55,9 @@ def bounds(
 
     The rival is the fastest verified kernel or library without tensor cores on the same case in the same class of
     precision (a TF32 kernel is compared with FP32). α is over the FP32 peak of CUDA cores, in double precision over the
-    FP64 one. Where both were profiled, a gain beyond the limit is explained if the rival moved so many times the bytes,
-    through DRAM or through L2. Peaks, from datasheets or measured where the row's is (``measured_peaks``: device →
-    (unit, instructions) → GFLOP/s), count the zeros that 2:4 tensor cores skip; of non-zeros they multiply half of
+    FP64 one. Where both were profiled, a gain beyond the limit is explained if the rival moved that many times the
+    bytes, through DRAM or through L2. Peaks, from datasheets or measured where the row's is (``measured_peaks``: device
+    → (unit, instructions) → GFLOP/s), count the zeros that 2:4 tensor cores skip; they multiply non-zeros at half of
     their peak at most.
     """
     skips = {name for name, head in heads.items() if skips_zeros(head)}

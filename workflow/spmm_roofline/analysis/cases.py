@@ -65,6 +65,21 @@ def stale(rows: pd.DataFrame, fingerprints: Mapping[str, str], compilations: pd.
     return pd.Series([changed[key] for key in keys], index=rows.index, dtype=bool)
 
 
+def packed_otherwise(
+    rows: pd.DataFrame,
+    heads: Mapping[str, Mapping[str, Any]],
+    fingerprints: Mapping[str, str],
+    compilations: pd.DataFrame,
+) -> pd.Series:
+    """Whether the kernel that packed A for a row is :func:`stale`; false for a format that needs none."""
+    import pandas as pd
+
+    packers = rows["kernel"].map({name: head.get("packer") or "" for name, head in heads.items()}).fillna("")
+    asked = (packers != "") & (rows["packer_sha256"] != "")
+    of = pd.DataFrame({"kernel": packers, "arch": rows["arch"], "kernel_sha256": rows["packer_sha256"]})[asked]
+    return stale(of, fingerprints, compilations).reindex(rows.index, fill_value=False)
+
+
 def hosts(rows: pd.DataFrame) -> pd.Series:
     """Kind of host of each row: the least replay of an empty graph, in µs, on hosts of its kind; empty if unknown.
 
@@ -112,8 +127,8 @@ def missing(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]]) -> pd.Da
     """Which cuSPARSE algorithms were not run on a case: :data:`COMPARABLE`, ``precision`` and ``baseline_missing``.
 
     The baseline is the library's best honest configuration: every algorithm whose head names it is run on the case, in
-    the same suite and state of L2 and on the same kind of host, or there is no baseline. One that the library refuses
-    counts as run on every host. Cases on which none was run have no line.
+    the same suite and state of L2 and on the same kind of host, or there is no baseline. An algorithm that the
+    library refuses counts as run on every host. Cases on which none was run have no line.
     """
     members = _members(heads)
     hosts_of_case = rows.loc[rows["host"] != "", COMPARABLE].drop_duplicates()
@@ -129,8 +144,8 @@ def missing(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]]) -> pd.Da
 
 
 def baseline(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], lacking: pd.DataFrame) -> pd.DataFrame:
-    """The fastest cuSPARSE row of each comparable case and precision of which nothing is ``lacking``, the table of
-    :func:`missing`: index columns, ``baseline_ms`` and ``winner``."""
+    """The fastest cuSPARSE row of each comparable case and precision whose algorithms were all run: the columns of the
+    case, ``baseline_ms`` and ``winner``. ``lacking`` is the table of :func:`missing`."""
     case = [*COMPARABLE, "precision"]
     own = timed(rows)
     own = own[own["kernel"].isin(_members(heads))].merge(lacking, on=case)
@@ -144,9 +159,9 @@ def _members(heads: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 
 def over_own_call(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]]) -> pd.Series:
-    """Time of a library as the study of a row called it over that of the row; empty for studies without such a call.
+    """Time of the library call of a row's study over the time of the row; empty for studies without such a call.
 
-    ``heads``: that call's names the study in ``baseline``.
+    ``heads``: the head of that call names the study in ``baseline``.
     """
     calls = {head["baseline"]: name for name, head in heads.items() if head.get("baseline") not in (None, BEST)}
     timed_rows = timed(rows)
@@ -234,7 +249,9 @@ def cases(
 
     described = described or {}
     rows = gather(measured, recorded)
-    rows["stale"] = stale(rows, fingerprints, compilations).astype("boolean")
+    changed = stale(rows, fingerprints, compilations)
+    changed |= packed_otherwise(rows, heads, fingerprints, compilations)
+    rows["stale"] = changed.astype("boolean")
     kinds = dict(zip(matrices["matrix"], matrices["kind"], strict=True))
     rows["kind"] = rows["matrix"].map(kinds).astype("string").fillna("unknown")
     rows["precision"] = rows["dtype_a"]
@@ -272,8 +289,8 @@ def cases(
     rows["compute_limit_gflops"] = limits["compute_limit_gflops"].where(ok)
     rows["compute_basis"] = limits["compute_basis"].where(ok, "")
 
-    strips = {name: head["tile"].get("slab") for name, head in heads.items()}
-    rows["strip_columns"] = rows["kernel"].map(strips).astype("Int64")
+    slabs = {name: head["tile"].get("slab") for name, head in heads.items()}
+    rows["strip_columns"] = rows["kernel"].map(slabs).astype("Int64")
 
     every = rows[["memory_limit_gflops", "compute_limit_gflops"]].assign(launch=roofline.launch_limit(rows))
     known = every.notna().all(axis=1) & (every["memory_limit_gflops"] > 0)

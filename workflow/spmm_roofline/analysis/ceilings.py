@@ -29,10 +29,10 @@ def ceilings(
     """Table ``analysis_ceilings`` from documents ``device`` and ``measured_device``, both by device name, and the
     tables ``measure_ceilings`` and ``kernels``.
 
-    Of the kernels that reach for one peak through the same instructions the best counts, of the working sets of an L2
-    kernel the best of those that fit the cache; noisy rates only where there are no others. What was not measured
-    stands with its datasheet alone, the copy of the device's record where no kernel measured DRAM. Rates of memory
-    count bytes read and bytes written, as the datasheet's bandwidth does.
+    The best kernel counts where several reach for one peak through the same instructions, and the best working set of
+    an L2 kernel that fits the cache; noisy rates count only where there are no others. A ceiling that was not measured
+    has its datasheet value alone, and the copy of the device's record stands in where no kernel measured DRAM. Rates of
+    memory count bytes read and bytes written, as the datasheet's bandwidth does.
     """
     measured = ceiling_rows.assign(stale=stale(ceiling_rows, fingerprints, compilations).astype("boolean"))
     found = {}
@@ -66,7 +66,7 @@ def _best_first(measured: pd.DataFrame) -> pd.DataFrame:
 
 
 def _measured(row: Mapping[str, Any], heads: Mapping[str, Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The line of a measured point; None where the kernel is gone, so that nobody knows which peak it reached for."""
+    """The line of a measured point; None where the kernel is gone, so that its peak is unknown."""
     head = heads.get(row["kernel"])
     if head is None:
         return None
@@ -99,7 +99,7 @@ def _recorded_copy(device: str, record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _datasheet_alone(device: str, sheet: Mapping[str, Any], known: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Lines of what a datasheet says and nobody measured."""
+    """Lines of the datasheet's peaks that were not measured."""
     source = f"config/devices/{device}.yaml"
     peaks = {} if any(row["level"] == "dram" for row in known) else {"dram": (sheet["memory_gb_per_s"], "GB/s", "dram")}
     measured = {row["ceiling"] for row in known}

@@ -43,7 +43,7 @@ def claims(
     """Table ``analysis_claims`` from ``analysis_cases``, ``matrices`` and the list in ``config/claims.yaml``.
 
     ``heads``: kernel → head, for the studies that patterns name; ``l2_bytes``: device → size of its L2. Raises
-    :class:`ClaimError` where an expression calls what is not in its vocabulary or names a kernel that nobody knows.
+    :class:`ClaimError` where an expression calls what is not in its vocabulary or names an unknown kernel.
     """
     ok = timed(cases)
     structure = matrices.set_index("matrix")

@@ -30,7 +30,7 @@ SECTOR_BYTES = 32
 #: Operations of the tensor cores by dtype, as far as a chip counts them; the ending says whether A is 2:4.
 OPERATIONS, DENSE, SPARSE24 = "sm__ops_path_tensor_", "_sparsity_off.sum", "_sparsity_on.sum"
 #: Column → counter in per cent.
-SHARES = {
+FRACTIONS = {
     "l2_hit_fraction": "lts__t_sector_hit_rate.pct",
     "l1_hit_fraction": "l1tex__t_sector_hit_rate.pct",
     "l1_busy_fraction": "l1tex__throughput.avg.pct_of_peak_sustained_active",
@@ -65,9 +65,9 @@ def other_code(profile_rows: pd.DataFrame, compilations: pd.DataFrame, fingerpri
 def counters(profiled: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
     """Table ``analysis_counters`` from the tables ``profile`` and ``analysis_cases``, a row a profiled case.
 
-    Sizes come from the case's measured row; a case without one is left out. Sums are those of one multiplication, of a
-    call of several (``steps``) their share, as times are. A hit rate above 1, which the passes of a profile can add up
-    to, is no hit rate and is left out.
+    Sizes come from the case's measured row; a case without one is left out. Sums are per multiplication, as times are:
+    those of a call are divided by its ``steps``. Hit rates above 1, an artefact of several profiling passes, are left
+    out.
     """
     import pandas as pd
 
@@ -112,7 +112,7 @@ def counters(profiled: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
         tensor_sparse24_fraction=_ratio(by_pattern[1], by_pattern[0] + by_pattern[1]),
         tensor_instructions_fraction=_ratio(tensor, instructions),
         instructions_per_nonzero=_ratio(instructions, flop / 64),
-        **{column: share.where(share <= 1) for column, name in SHARES.items() for share in [counter(name) / 100]},
+        **{column: value.where(value <= 1) for column, name in FRACTIONS.items() for value in [counter(name) / 100]},
         **{column: counter(name) for column, name in PLAIN.items()},
         **{column: total(name) for column, name in SUMS.items()},
     )

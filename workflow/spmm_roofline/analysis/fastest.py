@@ -22,9 +22,9 @@ def fastest(cases: pd.DataFrame) -> pd.DataFrame:
     ran = timed(cases)
     ran = ran[~is_derived(ran["kernel"])]
     ran = ran.sort_values([*contract.key, "time_ms", "kernel"])
-    place = ran.groupby(list(contract.key)).cumcount()
-    second = ran[place == 1][[*contract.key, "kernel", "time_ms"]]
+    rank = ran.groupby(list(contract.key)).cumcount()
+    second = ran[rank == 1][[*contract.key, "kernel", "time_ms"]]
     second = second.rename(columns={"kernel": "runner_up", "time_ms": "runner_up_ms"})
-    rows = ran[place == 0].merge(second, on=list(contract.key), how="left")
+    rows = ran[rank == 0].merge(second, on=list(contract.key), how="left")
     rows["runner_up"] = rows["runner_up"].fillna("")
     return contracts.check(rows[contract.names], "analysis_fastest")

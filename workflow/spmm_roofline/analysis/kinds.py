@@ -22,10 +22,10 @@ NOISE = 0.03
 def kinds(cases: pd.DataFrame, resamples: int) -> pd.DataFrame:
     """Table ``analysis_kinds`` from ``analysis_cases``.
 
-    cuSPARSE takes part as the derived cusparse_best: whoever takes the library can take the best of its algorithms. A
+    cuSPARSE takes part as the derived cusparse_best, since a user can choose the best of its algorithms. A
     matrix that several suites measure counts once, with the fastest row of each kernel and of the baseline. A kernel
-    that refuses a matrix of the kind is no choice for it, nor is one that was asked for fewer than half of the
-    matrices. Of the others :func:`leader` is chosen; its interval resamples matrices ``resamples`` times.
+    that refuses a matrix of the kind is not chosen, nor is one that was run on fewer than half of the matrices.
+    :func:`leader` chooses among the others; its interval resamples matrices ``resamples`` times.
     """
     import numpy as np
 

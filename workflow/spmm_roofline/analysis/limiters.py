@@ -34,10 +34,10 @@ from .registry import table
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Share of what a unit can do from which on it is what limits: the guide's rule of thumb of 60 %.
+#: Fraction of its peak above which a unit counts as busy: the guide's rule of thumb of 60 %.
 BUSY = 0.6
 
-#: Share from which on a busy unit is the limit of a kernel, if it is ahead of all others by the margin.
+#: Fraction above which a busy unit is the limit of a kernel, if it is ahead of all others by the margin.
 LIMITING, MARGIN = 0.8, 0.05
 
 #: States that must have been counted before one of them is called the longest; older profiles have one alone.
@@ -67,7 +67,7 @@ STATES = {
     "dispatch_stall": "instruction_supply",
 }
 
-#: Column of a share → what limits where it is the highest by the margin.
+#: Column → limiter where the column is the highest by the margin.
 UNITS = {
     "dram_share_fraction": "dram_bandwidth",
     "l2_share_fraction": "l2_bandwidth",

@@ -23,8 +23,8 @@ RATES = ("useful rate", "throughput")
 def published(papers: pd.DataFrame, cases: pd.DataFrame, synergy: pd.DataFrame) -> pd.DataFrame:
     """Table ``analysis_published`` from ``analysis_papers``, ``analysis_cases`` and ``analysis_synergy``.
 
-    Three kinds of numbers have a counterpart: a kernel's rate over that of the best on scalar cores, of cuSPARSE or of
-    cuSPARSELt on the same matrix and width, and the share of matrices in a class of synergy. Like is compared with
+    Two kinds of numbers have a counterpart: a kernel's rate over the rate of the best on scalar cores, of cuSPARSE or
+    of cuSPARSELt on the same matrix and width, and the share of matrices in a class of synergy. Like is compared with
     like: a study that called cuSPARSE in a way of its own has our ratio over that call. Where a paper prints time
     and rate, the rate is taken. A paper that names a pruned matrix without its layer is compared with the layer that we
     measured. What we have not measured is left out.

@@ -98,9 +98,9 @@ def peak_gflops(peaks: Mapping[str, float], unit: str) -> float | None:
 def limit_gflops(
     unit: str, through: str | None, measured: Mapping[tuple[str, str], float], peaks: Mapping[str, float]
 ) -> tuple[float, str] | None:
-    """The ceiling of a unit reached ``through`` these instructions in GFLOP/s, and its basis; None if nobody knows it.
+    """The ceiling of a unit reached ``through`` these instructions in GFLOP/s, and its basis; None if it is unknown.
 
-    ``through`` is None for a library, whose instructions nobody sees: the highest ceiling of the unit is its own.
+    ``through`` is None for a library, whose instructions are unknown: it has the highest ceiling of the unit.
     ``measured``: (unit, instructions) → GFLOP/s; ``peaks``: the datasheet's, which hold where nothing was measured.
     """
     for name in (unit, unit.removesuffix("_float16_sums")):
@@ -119,9 +119,9 @@ def memory_limits(
 ) -> pd.DataFrame:
     """What memory allows a row of ``analysis_cases`` in GFLOP/s: columns ``dram`` and ``l2``.
 
-    Compulsory bytes (A, the touched rows of B, and C) pass through L2 once a call. Of these only what no cache of the
-    size of L2 can keep must pass through DRAM: calls that follow each other (``warm``) find all of L2 filled with what
-    the call before has touched; a call after a flush (``cold``) finds nothing, but may leave C in L2. A limit is
+    Compulsory bytes (A, the touched rows of B, and C) pass through L2 once a call. Only the bytes that a cache of
+    the size of L2 cannot keep must pass through DRAM: consecutive calls (``warm``) find L2 filled with data of the
+    call before; a call after a flush (``cold``) finds nothing, but may leave C in L2. A limit is
     infinite where nothing must move and missing where the rate or the size of L2 is unknown.
     """
     import numpy as np
@@ -161,9 +161,9 @@ def roofline(
     ``dram_gb_per_s`` and ``l2_gb_per_s``: device → highest measured rate; ``l2_bytes``: device → size of L2. A launched
     kernel is held against what it did: bytes that Nsight Compute counted (the roofline of each level of memory: Ilic et
     al. 2014; Yang et al. 2020), and products with stored zeros. Bytes of DRAM count only for calls that were timed as
-    they were profiled, with a cold L2: the passes of a profile leave another L2 than calls that follow each other. What
-    a case must save to run in half its time is what it moves or computes more than the ceilings allow in that time;
-    where that is nothing, the ceilings leave room for twice the rate.
+    they were profiled, with a cold L2: profiling passes leave L2 in another state than consecutive calls do. To run in
+    half its time, a case must save what it moves or computes beyond what the ceilings allow in that time; where that is
+    nothing, the ceilings leave room for twice the rate.
     """
     import numpy as np
     import pandas as pd

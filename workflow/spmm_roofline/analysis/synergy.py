@@ -66,7 +66,7 @@ def transactions_of_b(n: int, nnz: float, alpha: float, beta: float = 1.0) -> fl
 
 
 def intensity(alpha: float) -> float:
-    """Equation (4): FLOP for each transaction where TN = 32 makes those of A and B equal: 512 α."""
+    """Equation (4): FLOP for each transaction where TN = 32 makes the transactions of A and B equal: 512 α."""
     return 2 / (approximate_transactions_of_a(1, 1, alpha) + transactions_of_b(1, 1, alpha))
 
 

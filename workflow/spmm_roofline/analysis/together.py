@@ -70,7 +70,7 @@ def together(cases: pd.DataFrame) -> pd.DataFrame:
     rows = rows.assign(
         over_best=rows["time_ms"] / least,
         preprocess_products=rows["preprocess_ms"] / rows["time_ms"].where(rows["time_ms"] > 0),
-        # What takes longer than a year of microseconds is never; it does not fit an integer either.
+        # Larger counts mean never, and do not fit an integer.
         break_even=paid.where(paid < 1e13).astype("Int64"),
         shared=_shared(rows),
     )
@@ -89,13 +89,18 @@ def performance(together: pd.DataFrame) -> pd.DataFrame:
     for group, own in shared.groupby(GROUP, sort=True):
         cases = len(own.drop_duplicates(CASE))
         about = dict(zip(GROUP, group, strict=True)) | {"cases": cases, "matrices": own["matrix"].nunique()}
-        for (study, kernel), part in own.groupby(["study", "kernel"], sort=True):
-            ratios = part["over_best"].dropna()
-            about_kernel = {"study": study, "kernel": kernel, "ran": len(ratios), "stale": bool(part["stale"].any())}
-            shares = performance_profile(ratios, cases)
+        for (study, kernel), of_kernel in own.groupby(["study", "kernel"], sort=True):
+            ratios = of_kernel["over_best"].dropna()
+            about_kernel = {
+                "study": study,
+                "kernel": kernel,
+                "ran": len(ratios),
+                "stale": bool(of_kernel["stale"].any()),
+            }
+            profile = performance_profile(ratios, cases)
             result += [
-                about | about_kernel | {"tau": tau, "share_fraction": share}
-                for tau, share in zip(TAUS, shares, strict=True)
+                about | about_kernel | {"tau": tau, "share_fraction": fraction}
+                for tau, fraction in zip(TAUS, profile, strict=True)
             ]
     return contracts.frame(result, "analysis_performance")
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 STUDY = "memory_bound"
 #: Bytes of the values and the indices that the paper counts with: float64 and int32.
 VALUE_BYTES, INDEX_BYTES = 8, 4
-#: Stencil → blocked time steps: one, and as many as table 3 of the paper gives it.
+#: Stencil → blocked time steps: one, and the number in table 3 of the paper.
 STENCILS = {"2d5pt": (1, 3), "2d9pt": (1, 3), "2d13pt": (1,), "2d49pt": (1,), "3d7pt": (1, 3), "3d27pt": (1, 3)}
 
 

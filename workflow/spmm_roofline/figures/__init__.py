@@ -1,7 +1,7 @@
 """Figures of the report. One module is one figure, and the folder is the registry.
 
-A figure's docstring is its title (first line) and its caption. It states the section in which it stands with its
-place there (``SECTION``, ``PLACE``), the columns of ``cases`` for each combination of which it is drawn anew
+A figure's docstring is its title (first line) and its caption. It states its section and its position
+there (``SECTION``, ``PLACE``), the columns of ``cases`` for each combination of which it is drawn anew
 (``PER``), and has two functions on a dict of tables that hold only those rows: ``draw(tables, styles)`` gives a
 Matplotlib figure, or None where there is nothing to show, and ``says(tables)`` the one sentence that the data support.
 A figure in the form of a paper's own stands in the section ``study`` and names its ``STUDY``; a suite's may name one
@@ -90,8 +90,8 @@ def kinds() -> list[Kind]:
 def draw_all(tables: Tables, processes: int = 1) -> Iterator[Drawn]:
     """Every figure for every combination of its ``PER`` in ``tables["cases"]``, in order.
 
-    ``processes`` share the work where the system can fork, so that all see the same tables; what is drawn does not
-    depend on their number.
+    Several ``processes`` divide the work where the system can fork, so that all see the same tables; what is drawn does
+    not depend on their number.
     """
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
@@ -106,11 +106,11 @@ def draw_all(tables: Tables, processes: int = 1) -> Iterator[Drawn]:
     fork = multiprocessing.get_context("fork")
     taken = fork.Value("l", 0)
 
-    import matplotlib.figure  # noqa: F401  # once, and not in each process anew
+    import matplotlib.figure  # noqa: F401  # once here instead of once in each process
 
     with ProcessPoolExecutor(processes, fork, _inherit, (tables, styles, taken)) as pool:
-        shares = [pool.submit(_share) for _ in range(processes)]
-        drawn = [numbered for share in shares for numbered in share.result()]
+        workers = [pool.submit(_draw_some) for _ in range(processes)]
+        drawn = [numbered for worker in workers for numbered in worker.result()]
     yield from (figure for _, figure in sorted(drawn, key=lambda numbered: numbered[0]))
 
 
@@ -121,8 +121,8 @@ def _inherit(tables: Tables, styles: dict[str, dict], taken: Any) -> None:
     _inherited.update(tables=tables, styles=styles, taken=taken)
 
 
-def _share() -> list[tuple[int, Drawn]]:
-    """The figures that no other process has taken: each comes to all of them in order, the first to come draws."""
+def _draw_some() -> list[tuple[int, Drawn]]:
+    """The figures that no other process has taken: all processes pass through them in order, the first one draws."""
 
     def take(number: int) -> bool:
         taken = _inherited["taken"]
@@ -147,11 +147,11 @@ def _draw(tables: Tables, styles: dict[str, dict], wanted: Callable[[int], bool]
     with matplotlib.rc_context(style.RC):
         for number, (kind, of) in enumerate(combinations):
             if wanted(number):
-                part = _Part(tables, of)
-                figure = kind.draw(part, styles)
+                own = _Selection(tables, of)
+                figure = kind.draw(own, styles)
                 if figure is not None:
-                    says = kind.says(part)
-                    yield number, Drawn(kind, of, style.svg(figure), says, tuple(sorted(part)))
+                    says = kind.says(own)
+                    yield number, Drawn(kind, of, style.svg(figure), says, tuple(sorted(own)))
     gc.set_threshold(*thresholds)
 
 
@@ -169,8 +169,8 @@ def _with_cases(tables: Tables) -> Tables:
     }
 
 
-class _Part(dict):
-    """The rows of each table that agree with ``of``, looked for when a figure asks for the table."""
+class _Selection(dict):
+    """The rows of each table that agree with ``of``, selected when a figure asks for the table."""
 
     def __init__(self, tables: Tables, of: Mapping[str, str]) -> None:
         self.tables, self.of = tables, of

@@ -1,8 +1,8 @@
 """Ceilings of double precision and what is computed below them
-The roofline of this device in float64 with the ceilings of CUDA cores and of tensor cores, measured where drawn
-through and from the datasheet where dashed. Each upright line is a kind of product at its compulsory intensity: left
-of the knee of CUDA cores memory binds it, and a higher ceiling cannot help (Zhang et al. 2025, figure 2, where SCALE
-counts one operation an element and here two)."""
+The roofline of this device in float64 with the ceilings of CUDA cores and of tensor cores, measured where the line is
+solid and from the datasheet where it is dashed. Each upright line is a kind of product at its compulsory intensity:
+left of the knee of CUDA cores memory binds it, and a higher ceiling cannot help (Zhang et al. 2025, figure 2, where
+SCALE counts one operation an element and here two)."""
 
 from __future__ import annotations
 

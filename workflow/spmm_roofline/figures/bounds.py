@@ -1,6 +1,6 @@
 """Gain of tensor cores and its limit
 Each mark is a case of a kernel on tensor cores: its speed over that of the fastest kernel on CUDA cores in the same
-class of precision, cuSPARSE taken for one of them, over the most that tensor cores can gain at equal traffic (Zhang et
+class of precision, cuSPARSE included, over the most that tensor cores can gain at equal traffic (Zhang et
 al. 2025, equations 17 and 22, with the intensity of the SpMM and the measured bandwidth). Left of the diagonal the gain
 is larger than arithmetic allows: such a kernel moves fewer bytes than its rival, or the rival is far from its own
 limit. Cases whose fastest rival is cuBLAS or cuSPARSELt, which may use tensor cores themselves, are left out."""

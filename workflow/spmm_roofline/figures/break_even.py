@@ -2,7 +2,7 @@
 Each kernel's verified cases that cuSPARSE has too, a matrix at a width, by the number of multiplications with one
 matrix after which preprocessing and multiplying together take less time than cuSPARSE with its own preprocessing; not
 every kernel ran on the same cases, and the sentence above compares those that ran on half of them or more, where all of
-these did. Grey is never: the kernel is the slower one. Preprocessing is packing on the device; reading the matrix and
+these did. Grey: never, the kernel is slower. Preprocessing is packing on the device; reading the matrix and
 moving it there are left out. On the right: the median of preprocessing over one multiplication."""
 
 from __future__ import annotations

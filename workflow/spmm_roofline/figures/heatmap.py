@@ -1,5 +1,5 @@
 """Where each kernel wins and loses
-Speed-up over the fastest of cuSPARSE's CSR and COO algorithms for each kernel and matrix, one panel a width N. Orange
+Speed-up over the fastest of cuSPARSE's CSR and COO algorithms for each kernel and matrix, one panel per width N. Orange
 is faster than cuSPARSE, purple slower; colours are full at a factor of 8. An empty cell has no time, or cuSPARSE has
 none. Matrices are sorted by the fill of their 16×16 tiles, the fullest on top."""
 

@@ -25,11 +25,11 @@ _ID = re.compile(r'(\bid="|\bhref="#|url\(#)([^")]+)')
 
 
 def inline(text: str, name: str, alternative: str) -> str:
-    """The SVG ``text`` for an HTML page: ``alternative`` is what a reader is told who cannot see it.
+    """The SVG ``text`` for an HTML page: ``alternative`` is its text for readers who cannot see it.
 
-    What :func:`style.tie` tied to rows keeps their numbers as ``data-cases``, ``3-5 9``, a row a mark. Ids start with
-    a mark made of ``name``, so that figures of one page do not meet. Coordinates are kept to a tenth of
-    a point, less than a quarter of a pixel at the width of the page.
+    Marks that :func:`style.tie` tied to rows keep the row numbers as ``data-cases``, for example ``3-5 9``. Ids start
+    with a mark made of ``name``, so that figures of one page do not collide. Coordinates are kept to a tenth of a
+    point, less than a quarter of a pixel at the width of the page.
     """
     root = ElementTree.fromstring(text)
     for element in root.iter():

@@ -36,7 +36,7 @@ def short_names(names: Iterable[str], most: int = 40) -> list[str]:
 def spread(heights: Sequence[float], gap: float, low: float = -math.inf, high: float = math.inf) -> list[float]:
     """Heights of labels, at least ``gap`` apart and as near to ``heights`` as that and the limits allow.
 
-    Of equal heights the first stays on top. Where the room does not suffice, labels go below ``low``.
+    Of equal heights the first stays on top. Where there is too little room, labels go below ``low``.
     """
     order = sorted(range(len(heights)), key=lambda at: (heights[at], -at))
     # Labels that would meet are a run, which stands around the mean of what its labels want.
@@ -100,7 +100,7 @@ def plain_log(axis, room: int = 7, ticks: Iterable[float] | None = None) -> None
 
 def fitting(axis, choices: Sequence[Sequence[float]], text=short) -> None:
     """Ticks on a logarithmic axis: of ``choices``, the finest first, those whose labels stand apart; the last of them
-    where none do. How long the axis is, only the layout says, so that the choice is made when the figure is drawn."""
+    where none do. Only the layout knows the length of the axis, so that the choice is made when the figure is drawn."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     class Fitting(FixedLocator):

@@ -1,7 +1,7 @@
 """The ladder of kernels on mixtures of tiles
-Rate of each kernel on matrices of so many per cent dense (d) and 2:4 (s) tiles of 16×32, the others zero, at the widest
-B; each rung adds an idea to one above it, and the fastest has an edge. Behind each bar the time of one call. Blue
-kernels are SMaT's, orange ones the thesis', grey a library's. All are credited with the stored 16×16 tiles and
+Rate of each kernel on matrices with the given percentages of dense (d) and 2:4 (s) 16×32 tiles, the others zero, at the
+widest B; each rung adds an idea to one above it, and the fastest has an edge. Behind each bar the time of one call.
+Blue kernels are SMaT's, orange ones the thesis', grey a library's. All are credited with the stored 16×16 tiles and
 accumulate in FP16, but for the libraries, which add in FP32; other kernels with sums in FP32 are left out (Mistry 2025,
 figures 3.2 to 3.4)."""
 

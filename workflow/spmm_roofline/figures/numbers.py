@@ -8,7 +8,7 @@ PRECISIONS = {"float16": "FP16", "bfloat16": "BF16", "tf32": "TF32", "float32": 
 
 
 def significant(value: float | None, digits: int = 3) -> str:
-    """``value`` with so many significant digits and no exponent; an en dash where there is none."""
+    """``value`` with ``digits`` significant digits and no exponent; an en dash where there is no value."""
     if value is None or value != value:
         return "–"
     if value == 0 or math.isinf(value):
@@ -23,8 +23,8 @@ def times(ratio: float | None) -> str:
 
 
 def percent(fraction: float | None) -> str:
-    """A share of 0…1 (or above) as whole per cent; small shares keep one decimal, and what is neither nothing nor all
-    does not read so."""
+    """A share of 0…1 (or above) as whole per cent; small shares keep one decimal, and only exact values read as 0 % or
+    100 %."""
     if fraction is None or fraction != fraction:
         return "–"
     if 0 < fraction < 0.0005:

@@ -1,6 +1,6 @@
 """How often a kernel is the best, and how far off it is where it is not
 Performance profiles after Dolan and Moré (2002): the share of cases, a matrix at a width, on which a kernel takes at
-most so many times as long as the fastest kernel of that case. A line that starts higher wins more often; one that
+most a multiple of the time of the fastest kernel of that case. A line that starts higher wins more often; one that
 reaches the top sooner is the safer choice; one that stays below it failed on the rest, or was not asked for it. The
 cases are those that kernels of the most studies were asked for; a kernel stands here if it was asked for half of them.
 Thick and named: the best kernel of each study, the one with the largest area below its line."""

@@ -1,7 +1,7 @@
 """What packing costs, and when it has paid
 Left: time of packing the format on the device over that of one multiplication, a mark a matrix. Right: share of the
-matrices on which packing and multiplying together have become faster than the best on scalar cores after so many
-multiplications; where a line stays below 100 %, the rest never gets there."""
+matrices on which packing and multiplying together have become faster than the best on scalar cores, over the number of
+multiplications; where a line stays below 100 %, packing never pays on the rest."""
 
 from __future__ import annotations
 

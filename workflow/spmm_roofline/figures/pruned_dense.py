@@ -1,8 +1,8 @@
 """When not to look at the zeros of pruned weights
 Time of the fastest sparse kernel over that of cuBLAS' dense product on the same weights, cuSPARSE and all kernels of
-the suite taken in; above 1 the dense product is faster. A mark is a layer at its own sparsity. A dense product is set
-against sparse kernels of its precision, TF32 against those of FP32 as well. Dotted: up to there the dense product in
-TF32 wins on every layer. The axis of sparsity is logarithmic in the share of non-zeros."""
+the suite included; above 1 the dense product is faster. A mark is a layer at its own sparsity. A dense product is
+compared with sparse kernels of its precision, TF32 with those of FP32 as well. Dotted: the sparsity up to which the
+dense product in TF32 wins on every layer. The axis of sparsity is logarithmic in the share of non-zeros."""
 
 from __future__ import annotations
 

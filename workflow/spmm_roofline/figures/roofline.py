@@ -2,7 +2,7 @@
 Each mark is one kernel on one matrix at one width: useful rate over compulsory intensity, 2·nnz·N over the bytes of A
 in CSR (none where its format implies the structure), the touched rows of B, and C, each moved once. Slopes are the
 highest measured rates of DRAM and, where it was measured, of L2; levels are measured ceilings of the units that
-multiply (drawn through) or datasheet peaks (dashed). Where kernels are many, they are spread over several panels. A
+multiply (solid) or datasheet peaks (dashed). Many kernels are spread over several panels. A
 mark below the slope of DRAM either moves more bytes than it must or waits; a mark above it found operands in L2, or
 left its result there. The limit that a row is held against allows for that."""
 

@@ -1,10 +1,10 @@
 """Roofline at the bytes that were counted
 Useful rate over the intensity at the bytes that Nsight Compute counted. Left: bytes between DRAM and L2, and as a
-hollow mark at the other end of the line the compulsory ones. Right: bytes between multiprocessors and L2. With a
-warm L2 the bytes of DRAM are those of the profiled call, whose passes leave another L2 than calls that follow each
-other, and bind nothing. Slopes are the highest measured
-rates of the level, other lines the ceilings of the units that multiply, dashed where only the datasheet is known. A
-mark on a slope can gain only by moving fewer bytes there; one far below all lines waits for something else."""
+hollow mark at the other end of the line the compulsory ones. Right: bytes between multiprocessors and L2. With a warm
+L2 the DRAM bytes are those of the profiled call, which finds another L2 than consecutive calls do, and bind nothing.
+Slopes are the highest measured rates of the level, other lines the ceilings of the units that multiply, dashed where
+only the datasheet is known. A mark on a slope can gain only by moving fewer bytes there; one far below all lines waits
+for something else."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """SCALE on CUDA cores and on tensor cores
-Left: bytes of x and y over the time of one call, over their size; dotted where half of L2 is and where L2 ends. Right:
+Left: bytes of x and y over the time of one call, over their size; dotted lines mark half of L2 and all of L2. Right:
 how much faster CUDA cores are, size by size, with the geometric means on either side of half of L2; below 1 tensor
 cores win, and the dashed line is the most that they can gain (Zhang et al. 2025, figure 6 and equation 23, there on an
 A100 and a GH200)."""

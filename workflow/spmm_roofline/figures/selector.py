@@ -1,7 +1,7 @@
 """Choosing a kernel without measuring
 What the selector chooses for cases that its training did not see. Left: time that it predicts for the chosen kernel
 over the measured one, a case a mark, every case with its matrix held out. Right: share of the cases in which the chosen
-kernel takes at most so much longer than the fastest candidate, up to the worst of them; solid with the matrix held out,
+kernel takes at most that much longer than the fastest candidate, up to the worst case; solid with the matrix held out,
 dashed with every matrix of its kind, dotted with the matrix held out and the three of the shortest predicted times run
 once each. The vertical line is the worst that the selector should have."""
 

@@ -1,4 +1,4 @@
-"""What the sentences of figures have in common: whom they speak of, and how kernels are called in them."""
+"""What the sentences of figures have in common: the matrices that they speak of, and the names of kernels."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ CASE = ["suite", "kernel", "matrix", "n"]
 
 
 def _counted(tables):
-    """Rows of the cases of which most states were counted."""
+    """Rows of the cases with the most counted states."""
     rows = tables["stalls"]
     return rows[rows.groupby(CASE)["state"].transform("size") >= LEAST] if len(rows) else rows
 

@@ -182,7 +182,7 @@ def without_variants(rows: pd.DataFrame) -> pd.DataFrame:
 def tie(marks: Artist, rows: pd.DataFrame) -> None:
     """Tie the marks of one artist to their rows, so that the page can tell what each is and lead to it.
 
-    ``rows`` are those that were drawn, in that order, none without a place; their column ``case`` is the number of
+    ``rows`` are those that were drawn, in that order; their column ``case`` is the number of
     the row in ``cases``. Marks that became a picture tell nothing.
     """
     if "case" in rows and not marks.get_rasterized():
@@ -190,7 +190,7 @@ def tie(marks: Artist, rows: pd.DataFrame) -> None:
 
 
 def tell(shape: Artist, text: str) -> None:
-    """Let the pointer tell ``text`` on a shape that nobody sees."""
+    """Show ``text`` when the pointer is on an invisible shape."""
     shape.set(alpha=0.001, gid=f"tell_{text}")
 
 

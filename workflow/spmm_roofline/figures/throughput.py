@@ -34,7 +34,7 @@ def draw(tables, styles):
     row = 0.24 if many or alone else 0.14 + 0.055 * (1 + max(lanes.values()))
     height = 1.3 + row * max(3, len(labels)) + 0.2 * (len(kernels) // 5)
     figure, axes = canvas(1, len(widths), height, sharey=True, sharex=True)
-    # Once for all axes, which share both: each of them anew would take a fifth of the time.
+    # Once for all axes, which share both: repeating it for each would take a fifth of the time.
     axes[0].set(xscale="log", ylim=(-0.6, len(labels) - 0.4))
     axes[0].set_yticks(range(len(labels)), short_names(labels))
     for ax, n in zip(axes, widths, strict=True):

@@ -2,7 +2,7 @@
 Bytes that Nsight Compute counted in one call, over A in CSR, the touched rows of B, and C, each moved once; a mark is a
 matrix at one width, the bar the median. Left: between DRAM and L2. Right: between multiprocessors and L2, where every
 byte that a CTA fetches again counts; marks are filled where L2 moves more than half of what the fastest row here moves
-a second. A kernel far to the right on both moves bytes that it need not."""
+a second. A kernel far to the right on both moves more bytes than it must."""
 
 from __future__ import annotations
 

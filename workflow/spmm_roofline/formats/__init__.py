@@ -16,7 +16,7 @@ from .base import Format, FormatError
 __all__ = ["FORMATS", "Format", "FormatError", "module_path"]
 
 
-#: Modules of this folder that are not a format: the contract, what several formats share, the stage.
+#: Modules of this folder that are not a format: the contract, code that several formats use, the stage.
 NO_FORMATS = ("arrays", "base", "blocks", "builder", "pack", "partitions", "two_four", "values", "windows")
 
 

@@ -1,11 +1,57 @@
-"""Array operations that formats share, for NumPy and CuPy alike."""
+"""Array operations for formats, on NumPy and CuPy arrays alike."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+
+
+class Array(Protocol):
+    """An array of NumPy on the host or of CuPy on a device: what both have, as far as formats need it."""
+
+    @property
+    def dtype(self) -> Any: ...
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+    @property
+    def T(self) -> Any: ...
+
+    @property
+    def data(self) -> Any: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, key: Any, /) -> Any: ...
+
+    def __ge__(self, other: Any, /) -> Any: ...
+
+    def __lt__(self, other: Any, /) -> Any: ...
+
+    def __mod__(self, other: Any, /) -> Any: ...
+
+    def __rshift__(self, other: Any, /) -> Any: ...
+
+    def astype(self, dtype: Any, /) -> Any: ...
+
+    def reshape(self, *shape: Any) -> Any: ...
+
+    def ravel(self) -> Any: ...
+
+    def transpose(self, *axes: int) -> Any: ...
+
+    def view(self, dtype: Any, /) -> Any: ...
+
+    def sum(self, *arguments: Any, **options: Any) -> Any: ...
 
 
 def array_module(a: Any) -> Any:
@@ -36,7 +82,7 @@ def row_of_entry(indptr: Any, nnz: int) -> Any:
 def distinct(keys: Any) -> tuple[Any, Any]:
     """Sorted distinct values of ``keys`` (integers), and the position of every key among them, int64.
 
-    Runs of equal keys, which entries of one block in one row make, are folded before the sort.
+    Runs of equal keys (entries of one block in one row) are folded before the sort.
     """
     xp = array_module(keys)
     starts = xp.ones(len(keys), dtype=bool)

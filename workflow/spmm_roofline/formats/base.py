@@ -10,34 +10,38 @@ from typing import Annotated, Any, ClassVar, Protocol, Self, get_type_hints
 
 import numpy as np
 
+from .arrays import Array
 from .values import itemsize, numpy_dtype, signed
 
 #: Annotations of array fields: what an array holds, known without packing anything.
-Int32 = Annotated[Any, "int32"]
-UInt16 = Annotated[Any, "uint16"]
-UInt32 = Annotated[Any, "uint32"]
+Int32 = Annotated[Array, "int32"]
+UInt16 = Annotated[Array, "uint16"]
+UInt32 = Annotated[Array, "uint32"]
 #: Values of A, in the dtype in which the format was packed.
-Values = Annotated[Any, "values"]
+Values = Annotated[Array, "values"]
+#: The same for arrays on request, None where nobody asked.
+OptionalInt32 = Annotated[Array | None, "int32"]
+OptionalValues = Annotated[Array | None, "values"]
 
 
 class FormatError(ValueError):
-    """A matrix that a format cannot hold; the message says why and what would."""
+    """A matrix that a format cannot hold; the message says why, and which format can."""
 
 
 class FormatTooLarge(FormatError):
-    """An array that a caller asked for would take more memory than is sensible; the message gives the bytes."""
+    """A requested array would take too much memory; the message gives the bytes."""
 
 
 class Packer(Protocol):
     """Launches the functions of a packer (``kernels/packing/``) on the current device."""
 
     def __call__(self, entry: str, ctas: int, *arguments: Any, threads: int = 256) -> None:
-        """Enqueue ``entry`` with so many CTAs on CuPy's current stream."""
+        """Enqueue ``entry`` with ``ctas`` CTAs of ``threads`` threads on CuPy's current stream."""
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What the choice of a kernel needs to know of A before it is packed."""
+    """What the choice of a kernel needs to know about A before A is packed."""
 
     blocks: int
     """blocks that the format would have"""
@@ -53,8 +57,8 @@ class Format:
 
     Subclasses are frozen dataclasses whose array fields take SciPy's names where they fit and carry one of the
     annotations above. They define :meth:`from_csr` and :meth:`to_csr`, written once over the array module of their
-    input, vectorised, with no memory of order m·k. ``from_csr`` → ``to_csr`` is the identity up to rounding to
-    ``dtype`` for every shape: empty rows, empty matrices, sizes that are no multiple of a tile (padding is the
+    input and vectorised; their memory is never of order m·k. ``from_csr`` → ``to_csr`` is the identity up to rounding
+    to ``dtype`` for every shape: empty rows, empty matrices, sizes that are no multiple of a tile (padding is the
     format's job). A stored entry whose value rounds to zero is lost, because padding and zeros look alike in most
     formats.
     """
@@ -62,7 +66,7 @@ class Format:
     name: ClassVar[str]
     #: Whether the arrays say where the non-zeros are; a format that derives their positions reads no indices.
     stores_structure: ClassVar[bool] = True
-    #: Whether the format holds every matrix that fits in memory; the others refuse what they are not made for.
+    #: Whether the format holds every matrix that fits in memory; other formats refuse a matrix they are not made for.
     holds_any: ClassVar[bool] = True
     #: Integer properties that launch expressions may use, as ``a.<name>``.
     count_names: ClassVar[tuple[str, ...]] = ("blocks", "nnz")
@@ -76,8 +80,8 @@ class Format:
     dtype: str
 
     @classmethod
-    def from_csr(cls, a: Any, dtype: str = "float32", **options: Any) -> Self:
-        """Pack ``a``, a canonical ``csr_array`` of SciPy or CuPy (m×k), with values rounded to ``dtype``.
+    def from_csr(cls, *arguments: Any, **options: Any) -> Self:
+        """``from_csr(a, dtype=…, **options)``: pack ``a``, a canonical CSR of SciPy or CuPy (m×k), values as ``dtype``.
 
         A format that names a :attr:`packer` takes it as the option ``packer``, a :class:`Packer`, for a matrix on a
         device. Raises :class:`FormatError` if the matrix does not fit the format.
@@ -97,7 +101,7 @@ class Format:
     def random_values(cls, structure: Any, random: Any) -> Any:
         """Fresh values ±[0.5, 1.5), float64[nnz], for a canonical CSR ``structure`` from the generator ``random``.
 
-        One value an entry; a format whose entries share coefficients draws those instead.
+        One value per entry; a format that stores one coefficient for many entries draws the coefficients instead.
         """
         return signed(random, structure.nnz)
 
@@ -129,8 +133,8 @@ class Format:
         """Blocks, tiles or panels stored; rows where the format has no blocks."""
         raise NotImplementedError
 
-    def arrays(self) -> dict[str, Any]:
-        """Array field → array; without those on request that nobody asked for."""
+    def arrays(self) -> dict[str, Array]:
+        """Array field → array; arrays on request are included only if they were requested."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {name: value for name, value in values.items() if hasattr(value, "nbytes") and hasattr(value, "dtype")}
 
@@ -144,9 +148,9 @@ class Format:
         return sum(int(array.nbytes) for array in self.arrays().values())
 
     def stats(self) -> dict[str, float | int]:
-        """What the studies report of a packed matrix (columns of the table ``formats``).
+        """What the studies report about a packed matrix (columns of the table ``formats``).
 
-        Formats of tiles add the fractions of their kinds, ``hrpb`` its brick densities.
+        Formats with several kinds of tiles add the fraction of each kind, ``hrpb`` its brick densities.
         """
         csr_bytes = self.nnz * (itemsize(self.dtype) + 4) + (self.shape[0] + 1) * 4
         return {
@@ -173,4 +177,5 @@ class Format:
             name: array.view(np.uint16) if array.dtype.name == "bfloat16" else array
             for name, array in self.arrays().items()
         }
-        np.savez(path, **arrays, **scalars)
+        everything: dict[str, Any] = {**arrays, **scalars}
+        np.savez(path, **everything)

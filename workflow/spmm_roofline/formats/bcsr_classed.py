@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from .arrays import array_module, csr_of_entries, row_of_entry
-from .base import Int32
+from .base import Int32, OptionalInt32
 from .blocks import Blocks, entries
 from .two_four import TwoFourBlocks, checked_block_k, codes_of, entries_24, split
 
 
 @dataclass(frozen=True)
 class BcsrClassed(TwoFourBlocks):
-    """Tiles in rows of tiles, sorted by column, of whatever class.
+    """2:4 and dense tiles together in rows of tiles, sorted by column.
 
     - ``indptr`` int32[block_rows + 1], ``indices`` int32[blocks]: pointers and columns in units of tiles;
     - ``codes`` int32[blocks]: 2p if the tile is the 2:4 tile p, 2p + 1 if it is the dense tile p.
@@ -28,13 +28,13 @@ class BcsrClassed(TwoFourBlocks):
     indptr: Int32
     indices: Int32
     codes: Int32
-    block_map: Int32 = None
+    block_map: OptionalInt32 = None
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "float16", block_k: int = 32, block_map: bool = False) -> Self:
         """Pack a canonical CSR (m×k) in tiles of 16×``block_k``, 16 or 32; see :meth:`Format.from_csr`.
 
-        Raises :class:`FormatTooLarge` if a ``block_map`` is asked for that would take more than 2 GiB.
+        Raises :class:`FormatTooLarge` if the requested ``block_map`` would take more than 2 GiB.
         """
         blocks = Blocks.of(a, 16, checked_block_k(block_k, cls.name))
         is_24, arrays = split(blocks, a.data, dtype)
@@ -57,7 +57,8 @@ class BcsrClassed(TwoFourBlocks):
         is_24 = self.codes % 2 == 0
         dense = entries(self.data, rows[~is_24], columns[~is_24], self.dtype)
         sparse = entries_24(self.data24, self.metadata, rows[is_24], columns[is_24], self.dtype)
-        return csr_of_entries(*map(xp.concatenate, zip(dense, sparse, strict=True)), self.shape)
+        of_rows, of_columns, values = map(xp.concatenate, zip(dense, sparse, strict=True))
+        return csr_of_entries(of_rows, of_columns, values, self.shape)
 
 
 FORMAT = BcsrClassed

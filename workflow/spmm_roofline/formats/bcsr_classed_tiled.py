@@ -19,7 +19,7 @@ class BcsrClassedTiled(TwoFourBlocks):
     """Square super-tiles of ``16·block`` rows, each a grid of 16×32 tiles that are zero, 2:4 or dense.
 
     - ``indptr`` int32[super_rows + 1], ``indices`` int32[super-tiles]: pointers and columns in units of super-tiles;
-    - ``inner`` int32[super-tiles, block, block / 2]: what each tile of a super-tile is and where it lies: -1 zero,
+    - ``inner`` int32[super-tiles, block, block / 2]: the class and position of each tile in a super-tile: -1 zero,
       2p the 2:4 tile p of ``data24`` and ``metadata``, 2p + 1 the dense tile p of ``data``.
     """
 
@@ -64,15 +64,16 @@ class BcsrClassedTiled(TwoFourBlocks):
         xp = array_module(self.indptr)
         tiles, block, wide = self.inner.shape
         slot = xp.flatnonzero(self.inner.ravel() >= 0)
-        code, place = self.inner.ravel()[slot], slot // (block * wide)
-        rows = row_of_entry(self.indptr, tiles)[place] * block + slot // wide % block
-        columns = self.indices[place].astype(xp.int64) * wide + slot % wide
+        code, super_tile = self.inner.ravel()[slot], slot // (block * wide)
+        rows = row_of_entry(self.indptr, tiles)[super_tile] * block + slot // wide % block
+        columns = self.indices[super_tile].astype(xp.int64) * wide + slot % wide
         found = []
         for is_dense, unpack in ((0, self._entries_24), (1, self._entries_dense)):
             chosen = code % 2 == is_dense
             order = xp.argsort(code[chosen])
             found.append(unpack(rows[chosen][order], columns[chosen][order]))
-        return csr_of_entries(*map(xp.concatenate, zip(*found, strict=True)), self.shape)
+        of_rows, of_columns, values = map(xp.concatenate, zip(*found, strict=True))
+        return csr_of_entries(of_rows, of_columns, values, self.shape)
 
     def _entries_24(self, rows: Any, columns: Any) -> tuple[Any, Any, Any]:
         return entries_24(self.data24, self.metadata, rows, columns, self.dtype)
@@ -81,7 +82,7 @@ class BcsrClassedTiled(TwoFourBlocks):
         return entries(self.data, rows, columns, self.dtype)
 
     def counts(self) -> dict[str, int]:
-        """``super_rows`` and ``super_tiles``, beside the counts of every format of 2:4 and dense tiles."""
+        """``super_rows`` and ``super_tiles``, besides the counts of every format of 2:4 and dense tiles."""
         tiles, block, _ = self.inner.shape
         return {**super().counts(), "super_rows": ceil_div(self.shape[0], 16 * block), "super_tiles": tiles}
 

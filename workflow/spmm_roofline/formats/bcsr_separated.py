@@ -13,11 +13,11 @@ from .two_four import TwoFourBlocks, checked_block_k, entries_24, split
 
 @dataclass(frozen=True)
 class BcsrSeparated(TwoFourBlocks):
-    """The tiles of each class in rows of tiles of their own, so that no loop asks what a tile is.
+    """Separate rows of tiles for each class, so that no loop tests the class of a tile.
 
     ``indptr24`` and ``indptr_dense`` int32[block_rows + 1], ``indices24`` int32[2:4 tiles] and ``indices_dense``
-    int32[dense tiles]: pointers and columns in units of tiles, sorted. A tile lies at its own position in ``data24``
-    and ``metadata``, or in ``data``.
+    int32[dense tiles]: pointers and columns in units of tiles, sorted. Tile p of a list is tile p of ``data24`` and
+    ``metadata``, or of ``data``.
     """
 
     name: ClassVar[str] = "bcsr_separated"
@@ -53,7 +53,8 @@ class BcsrSeparated(TwoFourBlocks):
         rows24, rows = (row_of_entry(p, int(p[-1])) for p in (self.indptr24, self.indptr_dense))
         sparse = entries_24(self.data24, self.metadata, rows24, self.indices24.astype(xp.int64), self.dtype)
         dense = entries(self.data, rows, self.indices_dense.astype(xp.int64), self.dtype)
-        return csr_of_entries(*map(xp.concatenate, zip(dense, sparse, strict=True)), self.shape)
+        rows, columns, values = map(xp.concatenate, zip(dense, sparse, strict=True))
+        return csr_of_entries(rows, columns, values, self.shape)
 
 
 FORMAT = BcsrSeparated

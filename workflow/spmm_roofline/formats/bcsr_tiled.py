@@ -13,7 +13,7 @@ from .blocks import Bcsr, Blocks
 class BcsrTiled(Bcsr):
     """16×16 tiles merged into square super-tiles of ``block`` × ``block`` tiles, each stored densely.
 
-    A super-tile is stored if any of its tiles holds an entry: what is saved in loads of B is paid in zeros.
+    A super-tile is stored if any of its tiles holds an entry: it saves loads of B and stores more zeros.
     """
 
     name: ClassVar[str] = "bcsr_tiled"

@@ -1,4 +1,4 @@
-"""Rows of blocks: what the BCSR formats share (Okanovic et al. 2024; Mistry 2025, section 1.2)."""
+"""Rows of blocks: the common base of the BCSR formats (Okanovic et al. 2024; Mistry 2025, section 1.2)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from .arrays import array_module, ceil_div, csr_of_entries, distinct, nonzero_slots, row_of_entry
-from .base import Format, FormatTooLarge, Int32, Values
+from .base import Format, FormatTooLarge, Int32, OptionalInt32, Values
 from .values import rounded, widened
 
 #: Largest dense map of block positions that is built, in bytes.
@@ -18,7 +18,7 @@ class Blocks:
     """The blocks of block_m×block_k that hold an entry of a matrix, by rows of blocks.
 
     ``indptr`` int32[block_rows + 1] and ``indices`` int32[blocks] are pointers and columns in units of blocks, sorted;
-    ``slots`` int64[nnz] is the place of every entry in a dense array [blocks, block_m, block_k].
+    ``slots`` int64[nnz] is the index of every entry in a dense array [blocks, block_m, block_k].
     """
 
     shape: tuple[int, int, int]
@@ -47,7 +47,7 @@ class Blocks:
         )
 
     def dense(self, values: Any, dtype: str) -> Any:
-        """The blocks with ``values`` (one an entry) rounded to ``dtype`` in their slots, zeros elsewhere."""
+        """The blocks with ``values`` (one per entry) rounded to ``dtype`` in their slots, zeros elsewhere."""
         xp = array_module(self.slots)
         entries = rounded(values, dtype)
         data = xp.zeros(self.shape, dtype=entries.dtype)
@@ -62,7 +62,7 @@ class Blocks:
         return mask
 
     def map_of(self, values: Any, elsewhere: int, name: str) -> Any:
-        """Dense map [block_rows, block_columns] of one value a block (and ``elsewhere``, of their dtype).
+        """Dense map [block_rows, block_columns] of one value per block, and ``elsewhere`` (of their dtype).
 
         Raises :class:`FormatTooLarge` if it would take more than 2 GiB.
         """
@@ -81,7 +81,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class BlockFormat(Format):
-    """What formats of rows of blocks have in common: ``block_m`` rows and ``block_k`` columns a block."""
+    """Common base of formats of rows of blocks, of ``block_m`` rows and ``block_k`` columns each."""
 
     count_names: ClassVar[tuple[str, ...]] = (*Format.count_names, "block_rows", "block_columns")
 
@@ -96,7 +96,7 @@ class BlockFormat(Format):
         return self.blocks * block_m * block_k
 
     def counts(self) -> dict[str, int]:
-        """``block_rows`` and ``block_columns`` of the padded matrix, beside the counts of every format."""
+        """``block_rows`` and ``block_columns`` of the padded matrix, besides the counts of every format."""
         block_m, block_k = self.block_shape
         return {
             **super().counts(),
@@ -105,7 +105,7 @@ class BlockFormat(Format):
         }
 
     def stats(self) -> dict[str, float | int]:
-        """Beside those of every format the fraction of the grid's tiles that hold nothing."""
+        """The statistics of every format, and the fraction of the grid's tiles that hold no entry."""
         counts = self.counts()
         tiles = counts["block_rows"] * counts["block_columns"]
         return {**super().stats(), "zero_tile_fraction": 1 - self.blocks / tiles if tiles else 0.0}
@@ -118,7 +118,7 @@ class Bcsr(BlockFormat):
     ``indptr`` int32[block_rows+1] and ``indices`` int32[blocks] are pointers and columns in units of blocks, sorted;
     ``data`` dtype[blocks, block_m, block_k] holds every block densely, row-major. Edge blocks are padded with zeros.
 
-    ``block_map`` int32[block_rows, block_columns] is there on request only (kernels of the T family test every tile
+    ``block_map`` int32[block_rows, block_columns] exists only on request (kernels of the T family test every tile
     of a row): the position of a block in ``data``, -1 where the block is zero. It takes memory of order
     m·k / (block_m·block_k).
     """
@@ -130,13 +130,13 @@ class Bcsr(BlockFormat):
     indptr: Int32
     indices: Int32
     data: Values
-    block_map: Int32 = None
+    block_map: OptionalInt32 = None
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "float16", block_map: bool = False) -> Self:
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
 
-        Raises :class:`FormatTooLarge` if a ``block_map`` is asked for that would take more than 2 GiB.
+        Raises :class:`FormatTooLarge` if the requested ``block_map`` would take more than 2 GiB.
         """
         return cls._of_blocks(a, dtype, Blocks.of(a, cls.block_m, cls.block_k), block_map)
 
@@ -162,7 +162,8 @@ class Bcsr(BlockFormat):
 
     @property
     def block_shape(self) -> tuple[int, int]:
-        return self.data.shape[1:]
+        _, block_m, block_k = self.data.shape
+        return block_m, block_k
 
     @property
     def stored_slots(self) -> int:
@@ -176,7 +177,7 @@ class Bcsr(BlockFormat):
 def entries(data: Any, block_rows: Any, block_columns: Any, dtype: str) -> tuple[Any, Any, Any]:
     """Rows int64, columns int64 and float64 values of the non-zero slots of dense blocks [blocks, block_m, block_k].
 
-    ``block_rows`` and ``block_columns`` (int64[blocks]) say where each block lies.
+    ``block_rows`` and ``block_columns`` (int64[blocks]) give the position of each block.
     """
     _, block_m, block_k = data.shape
     slot = nonzero_slots(data)

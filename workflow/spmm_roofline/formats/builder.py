@@ -1,4 +1,4 @@
-"""Packing on a device: the steps that the packers of several formats have in common."""
+"""Packing on a device: steps that several packers use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .arrays import ceil_div
 from .base import Packer
 from .partitions import PartitionRule
 
-#: Threads of a CTA, and of the one CTA that cuts segments into partitions (``kernels/include/packing``).
+#: Threads of a CTA, and of the single CTA that cuts segments into partitions (``kernels/include/packing``).
 CTA, CUTTER = 256, 1024
 
 
@@ -47,14 +47,15 @@ def scattered_rows(pack: Packer, a: Any, values: Any, begins: Any, slots: int) -
 
 
 def partitions(pack: Packer, begins: Any, most: int, rule: PartitionRule) -> tuple[int, Any, Any]:
-    """Elements of all segments, and ``work`` and ``cut`` as of :func:`.partitions.partitioned`.
+    """The number of elements, and ``work`` and ``cut`` as in :func:`.partitions.partitioned`.
 
-    ``begins`` int32[segments+1]: first element of each segment, and the number of all; ``most``: partitions at most.
+    ``begins`` int32[segments+1]: first element of each segment, then the number of elements; ``most``: upper limit on
+    partitions.
     """
     import cupy
 
     work, cut = cupy.empty((most, 4), dtype=cupy.int32), cupy.empty((2 * most, 4), dtype=cupy.int32)
     counts = cupy.empty(3, dtype=cupy.int32)
-    pack("partition", 1, begins, len(begins) - 1, most, rule.argument(), work, cut, counts, threads=CUTTER)
+    pack("partition", 1, begins, len(begins) - 1, most, rule.argument, work, cut, counts, threads=CUTTER)
     elements, count, partials = counts.get().tolist()
     return elements, work[:count], cut[:partials]

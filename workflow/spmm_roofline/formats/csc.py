@@ -1,6 +1,7 @@
 """Compressed sparse columns (Lagos 2025, section 3.3.2).
 
-The attention study stores W of X·W so. Its kernels here multiply A = Wᵀ, whose :mod:`csr <.csr>` is that very format.
+The attention study stores W of X·W in this format. Its kernels here multiply A = Wᵀ, whose :mod:`csr <.csr>` arrays
+are the same.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Csc(Format):
     def from_csr(cls, a: Any, dtype: str = "float32") -> Self:
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
 
-        Raises :class:`FormatError` from 2³¹ non-zeros on, which 32-bit column pointers do not count.
+        Raises :class:`FormatError` for 2³¹ or more non-zeros, too many for 32-bit column pointers.
         """
         if a.nnz >= 2**31:
             raise FormatError(f"{cls.name} has 32-bit column pointers, too short for {a.nnz:,} non-zeros")

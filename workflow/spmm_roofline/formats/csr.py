@@ -25,7 +25,7 @@ class Csr(Format):
     def from_csr(cls, a: Any, dtype: str = "float32") -> Self:
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
 
-        Raises :class:`FormatError` from 2³¹ non-zeros on, which 32-bit row pointers do not count.
+        Raises :class:`FormatError` for 2³¹ or more non-zeros, too many for 32-bit row pointers.
         """
         if a.nnz >= 2**31:
             raise FormatError(f"{cls.name} has 32-bit row pointers, too short for {a.nnz:,} non-zeros")
@@ -56,7 +56,7 @@ class Csr(Format):
 
 
 def padded_to_fours(a: Csr) -> Csr:
-    """``a`` with zeros behind the last entry, up to a multiple of four entries."""
+    """``a`` with zeros after the last entry, up to a multiple of four entries."""
     xp = array_module(a.indptr)
     more = -a.nnz % 4
     indices, data = (xp.concatenate([x, xp.zeros(more, dtype=x.dtype)]) for x in (a.indices, a.data))

@@ -15,11 +15,11 @@ WINDOW, TILE_K = 16, 8
 
 @dataclass(frozen=True)
 class CsrCondensed(Csr):
-    """As :class:`Csr`, with windows of 16 rows whose columns with an entry are numbered from 0 on, without gaps.
+    """As :class:`Csr`, with windows of 16 rows; the non-empty columns of a window are numbered from 0 without gaps.
 
     ``condensed`` int32[nnz] is the number of an entry's column within its window (the authors' edgeToColumn), ``row``
-    int32[nnz] its row (edgeToRow), and ``window_tiles`` int32[windows] how many tiles of 16×8 condensed columns a
-    window has (blockPartition). The tiles themselves are not stored: a kernel picks their entries from the window's.
+    int32[nnz] its row (edgeToRow), and ``window_tiles`` int32[windows] the number of tiles of 16×8 condensed columns
+    in each window (blockPartition). The tiles are not stored: a kernel selects their entries from those of the window.
     """
 
     name: ClassVar[str] = "csr_condensed"
@@ -63,7 +63,7 @@ class CsrCondensed(Csr):
         return int(self.window_tiles.sum())
 
     def counts(self) -> dict[str, int]:
-        """``windows``, beside the counts of every format."""
+        """``windows``, besides the counts of every format."""
         return {**super().counts(), "windows": len(self.window_tiles)}
 
 

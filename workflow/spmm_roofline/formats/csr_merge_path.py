@@ -9,19 +9,19 @@ from .arrays import array_module, ceil_div
 from .base import FormatError, Int32
 from .csr import Csr
 
-#: Entries that a kernel may begin before a tile, so that its loads are aligned to 128 bytes of indices.
+#: A kernel aligns its first load of a tile to this many entries, 128 bytes of indices.
 ALIGNMENT = 32
 
 
 @dataclass(frozen=True)
 class CsrMergePath(Csr):
-    """As :class:`Csr`, with cuts of the path that passes every entry in order, and after its last one the end of a row.
+    """As :class:`Csr`, with cuts of the path that passes all entries in order, and each row's end after its entries.
 
-    The m + nnz steps of the path are cut into tiles of ``width`` steps each. ``tile_row`` int32[tiles+1] says how many
-    rows have ended before each tile; tile t begins with entry ``min(t width, m + nnz) - tile_row[t]``. ``steps`` tiles
-    that follow each other are a chunk. In double precision a step is 12 bytes, be it an entry (value and index) or a
-    row (pointer and result), so that chunks cost the same whatever the lengths of rows. Tiles are about as wide as they
-    may be with at most ``items`` - 31 entries and ``items`` - 2 rows each.
+    The m + nnz steps of the path are cut into tiles of ``width`` steps each. ``tile_row`` int32[tiles+1] is the
+    number of rows that end before each tile; tile t begins with entry ``min(t width, m + nnz) - tile_row[t]``.
+    ``steps`` consecutive tiles form a chunk. In double precision every step is 12 bytes, an entry (value and index) or
+    a row (pointer and result), so all chunks cost the same whatever the row lengths. Tiles are about as wide as the
+    limits of ``items`` - 31 entries and ``items`` - 2 rows per tile allow.
     """
 
     name: ClassVar[str] = "csr_merge_path"
@@ -34,10 +34,13 @@ class CsrMergePath(Csr):
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "float32", items: int = 1536, chunks: int = 528) -> Self:
-        """Pack a canonical CSR (m×k) in ``chunks``, or fewer of at least ``items`` steps; see :meth:`Csr.from_csr`."""
+        """Pack a canonical CSR (m×k) in at most ``chunks`` chunks, each of at least ``items`` steps.
+
+        See :meth:`Csr.from_csr`. Raises :class:`FormatError` for fewer than 64 ``items`` or 1 chunk.
+        """
         if items < 2 * ALIGNMENT or chunks < 1:
             raise FormatError(
-                f"{cls.name} has room for at least {2 * ALIGNMENT} items a tile and at least 1 chunk, "
+                f"{cls.name} takes at least {2 * ALIGNMENT} items per tile and at least 1 chunk, "
                 f"not {items} and {chunks}"
             )
         xp = array_module(a.data)
@@ -45,10 +48,10 @@ class CsrMergePath(Csr):
         m = packed.shape[0]
         path = m + packed.nnz
         chunks = min(chunks, ceil_div(path, items))
-        # Where on the path each row ends.
+        # Step of the path at which each row ends.
         end = packed.indptr[1:].astype(xp.int64) + xp.arange(m, dtype=xp.int64)
         entries, rows = items - ALIGNMENT + 1, items - 2
-        # So few tiles a chunk do if rows are of equal length, and so many always; the bisection ends with some that do.
+        # `low` tiles per chunk suffice for rows of equal length, `high` always; bisect for a number that suffices.
         whole = max(chunks, 1)
         low = max(ceil_div(packed.nnz, whole * entries), ceil_div(m, whole * rows), 1)
         high = max(ceil_div(path, whole * entries), low)
@@ -75,7 +78,7 @@ class CsrMergePath(Csr):
         )
 
     def counts(self) -> dict[str, int]:
-        """``items``, ``tiles`` of ``width``, ``chunks`` of ``steps`` tiles, beside the counts of every format."""
+        """``items``, ``tiles`` of ``width``, ``chunks`` of ``steps`` tiles, besides the counts of every format."""
         tiles = len(self.tile_row) - 1
         own = {"items": self.items, "tiles": tiles, "width": self.width, "chunks": self.chunks}
         return {**super().counts(), **own, "steps": tiles // max(self.chunks, 1)}

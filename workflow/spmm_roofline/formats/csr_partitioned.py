@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -14,15 +15,15 @@ from .values import rounded, widened
 
 
 class Sizes(NamedTuple):
-    """What a rule says of one matrix; costs are in entries."""
+    """What a rule gives for one matrix; costs are in entries."""
 
     cost: int
     """all slots and rows"""
     partitions: int
     segment_cost: int
-    """about what a segment costs"""
+    """approximate cost of a segment"""
     longest: int
-    """entries from which on a row is split"""
+    """a row of more entries is split"""
 
 
 @dataclass(frozen=True)
@@ -34,24 +35,24 @@ class SegmentRule:
     least_cost: int = 64
     """least cost of a partition"""
     least_segment: int = 8
-    """short rows are gathered to segments of at least this cost"""
+    """short rows are combined into segments of at least this cost"""
     most_segment: int = 32
     """and at most this cost"""
     segments_per_group: int = 4
-    """least segments of a lane group, so that groups that take segments in turn end together"""
+    """minimum number of segments per lane group, so that groups that take segments in turn finish together"""
     long_groups: int = 2
-    """a row is split that has more entries than so many lane groups would have"""
+    """a row is split if it has more entries than this many lane groups handle on average"""
     least_long: int = 48
-    """and than this"""
+    """and more than this"""
     most_long: int = 512
-    """or more than this; each partial sum costs a fence, a device-wide one if the row spans partitions"""
+    """or more than this in any case; each partial sum costs a fence, a device-wide one if the row spans partitions"""
     kept_divisor: int = 8
-    """the segments of a row stay in one partition if they cost no more than this fraction of it"""
+    """the segments of a row stay in one partition if they cost at most the partition's cost divided by this"""
     kept_entries: int = 32
-    """or this much for each lane group"""
+    """or at most this for each lane group"""
 
     def sizes(self, slots: int, m: int, most: int, groups: int) -> Sizes:
-        """For a matrix of so many ``slots`` and rows in at most ``most`` partitions of ``groups`` lane groups."""
+        """For a matrix of ``slots`` slots and ``m`` rows in at most ``most`` partitions of ``groups`` lane groups."""
         cost = slots + self.row_cost * m
         partitions = max(min(most, cost // self.least_cost), 1)
         of_group = cost // (partitions * groups)
@@ -59,6 +60,7 @@ class SegmentRule:
         longest = min(max(self.long_groups * of_group, self.least_long), self.most_long)
         return Sizes(cost, partitions, segment_cost, longest)
 
+    @cached_property
     def argument(self) -> np.ndarray:
         """The rule as the packer takes it, a struct of int32 (``kernels/packing/csr_partitioned.cu``)."""
         return np.array((astuple(self),), dtype=[("numbers", np.int32, len(astuple(self)))])
@@ -69,10 +71,10 @@ RULE = SegmentRule()
 
 @dataclass(frozen=True)
 class CsrPartitioned(Format):
-    """Entries row by row, without row pointers: an entry says whether it is the last of its row.
+    """Entries row by row, without row pointers: each entry marks whether it is the last of its row.
 
     - ``columns`` int32[slots]: the column of an entry, or ~column (negative) where a row, or a segment, ends with it. A
-      row without entries has one, in column 0;
+      row without entries has one slot, in column 0;
     - ``data`` dtype[slots]: the values;
     - ``segments`` int32[segments+1, 2]: the first slot of a segment, and its first row or, for a section of a split
       row, ~partial (negative). A segment is one or more whole rows, or one section. The last pair is ``slots``, 0;
@@ -102,8 +104,8 @@ class CsrPartitioned(Format):
     ) -> Self:
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
 
-        There are at most ``ctas`` partitions for each of the ``multiprocessors``, fewer where they would be too small,
-        each for ``groups`` lane groups. Raises :class:`FormatError` from 2³¹ slots and rows on.
+        There are at most ``ctas`` partitions per multiprocessor, fewer if they would be too small, each for ``groups``
+        lane groups. Raises :class:`FormatError` if slots and rows together may reach 2³¹.
         """
         xp = array_module(a.data)
         m, nnz = int(a.shape[0]), int(a.nnz)
@@ -142,7 +144,7 @@ class CsrPartitioned(Format):
         return len(self.segments) - 1
 
     def counts(self) -> dict[str, int]:
-        """``partitions``, and ``partials`` of split rows, beside the counts of every format."""
+        """``partitions``, and ``partials`` of split rows, besides the counts of every format."""
         return {**super().counts(), "partitions": len(self.work) - 1, "partials": len(self.cut)}
 
 
@@ -181,11 +183,11 @@ def _on_host(a: Any, m: int, nnz: int, values: Any, most: int, groups: int) -> t
 
 
 def _on_device(a: Any, m: int, values: Any, most: int, groups: int, pack: Packer | None) -> tuple[Any, ...]:
-    """What :func:`_on_host` makes, on the device."""
+    """The same arrays as :func:`_on_host`, made on the device."""
     import cupy as xp
 
-    assert pack is not None, "packing on a device takes the format's packer"
-    rule = RULE.argument()
+    assert pack is not None, "packing on a device needs the format's packer"
+    rule = RULE.argument
     begins = builder.row_begins(pack, a)
     first, first_partial = xp.empty(m + 1, dtype=xp.int32), xp.empty(m + 1, dtype=xp.int32)
     counts = xp.empty(3, dtype=xp.int32)
@@ -203,10 +205,10 @@ def _on_device(a: Any, m: int, values: Any, most: int, groups: int, pack: Packer
 
 
 def _segments(begins: Any, lengths: Any, sizes: Sizes) -> tuple[Any, Any, Any, Any]:
-    """First slot, first row, index among the sections of its row, and their number, int64, of each segment.
+    """For each segment, int64: first slot, first row, index among the sections of its row, number of these sections.
 
-    Rows form a segment whose cost, counted from the first row on, begins in the same interval of
-    ``sizes.segment_cost``; a row of more than ``sizes.longest`` entries is split into several segments.
+    Rows whose cumulative cost begins in the same interval of ``sizes.segment_cost`` form a segment; a row of more than
+    ``sizes.longest`` entries is split into several segments.
     """
     m = len(lengths)
     sections = -(-lengths // sizes.longest)
@@ -224,8 +226,8 @@ def _segments(begins: Any, lengths: Any, sizes: Sizes) -> tuple[Any, Any, Any, A
 def _partitioned(segments: Any, cut: Any, sizes: Sizes, groups: int) -> Any:
     """First segment of each partition, int32[partitions+1].
 
-    A segment belongs to the partition that holds the middle of its cost; the sections of a row that is short enough
-    stay together, at the middle of the row.
+    A segment belongs to the partition that holds the middle of its cost; the sections of a short row stay together
+    in the partition that holds the middle of the row.
     """
     count = len(segments) - 1
     row, first = segments[:-1, 1].astype(np.int64), np.arange(count, dtype=np.int64)

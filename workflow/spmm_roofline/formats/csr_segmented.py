@@ -18,7 +18,7 @@ class CsrSegmented(Csr):
     an entry is one segment. ``segment_row``, ``segment_start`` and ``segment_end`` int32[segments] give the row, the
     first entry and the entry after the last: all full segments first, then the rest, both in row order.
     ``segment_row`` is ~row (negative) where the row has other segments. ``split_rows`` int32[…] are the rows of several
-    segments, whose sums are added up in C, and the empty rows: these rows of C must be cleared before.
+    segments, whose sums are added up in C, and the empty rows: a kernel expects these rows of C to be cleared.
     """
 
     name: ClassVar[str] = "csr_segmented"
@@ -61,7 +61,7 @@ class CsrSegmented(Csr):
         )
 
     def counts(self) -> dict[str, int]:
-        """``segments`` and ``split_rows_count``, beside the counts of every format."""
+        """``segments`` and ``split_rows_count``, besides the counts of every format."""
         return {**super().counts(), "segments": len(self.segment_row), "split_rows_count": len(self.split_rows)}
 
 

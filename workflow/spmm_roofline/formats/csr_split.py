@@ -1,4 +1,4 @@
-"""CSR with equal numbers of entries for all lane groups, whatever the rows: nonzero splitting.
+"""CSR with equal numbers of entries for all lane groups, whatever the row lengths: nonzero splitting.
 
 After Yang, Buluç and Owens (2018), section 4.2. The cost of a partition includes its rows, as in the merge path of
 Merrill and Garland (2016).
@@ -17,25 +17,25 @@ from .base import Format, FormatError, Int32, Packer, Values
 from .partitions import PartitionRule, partitioned
 from .values import rounded, widened
 
-#: Entries and rows that are counted with 32 bits, with room for a batch behind the last slot.
+#: Largest number of slots and rows: 32-bit counts, less room for a batch after the last slot.
 MOST = 2**31 - 2**10
 
 
 def rule(warps: int) -> PartitionRule:
-    """Partitions of ``warps`` warps; with less than 32 entries a warp they wait for others longer than they work."""
+    """Partitions of ``warps`` warps; a warp with fewer than 32 entries would wait longer than it works."""
     return PartitionRule(segment_cost=1, least_cost=32 * warps, least_slack=8, slack_divisor=16)
 
 
 @dataclass(frozen=True)
 class CsrSplit(Format):
-    """Entries row by row, with no row pointers: an entry says whether it is the last of its row.
+    """Entries row by row, without row pointers: each entry marks whether it is the last of its row.
 
-    A partition is for one CTA. Its slots are dealt in batches of ``batch``, in order: evenly to the ``warps`` (the
-    first ones have one more where they do not divide), then evenly to a warp's ``groups`` of lanes. The last groups
-    have the rest, or nothing. A group may begin anywhere in a row; a partition does so only in long rows.
+    One CTA works on a partition. The slots are dealt in order, in batches of ``batch``: evenly to the ``warps`` (the
+    first warps have one more if the numbers do not divide), then evenly to the ``groups`` lane groups of a warp. The
+    last groups have the remainder, or nothing. A group may begin inside any row, a partition only inside a long row.
 
     - ``columns`` int32[slots]: the column of an entry, or ~column (negative) where a row ends with it. A row without
-      entries has one, in column 0;
+      entries has one slot, in column 0;
     - ``data`` dtype[slots]: the values;
     - ``group_starts`` int32[partitions·warps·groups+1, 2]: the first slot of a group, and its row, or ~row (negative)
       where the row began in an earlier group. The last pair is ``slots``, m;
@@ -68,9 +68,9 @@ class CsrSplit(Format):
     ) -> Self:
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
 
-        There are at most ``ctas`` partitions for each of the ``multiprocessors``, fewer where they would be too small,
-        each for ``warps`` of ``groups`` lane groups that load ``batch`` slots at once. Raises :class:`FormatError` from
-        nearly 2³¹ slots and rows on.
+        There are at most ``ctas`` partitions per multiprocessor, fewer if they would be too small, each for ``warps``
+        warps of ``groups`` lane groups that load ``batch`` slots at once. Raises :class:`FormatError` if slots and rows
+        together may exceed 2³¹ - 2¹⁰.
         """
         xp = array_module(a.data)
         m, nnz = int(a.shape[0]), int(a.nnz)
@@ -102,7 +102,7 @@ class CsrSplit(Format):
         return self.shape[0]
 
     def counts(self) -> dict[str, int]:
-        """``partitions``, and ``partials`` of split rows, beside the counts of every format."""
+        """``partitions``, and ``partials`` of split rows, besides the counts of every format."""
         return {**super().counts(), "partitions": len(self.work), "partials": len(self.cut)}
 
 
@@ -128,10 +128,10 @@ def _on_host(a: Any, m: int, nnz: int, values: Any, most: int, warps: int, group
 def _on_device(
     a: Any, m: int, values: Any, most: int, warps: int, groups: int, batch: int, pack: Packer | None
 ) -> tuple[Any, ...]:
-    """What :func:`_on_host` makes, on the device."""
+    """The same arrays as :func:`_on_host`, made on the device."""
     import cupy as xp
 
-    assert pack is not None, "packing on a device takes the format's packer"
+    assert pack is not None, "packing on a device needs the format's packer"
     begins = builder.row_begins(pack, a)
     slots, work, cut = builder.partitions(pack, begins, most, rule(warps))
     columns, data = builder.scattered_rows(pack, a, values, begins, slots)
@@ -141,7 +141,7 @@ def _on_device(
 
 
 def _group_starts(begins: Any, border: Any, warps: int, groups: int, batch: int) -> tuple[Any, Any]:
-    """``group_starts``, and how many groups of each partition have slots, int64[partitions]."""
+    """``group_starts``, and the number of groups with slots in each partition, int64[partitions]."""
     warp = np.arange(warps, dtype=np.int64)[:, None]
     group = np.arange(groups, dtype=np.int64)
     begin, end = border[:-1, None, None], border[1:, None, None]

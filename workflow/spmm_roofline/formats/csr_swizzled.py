@@ -12,10 +12,10 @@ from .csr import Csr, padded_to_fours
 
 @dataclass(frozen=True)
 class CsrSwizzled(Csr):
-    """As :class:`Csr`, and ``order`` int32[m]: rows by descending length, rows of one length as they are in A.
+    """As :class:`Csr`, and ``order`` int32[m]: rows by descending length, rows of equal length in the order of A.
 
-    ``indices`` and ``data`` are padded with zeros to a multiple of four entries, so that a kernel may read them in
-    aligned fours to the end.
+    ``indices`` and ``data`` are padded with zeros to a multiple of four entries, so that a kernel may read aligned
+    groups of four up to the end.
     """
 
     name: ClassVar[str] = "csr_swizzled"

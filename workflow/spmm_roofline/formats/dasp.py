@@ -11,27 +11,28 @@ from .values import rounded, widened
 
 #: Rows and columns of a tile.
 ROWS, COLUMNS = 8, 4
-#: Rows of at least so many entries are long, of at most so many short (Lu & Liu 2023, section 3.2).
+#: Rows of at least LONG entries are long, rows of at most SHORT entries short (Lu & Liu 2023, section 3.2).
 LONG, SHORT = 256, 4
-#: Tiles of a part of a long row: what one warp takes.
-PART = 8
-#: Entries from which on a tile of eight medium rows is stored as one; three quarters of its slots.
+#: Tiles of a section of a long row: the work of one warp.
+SECTION = 8
+#: Least entries of a stored tile of eight medium rows: three quarters of its slots.
 FULL = 24
 
 
 @dataclass(frozen=True)
 class Dasp(Format):
-    """Tiles of 8×4 slots, ``data`` dtype[tiles, 8, 4] and ``indices`` int32 alike, each slot with a column of its own.
+    """Tiles of 8×4 slots, ``data`` dtype[tiles, 8, 4] and ``indices`` int32 alike, each slot with its own column.
 
-    First come the tiles of long rows, 32 entries of one row each; ``long_row`` int32[…] names the rows, ``partial_ptr``
-    int32[… + 1] says which parts a row has, and a part is a warp's share of at most 8 tiles. Then those of medium
-    rows, longest first in blocks of eight: a tile has four entries of each, as long as 24 of its slots are filled;
-    ``medium_row`` int32[8 blocks] names the rows, or -1. ``tile_ptr`` int32[parts + blocks + 1] says which tiles a
-    part or block has. The rest of medium row i are entries ``rest_ptr``[i] to ``rest_ptr``[i+1] - 1 of
-    ``data_rest``, ``indices_rest``. Then come short rows: tiles whose rows hold a row of one entry and one of three,
-    tiles of two rows of two, tiles of one row of three or four; ``short_row`` int32[short tiles, 2, 8] names the first
-    rows of a tile and the second ones, or -1. What is left of rows of one entry is ``data_single``,
-    ``indices_single`` and the beginning of ``single_row``, behind which the empty rows stand.
+    - Tiles of long rows come first, each 32 entries of one row. ``long_row`` int32[…] lists the rows; a row is cut into
+      sections of at most 8 tiles, one warp each, and ``partial_ptr`` int32[… + 1] gives the sections of each row;
+    - tiles of medium rows follow, longest rows first, in blocks of eight rows: a tile has four entries of each row, as
+      long as 24 of its slots are filled. ``medium_row`` int32[8 blocks] lists the rows, or -1. The remaining entries of
+      medium row i are entries ``rest_ptr``[i] to ``rest_ptr``[i+1] - 1 of ``data_rest``, ``indices_rest``;
+    - ``tile_ptr`` int32[sections + blocks + 1] gives the tiles of each section and block;
+    - tiles of short rows come last. A row of a tile holds a row of one entry and one of three, or two rows of two, or
+      one row of three or four. ``short_row`` int32[short tiles, 2, 8] lists the first and second rows of a tile, or -1;
+    - rows of one entry that remain are ``data_single``, ``indices_single`` and the beginning of ``single_row``, whose
+      end lists the empty rows.
     """
 
     name: ClassVar[str] = "dasp"
@@ -60,7 +61,7 @@ class Dasp(Format):
     def from_csr(cls, a: Any, dtype: str = "float64") -> Self:
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
 
-        Raises :class:`FormatError` from 2³¹ slots on, which 32-bit positions do not count.
+        Raises :class:`FormatError` for 2³¹ or more slots, too many for 32-bit positions.
         """
         if a.nnz >= 2**31:
             raise FormatError(f"{cls.name} has 32-bit positions, too short for {a.nnz:,} non-zeros")
@@ -69,7 +70,7 @@ class Dasp(Format):
         lengths = xp.diff(starts)
 
         long_row = xp.flatnonzero(lengths >= LONG)
-        partial_ptr, long_ptr = _parts(-(-lengths[long_row] // (ROWS * COLUMNS)))
+        partial_ptr, long_ptr = _sections(-(-lengths[long_row] // (ROWS * COLUMNS)))
 
         medium = xp.flatnonzero((lengths > SHORT) & (lengths < LONG))
         medium = medium[xp.argsort(medium - lengths[medium] * a.shape[0])]
@@ -95,17 +96,17 @@ class Dasp(Format):
         slots = _Slots(count, a, dtype)
 
         of_long = _Entries.of(long_row, starts)
-        slots.put(of_long, ROWS * COLUMNS * long_ptr[partial_ptr[of_long.owner]] + of_long.place)
-        tiled = of_medium.place < COLUMNS * full[of_medium.owner // ROWS]
+        slots.put(of_long, ROWS * COLUMNS * long_ptr[partial_ptr[of_long.owner]] + of_long.rank)
+        tiled = of_medium.rank < COLUMNS * full[of_medium.owner // ROWS]
         rest, of_medium = of_medium.where(~tiled), of_medium.where(tiled)
-        tile = (long_ptr[-1] + block_ptr)[of_medium.owner // ROWS] + of_medium.place // COLUMNS
-        slots.put(of_medium, (tile * ROWS + of_medium.owner % ROWS) * COLUMNS + of_medium.place % COLUMNS)
+        tile = (long_ptr[-1] + block_ptr)[of_medium.owner // ROWS] + of_medium.rank // COLUMNS
+        slots.put(of_medium, (tile * ROWS + of_medium.owner % ROWS) * COLUMNS + of_medium.rank % COLUMNS)
 
         first_tile, short_row = int(tile_ptr[-1]), []
         for (first, second), number, width in zip(kinds, tiles, (1, 2, COLUMNS), strict=True):
             for rows, shift in ((first, 0), (second, width)):
                 entries = _Entries.of(rows, starts)
-                slots.put(entries, (first_tile * ROWS + entries.owner) * COLUMNS + shift + entries.place)
+                slots.put(entries, (first_tile * ROWS + entries.owner) * COLUMNS + shift + entries.rank)
             named = [_padded(rows, number * ROWS).reshape(number, 1, ROWS) for rows in (first, second)]
             short_row.append(xp.concatenate(named, axis=1))
             first_tile += number
@@ -136,11 +137,11 @@ class Dasp(Format):
         xp = array_module(self.data)
         slot = nonzero_slots(self.data)
         tile, row, column = slot // (ROWS * COLUMNS), slot // COLUMNS % ROWS, slot % COLUMNS
-        parts, blocks = int(self.partial_ptr[-1]), len(self.medium_row) // ROWS
-        # Which tiles are whose: one table of eight rows a tile, and the second rows of tiles of short ones.
+        sections, blocks = int(self.partial_ptr[-1]), len(self.medium_row) // ROWS
+        # The eight rows of every tile, and the second row in each row of a tile of short rows.
         owner = row_of_entry(self.tile_ptr, int(self.tile_ptr[-1]))
         tables = [
-            xp.repeat(self.long_row[row_of_entry(self.partial_ptr, parts)], ROWS).reshape(parts, ROWS),
+            xp.repeat(self.long_row[row_of_entry(self.partial_ptr, sections)], ROWS).reshape(sections, ROWS),
             self.medium_row.reshape(blocks, ROWS),
         ]
         first = xp.concatenate([xp.concatenate(tables)[owner], self.short_row[:, 0]])
@@ -162,7 +163,7 @@ class Dasp(Format):
         )
 
     def counts(self) -> dict[str, int]:
-        """Units of work by class, beside the counts of every format."""
+        """Units of work by class, besides the counts of every format."""
         return {
             **super().counts(),
             "one_three": self.one_three,
@@ -186,13 +187,13 @@ class Dasp(Format):
 
 @dataclass(frozen=True)
 class _Entries:
-    """Entries of chosen rows, row after row: ``owner`` counts the rows, ``place`` the entries of a row, all int32.
+    """Entries of chosen rows, row after row: ``owner`` counts the rows, ``rank`` the entries of a row, all int32.
 
     ``source`` is the position in the CSR.
     """
 
     owner: Any
-    place: Any
+    rank: Any
     source: Any
 
     @classmethod
@@ -200,15 +201,15 @@ class _Entries:
         xp = array_module(starts)
         ptr = _pointers(starts[rows + 1] - starts[rows])
         owner = row_of_entry(ptr, int(ptr[-1])).astype(xp.int32)
-        place = xp.arange(len(owner), dtype=xp.int32) - ptr.astype(xp.int32)[owner]
-        return cls(owner, place, starts[rows].astype(xp.int32)[owner] + place)
+        rank = xp.arange(len(owner), dtype=xp.int32) - ptr.astype(xp.int32)[owner]
+        return cls(owner, rank, starts[rows].astype(xp.int32)[owner] + rank)
 
     def where(self, mask: Any) -> _Entries:
-        return _Entries(self.owner[mask], self.place[mask], self.source[mask])
+        return _Entries(self.owner[mask], self.rank[mask], self.source[mask])
 
 
 class _Slots:
-    """Slots of tiles, value 0 and column 0 where no entry is put."""
+    """Slots of tiles; value 0 and column 0 where there is no entry."""
 
     def __init__(self, tiles: int, a: Any, dtype: str) -> None:
         xp = array_module(a.data)
@@ -229,31 +230,31 @@ def _pointers(counts: Any) -> Any:
     return pointers
 
 
-def _parts(tiles: Any) -> tuple[Any, Any]:
-    """Parts of long rows of so many ``tiles``: pointers of a row into the parts, and of a part into the tiles."""
+def _sections(tiles: Any) -> tuple[Any, Any]:
+    """Sections of long rows of ``tiles`` tiles each: pointers from rows to sections, and from sections to tiles."""
     xp = array_module(tiles)
-    partial_ptr, first = _pointers(-(-tiles // PART)), _pointers(tiles)
+    partial_ptr, first = _pointers(-(-tiles // SECTION)), _pointers(tiles)
     row = row_of_entry(partial_ptr, int(partial_ptr[-1]))
     inside = xp.arange(len(row), dtype=xp.int64) - partial_ptr[row]
-    return partial_ptr, xp.concatenate([first[row] + PART * inside, first[-1:]])
+    return partial_ptr, xp.concatenate([first[row] + SECTION * inside, first[-1:]])
 
 
 def _full_tiles(longest: Any, entries: _Entries) -> Any:
     """Tiles of each block that hold at least FULL ``entries``; ``longest`` are the lengths of the blocks' first rows.
 
-    Tiles of a block only grow emptier, because its rows begin together.
+    The tiles of a block only become emptier, because its rows begin together.
     """
     xp = array_module(longest)
     ptr = _pointers(-(-longest // COLUMNS))
     tile = ptr[entries.owner // ROWS]
-    tile += entries.place // COLUMNS
+    tile += entries.rank // COLUMNS
     filled = xp.bincount(tile, minlength=int(ptr[-1]))
     owner = row_of_entry(ptr, int(ptr[-1]))
     return xp.bincount(owner[filled >= FULL], minlength=len(longest))
 
 
 def _padded(rows: Any, size: int) -> Any:
-    """``rows`` and -1 behind them, int32[size]."""
+    """``rows`` padded with -1, int32[size]."""
     xp = array_module(rows)
     padded = xp.full(size, -1, dtype=xp.int32)
     padded[: len(rows)] = rows

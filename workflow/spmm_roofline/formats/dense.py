@@ -1,4 +1,4 @@
-"""All of A, zeros included: what a dense product reads."""
+"""All of A, zeros included, as a dense product reads it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .arrays import array_module, csr_of_entries, nonzero_slots, row_of_entry
 from .base import Format, FormatTooLarge, Values
 from .values import itemsize, rounded, widened
 
-#: Largest matrix, in bytes: a sparse matrix of graph size has no place as a dense one.
+#: Largest matrix, in bytes: larger sparse matrices, such as graphs, are not stored densely.
 LIMIT_BYTES = 4 << 30
 
 

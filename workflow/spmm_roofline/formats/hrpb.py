@@ -16,29 +16,30 @@ UNIT = 16
 
 @dataclass(frozen=True)
 class Hrpb(Format):
-    """Panels of ``tm`` rows; the columns with an entry in a panel, its active columns, moved together and cut into
-    blocks of ``tk``; blocks made of 16×4 bricks, of which those with an entry are stored as a bit mask and values.
+    """Panels of ``tm`` rows. The columns of a panel that have an entry, its active columns, are moved together and cut
+    into blocks of ``tk``. A block consists of 16×4 bricks; a brick with an entry is stored as a bit mask and values.
 
     - ``block_row_ptr`` int32[panels + 1]: first block of every panel (the paper's blockedRowPtr);
     - ``size_ptr`` int32[blocks + 1]: where every packed block begins, in units of 16 bytes (sizePtr);
-    - ``packed`` uint32[units, 4]: the column ids of block 0, then block after block. A packed block is, each part
-      padded to 16 bytes,
+    - ``packed`` uint32[units, 4]: the column ids of block 0, then block after block. A packed block
+      consists of four fields, each padded to 16 bytes:
 
       1. a header of bytes: the first brick of each of the tk/4 brick columns and the number of bricks (colPtr), then
          the brick row of every brick (rows); the last byte is the size of the next block in units;
-      2. ``patterns``, 64 bits a brick, in the order of brick columns, then brick rows. Bit 4r + c is set if row r,
+      2. ``patterns``, 64 bits per brick, in the order of brick columns, then brick rows. Bit 4r + c is set if row r,
          column c of the brick holds an entry: lane l of a warp owns bits l and l + 32, which are its two elements of
-         the m16n8k4 fragment, and finds its value behind as many others as there are bits set below its own;
+         the m16n8k4 fragment, and the number of set bits below its own is the index of its value;
       3. the values, brick after brick, row-major within a brick;
-      4. the tk column ids (activeCols) of the *next* block, int32, -1 where a panel's last block has no more: whoever
-         works on a block can fetch the next one's rows of B without a further lookup. A block's own ids lie in the
+      4. the tk column ids (activeCols) of the *next* block, int32, -1 where a panel's last block has fewer: a
+         kernel can fetch the next block's rows of B without a further lookup. A block's own ids lie in the
          tk/4 units before it.
 
     The work list cuts panels into virtual panels, see :func:`virtual_panels`:
 
-    - ``chunks`` int32[chunks, 4]: the panel, or ~panel (negative) if the panel has other chunks as well; the number of
-      blocks; where the first of them begins and how large it is, in units. Nothing else need be looked up;
-    - ``clear_panels`` int32[…]: panels whose rows of C have to be zero before: the cut ones and those of no block.
+    - ``chunks`` int32[chunks, 4]: the panel, or ~panel (negative) if the panel has other chunks; the number of blocks;
+      begin and size of the first block, in units. No further lookup is needed;
+    - ``clear_panels`` int32[…]: panels whose rows of C must be cleared before the product: those that were cut and
+      those without a block.
     """
 
     name: ClassVar[str] = "hrpb"
@@ -58,9 +59,9 @@ class Hrpb(Format):
     ) -> Self:
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
 
-        ``sm_count`` multiprocessors that hold ``resident_ctas`` CTAs each cut heavy panels; none of them leaves
-        every panel whole. Raises :class:`FormatError` unless ``tm`` is 16 or 32 and ``tk`` 8 or 16, and if the
-        packed blocks take more units than 32 bits count.
+        ``sm_count`` multiprocessors that hold ``resident_ctas`` CTAs each determine how heavy panels are cut; 0
+        leaves every panel whole. Raises :class:`FormatError` unless ``tm`` is 16 or 32 and ``tk`` 8 or 16, or if the
+        packed blocks take 2³¹ units or more.
         """
         if tm not in (16, 32) or tk not in (8, 16):
             raise FormatError(f"{cls.name} has panels of 16 or 32 rows and blocks of 8 or 16 columns, not {tm}×{tk}")
@@ -68,7 +69,7 @@ class Hrpb(Format):
         m, k, nnz = int(a.shape[0]), int(a.shape[1]), int(a.nnz)
         panels, brick_columns, brick_rows = ceil_div(m, tm), tk // BRICK_K, tm // BRICK_M
 
-        # Active columns: the distinct (panel, column) pairs, in order; an entry's rank among those of its panel.
+        # Active columns: the distinct (panel, column) pairs, in order; an entry's rank within its panel.
         rows = row_of_entry(a.indptr, nnz)
         keys, active = distinct(rows // tm * k + a.indices)
         first_active = xp.searchsorted(keys, xp.arange(panels + 1, dtype=xp.int64) * k)
@@ -126,11 +127,11 @@ class Hrpb(Format):
         header[size_ptr[brick_block] * UNIT + brick_columns + 1 + in_block] = (bricks % brick_rows).astype(xp.uint8)
         packed.view(xp.uint64).reshape(-1)[(size_ptr[brick_block] + 1) * (UNIT // 8) + in_block] = patterns
         stored = packed.view(f"uint{8 * value_bytes}").reshape(-1)
-        place = ((size_ptr[:-1] + value_unit) * (UNIT // value_bytes) - entries_before[:-1])[
+        position = ((size_ptr[:-1] + value_unit) * (UNIT // value_bytes) - entries_before[:-1])[
             row_of_entry(entries_before, nnz)
         ]
-        place += xp.arange(nnz, dtype=xp.int64)
-        stored[place] = values.view(stored.dtype)
+        position += xp.arange(nnz, dtype=xp.int64)
+        stored[position] = values.view(stored.dtype)
 
         chunk_panel, start, end, clear_panels = virtual_panels(block_row_ptr, sm_count, resident_ctas)
         chunks = xp.stack([chunk_panel, end - start, size_ptr[start], sizes[start]], axis=1).astype(xp.int32)
@@ -165,7 +166,7 @@ class Hrpb(Format):
         bits = patterns[:, None] >> xp.arange(BRICK_M * BRICK_K, dtype=xp.uint64) & xp.uint64(1)
         brick, bit = xp.nonzero(bits)
         block_of_entry = block[brick]
-        # Behind how many values of its block an entry lies.
+        # Index of an entry's value within its block.
         in_values = xp.arange(len(brick), dtype=xp.int64)
         in_values -= xp.searchsorted(block_of_entry, block_of_entry)
         value_bytes = itemsize(self.dtype)
@@ -208,7 +209,7 @@ class Hrpb(Format):
         return len(self.size_ptr) - 1
 
     def counts(self) -> dict[str, int]:
-        """``panels``, ``chunk_count`` and ``cleared`` (panels to clear), beside the counts of every format."""
+        """``panels``, ``chunk_count`` and ``cleared`` (panels to clear), besides the counts of every format."""
         cleared = len(self.clear_panels)
         return {
             **super().counts(),
@@ -218,7 +219,7 @@ class Hrpb(Format):
         }
 
     def stats(self) -> dict[str, float | int]:
-        """Beside those of every format α and β (section 4): filled fraction of the bricks, bricks in a brick column."""
+        """The statistics of every format, and α and β (section 4): fill of the bricks, bricks per brick column."""
         bricks = self.bricks
         pointers = self.column_pointers()
         columns = int((pointers[:, 1:] > pointers[:, :-1]).sum())
@@ -233,15 +234,14 @@ def virtual_panels(block_row_ptr: Any, sm_count: int, resident_ctas: int = 1) ->
     """Cut heavy panels into chunks of their blocks, by waves of CTAs (Xiang et al. 2024, section 5, equations 6 and 7).
 
     ``block_row_ptr`` [panels + 1] counts blocks. A panel's load is its blocks over the average of all panels
-    (equation 6); the number of waves is that of panels over the CTAs that ``sm_count`` multiprocessors of
-    ``resident_ctas`` each hold at once, and at least one; load over waves is the partition ratio (equation 7). The
-    paper leaves open how a ratio becomes a number of parts: it is rounded to the nearest here, since a cut costs
-    atomic additions and pays where the excess is most of a wave's share, and lies between one and the panel's blocks.
-    Chunks of a panel differ by one block at most, and none is empty; a panel of no block has no chunk.
+    (equation 6); the number of waves is the number of panels over the CTAs that ``sm_count`` multiprocessors
+    of ``resident_ctas`` each hold at once, and at least one; load over waves is the partition ratio (equation 7). The
+    paper leaves open how a ratio becomes a number of chunks. Here it is rounded to the nearest integer, at least one
+    and at most the panel's blocks: a cut costs atomic additions and pays only if the excess is most of a wave's load.
+    Chunks of a panel differ by one block at most, and none is empty; a panel without a block has no chunk.
 
     Returns ``chunk_panel``, ``chunk_start``, ``chunk_end`` and ``clear_panels``, int32: panels as in :class:`Hrpb`,
-    first block and end of every chunk, and the panels to clear.
-    ``sm_count`` 0 cuts nothing.
+    first block and end of every chunk, and the panels to clear. ``sm_count`` 0 cuts nothing.
     """
     xp = array_module(block_row_ptr)
     starts = block_row_ptr.astype(xp.int64)
@@ -249,20 +249,20 @@ def virtual_panels(block_row_ptr: Any, sm_count: int, resident_ctas: int = 1) ->
     panels, total, slots = len(blocks), int(starts[-1]), sm_count * resident_ctas
     # Load over waves = (blocks · panels / total) / max(panels / slots, 1), rounded without fractions.
     numerator, denominator = (blocks * min(slots, panels), max(total, 1)) if slots else (blocks * 0, 1)
-    parts = xp.minimum(xp.maximum((2 * numerator + denominator) // (2 * denominator), 1), blocks)
+    counts = xp.minimum(xp.maximum((2 * numerator + denominator) // (2 * denominator), 1), blocks)
     first = xp.zeros(panels + 1, dtype=xp.int64)
-    first[1:] = xp.cumsum(parts)
+    first[1:] = xp.cumsum(counts)
     panel = row_of_entry(first, int(first[-1]))
-    part = xp.arange(len(panel), dtype=xp.int64) - first[panel]
-    chunk_start = starts[panel] + part * blocks[panel] // parts[panel]
-    chunk_end = starts[panel] + (part + 1) * blocks[panel] // parts[panel]
-    chunk_panel = xp.where(parts[panel] > 1, ~panel, panel)
+    chunk = xp.arange(len(panel), dtype=xp.int64) - first[panel]
+    chunk_start = starts[panel] + chunk * blocks[panel] // counts[panel]
+    chunk_end = starts[panel] + (chunk + 1) * blocks[panel] // counts[panel]
+    chunk_panel = xp.where(counts[panel] > 1, ~panel, panel)
     chunks = (x.astype(xp.int32) for x in (chunk_panel, chunk_start, chunk_end))
-    return *chunks, xp.flatnonzero(parts != 1).astype(xp.int32)
+    return *chunks, xp.flatnonzero(counts != 1).astype(xp.int32)
 
 
 def _units(sizes: Any) -> Any:
-    """Units that hold so many bytes."""
+    """Units that hold ``sizes`` bytes."""
     return -(-sizes // UNIT)
 
 

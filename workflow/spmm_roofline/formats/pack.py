@@ -20,7 +20,7 @@ def describe(format_name: str, matrix_npz: str | Path, matrix_json: str | Path, 
     """Pack one matrix on the host and write ``row_json``, a row of the table ``formats``.
 
     The arrays are not kept: a measure job packs on the device, where it takes milliseconds, and checks that against the
-    structure. A matrix that the format refuses, or that does not fit into memory, becomes a row with that status.
+    structure. A matrix that the format refuses, or that does not fit into memory, becomes a row of that status.
     Raises ``AssertionError`` if ``to_csr`` does not give the matrix back.
     """
     features = contracts.read_row(matrix_json, "matrices")

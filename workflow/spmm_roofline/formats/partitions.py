@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,13 @@ class PartitionRule:
     """
 
     segment_cost: int
-    """cost of a segment beside that of its elements, for its rows of C"""
+    """cost of a segment's rows of C, added to the cost of its elements"""
     least_cost: int
     """least cost of a partition"""
     least_slack: int = 0
-    """a border moves to that of a segment at most this far away, so that the segment is not split"""
+    """a border moves to a segment's border at most this far away, so that the segment is not split"""
     slack_divisor: int = 2**31 - 1
-    """or at most this fraction of a partition's cost away"""
+    """or at most a partition's cost divided by this away"""
     small: int = 0
     """a partition that costs less than this"""
     small_slack: int = 0
@@ -41,13 +42,17 @@ class PartitionRule:
         size = cost // count
         return max(size // self.slack_divisor, self.small_slack if size < self.small else self.least_slack)
 
+    @cached_property
     def argument(self) -> np.ndarray:
         """The rule as a packer takes it, a struct of int32 (``kernels/include/packing/partition.cuh``)."""
         return np.array((astuple(self),), dtype=[("costs", np.int32, len(astuple(self)))])
 
 
 def partitioned(begins: Any, rule: PartitionRule, most: int) -> tuple[Any, Any]:
-    """At most ``most`` partitions of segments whose elements begin at ``begins``, int64[segments+1]. Two arrays:
+    """At most ``most`` partitions of segments whose elements begin at ``begins``, int64[segments+1].
+
+    Returns two arrays:
+
 
     - ``work`` int32[partitions, 4]: first element of a partition, the element after its last one, and its partial sums
       as indices in ``cut``: of the segment that began in an earlier partition, and of the one that continues in a later

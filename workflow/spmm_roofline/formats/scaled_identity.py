@@ -24,17 +24,17 @@ class ScaledIdentity(Format):
     def from_csr(cls, a: Any, dtype: str = "float32") -> Self:
         """Pack a canonical CSR (m×m); see :meth:`Format.from_csr`.
 
-        Raises :class:`FormatError` for what is no q·I.
+        Raises :class:`FormatError` if the matrix is not q·I.
         """
         xp = array_module(a.indices)
         m, k = (int(size) for size in a.shape)
         nnz = int(a.nnz)
         if m != k or nnz not in (0, m):
-            raise FormatError(f"{cls.name} holds q·I alone, and a {m} x {k} matrix with {nnz} non-zeros is none")
+            raise FormatError(f"{cls.name} holds only q·I, and a {m} x {k} matrix with {nnz} non-zeros is not")
         if int((a.indices != xp.arange(nnz)).sum()) or int((a.indptr[:nnz] != xp.arange(nnz)).sum()):
-            raise FormatError(f"{cls.name} holds q·I alone, and this matrix has non-zeros beside its diagonal")
+            raise FormatError(f"{cls.name} holds only q·I, and this matrix has non-zeros off its diagonal")
         if nnz and int((a.data != a.data[0]).sum()):
-            raise FormatError(f"{cls.name} holds q·I alone, and the diagonal of this matrix is not constant")
+            raise FormatError(f"{cls.name} holds only q·I, and the diagonal of this matrix is not constant")
         coefficient = a.data[:1] if nnz else xp.zeros(1)
         return cls(shape=(m, k), nnz=nnz, dtype=dtype, data=rounded(coefficient, dtype))
 

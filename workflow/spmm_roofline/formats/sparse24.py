@@ -10,7 +10,7 @@ from .base import Format, FormatError, FormatTooLarge, UInt16, Values
 from .two_four import NIBBLES, row_words
 from .values import itemsize, rounded, widened
 
-#: Largest packed matrix, in bytes: the format stores every group of four, also of a matrix of few non-zeros.
+#: Largest packed matrix, in bytes: the format stores every group of four, even if most are empty.
 LIMIT_BYTES = 4 << 30
 
 
@@ -21,11 +21,11 @@ class Sparse24(Format):
     m is padded to m_p, a multiple of 16, and k to k_p, a positive multiple of 64.
 
     - ``data`` dtype[m_p, k_p / 2]: the two values of every group, in column order;
-    - ``metadata`` uint16[m_p, k_p / 16]: the two columns of four groups a word, see :func:`two_four.row_words`;
+    - ``metadata`` uint16[m_p, k_p / 16]: the two columns of four groups per word, see :func:`two_four.row_words`;
     - ``metadata_swizzled`` uint16[k_p / 64, m_p / 16, 8, 8]: the same words in the order of ``ldmatrix``. The 8×8
-      matrix of 16 rows i… and 64 columns holds, in row r at position 2t + h, the word of row i + 8h + r and of
-      columns 16t…16t + 15. ``ldmatrix`` hands positions 2t and 2t + 1 of row r to lane 4r + t in one register, which
-      is what m16n8k32 wants from lanes t = 0, 1 with selector 0 and, for the next 32 columns, from lanes t = 2, 3
+      matrix of 16 rows i… and 64 columns holds, in row r at position 2t + h, the word of row i + 8h + r and
+      columns 16t…16t + 15. ``ldmatrix`` hands positions 2t and 2t + 1 of row r to lane 4r + t in one register, as
+      m16n8k32 expects from lanes t = 0, 1 with selector 0 and, for the next 32 columns, from lanes t = 2, 3
       with selector 1. One ``ldmatrix.x4`` brings the metadata of 64×64 elements of A.
     """
 
@@ -39,7 +39,8 @@ class Sparse24(Format):
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "bfloat16", k_multiple: int = 64) -> Self:
-        """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`. ``k_multiple``, of 64, is what k is padded to.
+        """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`. k is padded to a multiple of ``k_multiple``,
+        itself a multiple of 64.
 
         Raises :class:`FormatError` if a group holds more than two non-zeros, and :class:`FormatTooLarge` if the
         packed matrix would take more than 4 GiB.
@@ -60,9 +61,9 @@ class Sparse24(Format):
             row, first = divmod(int(group[third[0]]), k_padded // 4)
             raise FormatError(
                 f"the matrix is not 2:4: row {row} has more than two non-zeros in columns {4 * first} to "
-                f"{4 * first + 3}, the first of {len(third):,} such places; use bcsr_classed or bcsr_separated"
+                f"{4 * first + 3}, the first of {len(third):,} such groups; use bcsr_classed or bcsr_separated"
             )
-        # Of two entries of a group the second follows the first. A single one is the pair's second, but for column 0.
+        # The second of two entries of a group follows the first. A single one is the pair's second, except in column 0.
         follows = xp.zeros(len(group), dtype=bool)
         follows[1:] = group[1:] == group[:-1]
         leads = xp.zeros(len(group), dtype=bool)
@@ -75,7 +76,7 @@ class Sparse24(Format):
         occupancy.reshape(-1)[group[~follows]] = bit[~follows]
         occupancy.reshape(-1)[group[follows]] |= bit[follows]
         metadata = row_words(xp.asarray(NIBBLES)[occupancy])
-        # Axes: strip of 16 rows, its half h, row r; step of 64 columns, its word t.
+        # Axes: panel of 16 rows, its half h, row r; step of 64 columns, its word t.
         words = metadata.reshape(m_padded // 16, 2, 8, k_padded // 64, 4)
         swizzled = words.transpose(3, 0, 2, 4, 1).reshape(k_padded // 64, m_padded // 16, 8, 8)
         return cls(
@@ -91,9 +92,9 @@ class Sparse24(Format):
         """The matrix as float64 CSR, from the non-zero slots and the metadata."""
         slot = nonzero_slots(self.data)
         half_k = max(int(self.data.shape[1]), 1)
-        rows, place = slot // half_k, slot % half_k
-        within_group = self.metadata[rows, place // 8] >> (2 * (place % 8)).astype(self.metadata.dtype) & 3
-        columns = place // 2 * 4 + within_group
+        rows, position = slot // half_k, slot % half_k
+        within_group = self.metadata[rows, position // 8] >> (2 * (position % 8)).astype(self.metadata.dtype) & 3
+        columns = position // 2 * 4 + within_group
         return csr_of_entries(rows, columns, widened(self.data.reshape(-1)[slot], self.dtype), self.shape)
 
     def unpacked(self) -> Any:
@@ -101,12 +102,12 @@ class Sparse24(Format):
         xp = array_module(self.data)
         m, half_k = self.data.shape
         dense = xp.zeros((m, half_k // 2, 4), dtype=self.data.dtype)
-        places = self.metadata[:, :, None] >> (2 * xp.arange(8, dtype=xp.uint16)) & 3
+        offsets = self.metadata[:, :, None] >> (2 * xp.arange(8, dtype=xp.uint16)) & 3
         groups = dense.reshape(-1, 4)
         number = xp.arange(len(groups))
         values = self.data.reshape(-1, 2)
         for which in range(2):
-            groups[number, places.reshape(-1, 2)[:, which]] = values[:, which]
+            groups[number, offsets.reshape(-1, 2)[:, which]] = values[:, which]
         return dense.reshape(m, 2 * half_k)
 
     @property
@@ -119,11 +120,11 @@ class Sparse24(Format):
 
     @property
     def blocks(self) -> int:
-        """Strips of 16 rows."""
+        """Panels of 16 rows."""
         return len(self.data) // 16
 
     def counts(self) -> dict[str, int]:
-        """``m_padded`` and ``k_padded``, beside the counts of every format."""
+        """``m_padded`` and ``k_padded``, besides the counts of every format."""
         return {**super().counts(), "m_padded": len(self.data), "k_padded": 2 * int(self.data.shape[1])}
 
 

@@ -1,4 +1,4 @@
-"""A stencil on a grid: extents and one coefficient an offset, what kernels that need no indices read."""
+"""A stencil on a grid: extents and one coefficient per offset, for kernels that read no indices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from ..matrices.stencils import STENCILS, Stencil
 from .arrays import array_module, csr_type, row_of_entry
-from .base import Format, FormatError, Values
+from .base import Format, FormatError, OptionalValues, Values
 from .values import rounded, signed, widened
 
 
@@ -23,7 +23,7 @@ class StencilGrid(Format):
       fastest, zero where the stencil has none;
     - ``points``: the stencil's name; ``nx``, ``ny``, ``nz``: the grid's extents;
     - on request, for a stencil in a plane, ``data_left`` and ``data_right`` dtype[terms, 2r+1]: the coefficients as the
-      sum over the terms of left (along y) times right (along x). Two are enough for a star, 2r + 1 for every box.
+      sum over the terms of left (along y) times right (along x). A star needs two terms, a box at most 2r + 1.
 
     A square matrix without non-zeros is the stencil of zeros on a line of points.
     """
@@ -39,8 +39,8 @@ class StencilGrid(Format):
     ny: int
     nz: int
     data: Values
-    data_left: Values = None
-    data_right: Values = None
+    data_left: OptionalValues = None
+    data_right: OptionalValues = None
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "float64", points: str | None = None, low_rank: bool = False) -> Self:
@@ -64,8 +64,8 @@ class StencilGrid(Format):
                 if data is not None:
                     return cls._packed(int(a.nnz), dtype, name, extents, data, low_rank)
         raise FormatError(
-            f"the matrix is not {points or 'one of ' + ', '.join(STENCILS)} with one coefficient an offset on any grid "
-            f"of {m} points with zero boundary"
+            f"the matrix is not {points or 'one of ' + ', '.join(STENCILS)} with one coefficient per offset on any "
+            f"grid of {m} points with zero boundary"
         )
 
     @classmethod
@@ -79,7 +79,7 @@ class StencilGrid(Format):
 
     @classmethod
     def random_values(cls, structure: Any, random: Any) -> Any:
-        """As :meth:`Format.random_values`, one value a diagonal: an offset of the grid lies on one diagonal."""
+        """As :meth:`Format.random_values`, one value per diagonal: an offset of the grid lies on one diagonal."""
         m, k = structure.shape
         rows = row_of_entry(structure.indptr, structure.nnz)
         return signed(random, m + k)[structure.indices - rows + m]
@@ -94,7 +94,7 @@ class StencilGrid(Format):
         if self.nnz:
             neighbours = list(_neighbours(xp, shape, self.nx, self.ny, self.nz))
             columns = xp.stack([xp.where(inside, column, -1) for inside, column in neighbours], axis=1)
-            entries = xp.broadcast_to(xp.stack([values[_place(shape, each)] for each in shape.offsets]), columns.shape)
+            entries = xp.broadcast_to(xp.stack([values[_index(shape, each)] for each in shape.offsets]), columns.shape)
         kept = (columns >= 0) & (entries != 0)
         indptr = xp.zeros(m + 1, dtype=xp.int32)
         indptr[1:] = xp.cumsum(kept.sum(axis=1))
@@ -121,8 +121,8 @@ class StencilGrid(Format):
     def counts(self) -> dict[str, int]:
         """``nx``, ``ny``, ``nz``, and the same as ``layers`` along the slowest axis, of ``layer_rows`` rows each.
 
-        A layer of a plane stencil is a single row, of a solid one a plane. ``terms`` of the outer products, if there
-        are any.
+        A layer of a plane stencil is a single row, of a solid one a plane. ``terms``: the outer products, if
+        requested.
         """
         solid = STENCILS[self.points].dimensions == 3
         layers, layer_rows = (self.nz, self.ny) if solid else (self.ny, 1)
@@ -132,7 +132,7 @@ class StencilGrid(Format):
 
 
 def _extents(shape: Stencil, points: int, nnz: int) -> Iterator[tuple[int, int, int]]:
-    """Extents nx, ny, nz of every grid of so many points on which the stencil has ``nnz`` entries."""
+    """Extents nx, ny, nz of every grid of ``points`` points on which the stencil has ``nnz`` entries."""
     for nz in _divisors(points) if shape.dimensions == 3 else [1]:
         for ny in _divisors(points // nz):
             extents = (nz, ny, points // nz // ny)
@@ -165,7 +165,7 @@ def _coefficients(a: Any, shape: Stencil, nx: int, ny: int, nz: int) -> Any:
         right &= (a.indices[here] == column[inside]).all() & (values == values[0]).all()
         if not right:
             return None
-        data[_place(shape, offset)] = values[0]
+        data[_index(shape, offset)] = values[0]
         at += inside
     return data if (at == a.indptr[1:]).all() else None
 
@@ -173,7 +173,7 @@ def _coefficients(a: Any, shape: Stencil, nx: int, ny: int, nz: int) -> Any:
 def _terms(data: Any, shape: Stencil) -> tuple[Any, Any]:
     """Left and right bands (terms, 2r+1) whose outer products sum up to the coefficients of the box, float64.
 
-    Elimination with complete pivoting: each term takes away the row and the column of the largest entry that is left.
+    Elimination with complete pivoting: each term eliminates the row and the column of the largest remaining entry.
     """
     if shape.dimensions != 2:
         raise FormatError("only the coefficients of a stencil in a plane are a matrix, and so a sum of outer products")
@@ -193,21 +193,21 @@ def _terms(data: Any, shape: Stencil) -> tuple[Any, Any]:
 def _neighbours(xp: Any, shape: Stencil, nx: int, ny: int, nz: int) -> Iterator[tuple[Any, Any]]:
     """For each offset: whether a point has that neighbour (bool[m]), and the neighbour's number (int64[m])."""
     point = xp.arange(nx * ny * nz)
-    place = (point // (nx * ny), point // nx % ny, point % nx)
+    position = (point // (nx * ny), point // nx % ny, point % nx)
     for offset in shape.offsets:
-        moved = [p + step for p, step in zip(place, offset, strict=True)]
+        moved = [p + step for p, step in zip(position, offset, strict=True)]
         inside = xp.ones(len(point), dtype=bool)
         for p, extent in zip(moved, (nz, ny, nx), strict=True):
             inside &= (p >= 0) & (p < extent)
         yield inside, (moved[0] * ny + moved[1]) * nx + moved[2]
 
 
-def _place(shape: Stencil, offset: tuple[int, int, int]) -> int:
-    """Position of an offset in the box."""
-    place = 0
+def _index(shape: Stencil, offset: tuple[int, int, int]) -> int:
+    """Index of an offset in the box."""
+    index = 0
     for step, reach in zip(offset, shape.reach, strict=True):
-        place = place * (2 * reach + 1) + step + reach
-    return place
+        index = index * (2 * reach + 1) + step + reach
+    return index
 
 
 FORMAT = StencilGrid

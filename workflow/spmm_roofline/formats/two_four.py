@@ -1,9 +1,9 @@
-"""2:4 sparsity: which groups of four fit, and how ``mma.sp`` wants their values and metadata.
+"""2:4 sparsity: which groups of four fit, and how ``mma.sp`` expects their values and metadata.
 
 A row fits 2:4 if every aligned group of four consecutive columns holds at most two non-zeros. The tensor core then
-reads two values a group and, for each, its column within the group in two bits, smaller column first (PTX ISA,
-"Sparse matrix storage"; ``mma.sp::ordered_metadata`` wants the two strictly increasing, also where a group holds
-fewer than two non-zeros: the other one of the pair is a zero of the group).
+reads two values per group and, for each, its column within the group in two bits, smaller column first (PTX ISA,
+"Sparse matrix storage"; ``mma.sp::ordered_metadata`` requires the two to be strictly increasing, even if a group
+holds fewer than two non-zeros: then a zero completes the pair).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PAIRS = np.array(
     [
         min(
             [(i, j) for i in range(4) for j in range(i + 1, 4) if not bits & ~(1 << i | 1 << j)],
-            default=(0, 1),  # of groups that do not fit, which nobody packs
+            default=(0, 1),  # a group that does not fit is never packed
         )
         for bits in range(16)
     ],
@@ -53,13 +53,13 @@ def fits(groups: Any) -> Any:
 def compress(tiles: Any, occupied: Any) -> tuple[Any, Any]:
     """Tiles that fit (any dtype[tiles, 16, block_k], with bool ``occupied`` alike) as ``mma.sp`` stores them.
 
-    Returns the values dtype[tiles, 16, block_k / 2], two a group, and the metadata nibbles uint8[tiles, 16,
+    Returns the values dtype[tiles, 16, block_k / 2], two per group, and the metadata nibbles uint8[tiles, 16,
     block_k / 4]. Raises ``ValueError`` if a group holds more than two.
     """
     groups = occupancy(occupied)
     xp = array_module(groups)
     if not bool(fits(groups).all()):
-        raise ValueError("a group of four holds more than two non-zeros: the tile is no 2:4 tile")
+        raise ValueError("a group of four holds more than two non-zeros: the tile is not 2:4")
     pairs = xp.asarray(PAIRS)[groups].astype(xp.int64)
     values = xp.take_along_axis(tiles.reshape(*groups.shape, 4), pairs, axis=-1)
     return values.reshape(*groups.shape[:-1], 2 * groups.shape[-1]), xp.asarray(NIBBLES)[groups]
@@ -78,7 +78,7 @@ def metadata_words(nibbles: Any) -> Any:
 
 
 def row_words(nibbles: Any) -> Any:
-    """Nibbles uint8[..., rows, g] → uint16[..., rows, g / 4]: four groups a word, the first in the lowest bits."""
+    """Nibbles uint8[..., rows, g] → uint16[..., rows, g / 4]: four groups per word, the first in the lowest bits."""
     xp = array_module(nibbles)
     four = nibbles.reshape(*nibbles.shape[:-1], nibbles.shape[-1] // 4, 4).astype(xp.uint16)
     return four[..., 0] | four[..., 1] << 4 | four[..., 2] << 8 | four[..., 3] << 12
@@ -101,7 +101,8 @@ class TwoFourBlocks(BlockFormat):
 
     @property
     def block_shape(self) -> tuple[int, int]:
-        return self.data.shape[1:]
+        _, block_m, block_k = self.data.shape
+        return block_m, block_k
 
     @property
     def stored_slots(self) -> int:
@@ -112,11 +113,11 @@ class TwoFourBlocks(BlockFormat):
         return len(self.data) + len(self.data24)
 
     def counts(self) -> dict[str, int]:
-        """``blocks24`` and ``blocks_dense``, beside the counts of every format of blocks."""
+        """``blocks24`` and ``blocks_dense``, besides the counts of every format of blocks."""
         return {**super().counts(), "blocks24": len(self.data24), "blocks_dense": len(self.data)}
 
     def stats(self) -> dict[str, float | int]:
-        """Beside those of every format of blocks the fractions of 2:4 and of dense tiles among the stored ones."""
+        """The statistics of block formats, and the fractions of 2:4 and of dense tiles among the stored ones."""
         fraction = len(self.data24) / self.blocks if self.blocks else 0.0
         return {
             **super().stats(),
@@ -135,7 +136,7 @@ def split(blocks: Blocks, values: Any, dtype: str) -> tuple[Any, dict[str, Any]]
 
 
 def codes_of(is_24: Any) -> Any:
-    """int32[blocks]: 2p for the block that is the 2:4 one p, 2p + 1 for the dense one p."""
+    """int32[blocks]: 2p for a block that is 2:4 tile p, 2p + 1 for one that is dense tile p."""
     xp = array_module(is_24)
     return xp.where(is_24, 2 * xp.cumsum(is_24) - 2, 2 * xp.cumsum(~is_24) - 1).astype(xp.int32)
 
@@ -143,7 +144,7 @@ def codes_of(is_24: Any) -> Any:
 def entries_24(data24: Any, metadata: Any, block_rows: Any, block_columns: Any, dtype: str) -> tuple[Any, Any, Any]:
     """Rows int64, columns int64 and float64 values of the non-zeros of 2:4 tiles, their columns from the metadata.
 
-    ``block_rows`` and ``block_columns`` (int64[tiles]) say where each tile lies.
+    ``block_rows`` and ``block_columns`` (int64[tiles]) give the position of each tile.
     """
     _, block_m, half_k = data24.shape
     slot = nonzero_slots(data24)
@@ -156,7 +157,7 @@ def entries_24(data24: Any, metadata: Any, block_rows: Any, block_columns: Any, 
 
 
 def checked_block_k(block_k: int, name: str) -> int:
-    """``block_k``; raises :class:`FormatError` unless ``mma.sp`` has 16-bit products with that reduction."""
+    """``block_k``; raises :class:`FormatError` unless ``mma.sp`` has a 16-bit product of that reduction."""
     if block_k not in (16, 32):
         raise FormatError(f"{name} has tiles of 16 or 32 columns, the reductions of mma.sp, not {block_k}")
     return block_k

@@ -11,7 +11,7 @@ from .arrays import array_module
 
 
 def numpy_dtype(dtype: str) -> np.dtype:
-    """NumPy dtype that holds values of a dtype of ours; TF32 lives in float32, bfloat16 comes from ml_dtypes."""
+    """NumPy dtype that stores a dtype of this project; TF32 is stored in float32, bfloat16 comes from ml_dtypes."""
     if dtype == "bfloat16":
         import ml_dtypes
 
@@ -27,7 +27,7 @@ def itemsize(dtype: str) -> int:
 def rounded(values: Any, dtype: str) -> Any:
     """``values`` rounded to ``dtype`` (nearest even); TF32 keeps 10 fraction bits, ties away, as ``cvt.rna`` does.
 
-    Works on NumPy and CuPy arrays with the same result: 16-bit values are rounded from float32, as devices do it.
+    Works on NumPy and CuPy arrays with the same result: 16-bit values are rounded from float32, as on a device.
     bfloat16 is returned as its bits (uint16) on a device, where NumPy's extension type does not exist. NaN stays NaN.
     """
     if array_module(values) is not np:
@@ -35,16 +35,16 @@ def rounded(values: Any, dtype: str) -> Any:
     if dtype == "tf32":
         single = values.astype(np.float32)
         bits = (single.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
-        # A NaN with all its bits set, which is what devices make, would carry over into the sign.
+        # A NaN with all bits set, as devices make it, would carry into the sign.
         return np.where(np.isnan(single), single, bits.view(np.float32))
     if dtype == "bfloat16":
         return values.astype(numpy_dtype(dtype))
-    # A value beyond the range of float16 becomes infinite, as the rounding mode says; no reason to warn.
+    # A value beyond the range of float16 becomes infinite, as rounding to nearest requires; NumPy need not warn.
     with np.errstate(over="ignore"):
         return (values.astype(np.float32) if dtype == "float16" else values).astype(dtype)
 
 
-#: What a device makes of a value x: dtype of the result, and code for it in ``y``. One launch each.
+#: How a device rounds a value x: dtype of the result, and code that sets ``y``. One launch each.
 _ROUNDED = {
     "float16": ("float16", "y = static_cast<float>(x)"),
     "bfloat16": (

@@ -19,18 +19,18 @@ from .values import rounded, widened
 
 #: Columns of a tile.
 TILE_K = 16
-#: A window costs one tile more than it has, for its rows of C.
+#: A window costs one extra tile, for its rows of C.
 RULE = PartitionRule(segment_cost=1, least_cost=16, least_slack=6, slack_divisor=8, small=32, small_slack=10)
-#: Tiles whose lanes a kernel still counts in 32 bits.
+#: Largest number of tiles: kernels count their lanes in 32 bits.
 MOST_TILES = 2**27 - 1
-#: On a device, lane groups merge a window in chunks of about so many entries.
+#: On a device, lane groups merge a window in chunks of about this many entries.
 CHUNK_ENTRIES = 64
-#: Most warps to which the windows of a partition are dealt: those of the largest CTA.
+#: Largest number of warps that receive the windows of a partition: the warps of the largest CTA.
 MOST_WARPS = 32
 
 
 class Counted(NamedTuple):
-    """What counting on a device leaves for packing."""
+    """Results of counting on a device, for packing."""
 
     indptr: Any
     """int32[m+1]"""
@@ -49,8 +49,8 @@ class Windows(Format):
     """Windows of ``window`` rows, tiles of 16 of their columns, and work partitions of the tiles.
 
     The windows of a partition are dealt to the ``warps`` of its CTA, each window to the warp with the fewest tiles, and
-    the windows of a warp are stored one after the other. A window that began in the partition before comes first, one
-    that continues in the next comes last.
+    the windows of a warp are stored one after the other. A window that began in the previous partition comes
+    first, a window that continues in the next comes last.
 
     - ``columns`` int32[tiles, 16]: the columns of a tile, ascending; a window's last column fills its last tile. A
       window without entries has one tile, of column 0;
@@ -83,9 +83,9 @@ class Windows(Format):
     ) -> Self:
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`. ``survey`` is the result of :meth:`survey`.
 
-        There are at most ``ctas`` partitions for each of the ``multiprocessors``, fewer where they would be too small.
-        Raises :class:`FormatError` unless there are 1 to 32 ``warps``, and from 2³¹ non-zeros or 2²⁷ tiles on, which
-        32-bit positions do not count.
+        There are at most ``ctas`` partitions per multiprocessor, fewer if they would be too small. Raises
+        :class:`FormatError` unless there are 1 to 32 ``warps``, and for 2³¹ or more non-zeros or 2²⁷ or more tiles, too
+        many for 32-bit positions.
         """
         if not 1 <= warps <= MOST_WARPS:
             raise FormatError(f"{cls.name} is for 1 to {MOST_WARPS} warps, not {warps}")
@@ -104,14 +104,15 @@ class Windows(Format):
     def survey(cls, a: Any, packer: Packer | None = None) -> Survey:
         """Tiles and longest row of a canonical CSR; on a device no value is read.
 
-        Raises :class:`FormatError` from 2³¹ non-zeros on.
+        Raises :class:`FormatError` for 2³¹ or more non-zeros.
         """
         cls._check_entries(a)
         xp = array_module(a.data)
         if xp is np:
             return super().survey(a)
         counted = _count_on_device(a, cls.window, packer)
-        return Survey(*counted.counts.get().tolist(), counted)
+        tiles, longest = counted.counts.get().tolist()
+        return Survey(tiles, longest, counted)
 
     @classmethod
     def _check_entries(cls, a: Any) -> None:
@@ -121,7 +122,7 @@ class Windows(Format):
     def to_csr(self) -> Any:
         """The matrix as float64 CSR, from the non-zero slots."""
         xp = array_module(self.columns)
-        # A tile belongs to the window that ends with it or with the next tile that ends one.
+        # A tile belongs to the window that ends with this tile or with the next tile that ends a window.
         last = xp.flatnonzero(self.ends >= 0)
         slot = nonzero_slots(self.data)
         tile, within = slot // (self.window * TILE_K), slot % (self.window * TILE_K)
@@ -140,7 +141,7 @@ class Windows(Format):
         return len(self.columns)
 
     def counts(self) -> dict[str, int]:
-        """``partitions``, and ``partials`` of split windows, beside the counts of every format."""
+        """``partitions``, and ``partials`` of split windows, besides the counts of every format."""
         return {**super().counts(), "partitions": len(self.work), "partials": len(self.cut)}
 
 
@@ -180,10 +181,10 @@ def _on_host(a: Any, m: int, k: int, nnz: int, values: Any, rows: int, most: int
 
 
 def _dealt(begins: Any, work: Any, warps: int) -> Any:
-    """First tile of each window, int64[windows], once whole windows of a partition are dealt to its warps.
+    """First tile of each window, int64[windows], after the whole windows of a partition are dealt to its warps.
 
-    A kernel cuts a partition's tiles into equal runs, one a warp. The lists of the warps are therefore laid out so that
-    their running total stays close to that of equal lists; the first and the last list keep their positions.
+    A kernel cuts a partition's tiles into equal runs, one per warp. The lists of the warps are therefore laid out so
+    that their running total stays close to that of equal lists; the first and the last list keep their positions.
     """
     first_tile = begins[:-1].astype(np.int64)
     tiles = np.diff(begins).tolist()
@@ -217,15 +218,15 @@ def _dealt(begins: Any, work: Any, warps: int) -> Any:
 def _on_device(
     m: int, counted: Counted, values: Any, rows: int, most: int, warps: int, pack: Packer | None
 ) -> tuple[Any, ...]:
-    """What :func:`_on_host` makes, on the device and without a sort."""
+    """The same arrays as :func:`_on_host`, made on the device without a sort."""
     import cupy as xp
 
-    assert pack is not None, "packing windows on a device takes its packer"
+    assert pack is not None, "packing windows on a device needs the packer"
     indptr, indices, columns_before, begins, _ = counted
     windows, chunks = len(begins) - 1, len(columns_before)
     count, work, cut = builder.partitions(pack, begins, most, RULE)
     _check_count(count)
-    # A copy: the windows that are dealt begin elsewhere.
+    # A copy: dealing moves windows.
     first_tile = xp.empty(windows, dtype=xp.int32)
     first_tile.data.copy_from_device_async(begins.data, first_tile.nbytes)
     if warps > 1 and windows:
@@ -244,7 +245,7 @@ def _count_on_device(a: Any, rows: int, pack: Packer | None) -> Counted:
     """Tiles of the windows of a CSR on a device, for windows of ``rows`` rows."""
     import cupy as xp
 
-    assert pack is not None, "packing windows on a device takes its packer"
+    assert pack is not None, "packing windows on a device needs the packer"
     m, nnz = int(a.shape[0]), int(a.nnz)
     indptr, indices = a.indptr.astype(xp.int32, copy=False), a.indices.astype(xp.int32, copy=False)
     windows = ceil_div(m, rows)

@@ -8,7 +8,7 @@ import re
 def target(capability: tuple[int, int]) -> str:
     """Target of NVRTC for a device of compute ``capability`` (major, minor).
 
-    Hopper's wgmma and setmaxnreg exist in the architecture-specific target alone. No kernel here uses such instructions
+    Hopper's wgmma and setmaxnreg exist only in the architecture-specific target. No kernel here uses such instructions
     of a later architecture.
     """
     major, minor = capability
@@ -20,10 +20,10 @@ def major(arch: str) -> int:
     return int(re.sub(r"\D", "", arch)) // 10
 
 
-def supports(arch: str, needed: str | None) -> bool:
-    """Whether code for ``needed`` runs on ``arch``; an architecture-specific target (sm_90a) runs on itself alone."""
-    if needed is None:
-        return True
+def supports(arch: str | None, needed: str | None) -> bool:
+    """Whether code for ``needed`` runs on ``arch``; architecture-specific code (sm_90a) runs only there."""
+    if needed is None or arch is None:
+        return needed is None
     if needed.endswith("a"):
         return arch == needed
     return int(re.sub(r"\D", "", arch)) >= int(re.sub(r"\D", "", needed))

@@ -1,9 +1,9 @@
-"""Which general kernel multiplies, where nobody names one: the rules of :class:`spmm_roofline.SpMM`.
+"""Which general kernel multiplies if the caller names none: the rules of :class:`spmm_roofline.SpMM`.
 
 There are two ways to choose a kernel:
 
 - **These rules** choose among the kernels of the study ``flagship``, which hold every matrix. They look at A once, on
-  the device (:meth:`Format.survey`), need no model of the device, and reuse what they saw for packing. On the recorded
+  the device (:meth:`Format.survey`), need no model of the device, and packing reuses the result. On the recorded
   H200 rows their regret is below 2 % in the geometric mean for each dtype, below 20 % in 97 of 100 cases and below
   32 % in all; ``tests/test_spmm_choice.py`` holds them to that.
 - **The selector** (:func:`spmm_roofline.select`) ranks all kernels, libraries and special formats included, by the
@@ -30,13 +30,13 @@ USUAL = "vectors_8x1"
 
 #: Widths up to which one column slab, or two, cover B.
 NARROW = 64
-#: A column slab costs as much as so many columns beside its own: indices and values of A are read once a slab.
+#: Fixed cost of a column slab, in columns: every slab reads the indices and values of A once.
 SLAB_COST = 32
 
 
 @dataclass(frozen=True)
 class Product:
-    """What the rules ask of a product C[m×n] = A·B."""
+    """What the rules need to know about a product C[m×n] = A·B."""
 
     m: int
     n: int
@@ -54,15 +54,15 @@ class Product:
         return self.n <= NARROW
 
     def work_below(self, products: int) -> bool:
-        """Whether a multiprocessor has fewer than so many multiplications."""
+        """Whether a multiprocessor has fewer than ``products`` multiplications."""
         return self.n * self.nnz < products * self.multiprocessors
 
     def fill_below(self, entries: int) -> bool:
-        """Whether tiles of 8×16 slots hold fewer than so many entries on average."""
+        """Whether tiles of 8×16 slots hold fewer than ``entries`` entries on average."""
         return self.nnz < entries * self.survey.blocks
 
     def rows_are_even(self) -> bool:
-        """Whether the longest row is short beside the entries of a lane group, which bounds the sections of a row."""
+        """Whether the longest row is short compared with the entries of a lane group, which limits its sections."""
         of_group = (self.nnz + self.m) // (16 * self.multiprocessors)
         return self.survey.longest < 30 * min(max(of_group, 48), 512)
 
@@ -108,7 +108,7 @@ def _tall_tf32(product: Product) -> bool:
 
 
 def _tall_wide_tf32(product: Product) -> bool:
-    """Large wide products with full tiles: sixteen rows and 128 columns a CTA."""
+    """Large wide products with full tiles: sixteen rows and 128 columns per CTA."""
     if product.narrow or product.work_below(500_000):
         return False
     return not product.fill_below(33 if product.n <= 512 else 25)
@@ -141,9 +141,9 @@ def choose(able: Mapping[str, Head], dtype: str, product: Product) -> Head:
 
 
 def for_width(able: Mapping[str, Head], n: int) -> Head:
-    """Of the kernels of the usual format the one whose column slabs cover ``n`` columns at the lowest cost.
+    """The kernel of the usual format whose column slabs cover ``n`` columns at the lowest cost.
 
-    Of kernels of equal cost, one that no other builds on is taken.
+    Ties go to a kernel that no other builds on.
     """
     usual = [head for head in able.values() if head.format == USUAL] or list(able.values())
     overtaken = {head.after for head in usual}

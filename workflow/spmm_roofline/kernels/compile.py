@@ -1,4 +1,4 @@
-"""Compile: NVRTC to a cubin per architecture, with what the assembler says of registers and spills. Needs no GPU."""
+"""Compile: NVRTC to a cubin per architecture, with the assembler's report on registers and spills. Needs no GPU."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 def compile_kernel(head: Head, archs: dict[str, tuple[str, str]], lineinfo: bool = False) -> None:
     """Compile one kernel for each of ``archs``: arch → (cubin path, JSON path; a row of the table ``kernels``).
 
-    A kernel that the compiler refuses, or that an architecture is too old for, becomes a row with that status and an
-    empty cubin: the rest of the pipeline goes on and shows the compiler's message.
+    A kernel that the compiler refuses, or that needs a newer architecture, becomes a row with that status and an empty
+    cubin: the rest of the pipeline continues and shows the compiler's message.
     """
     for arch, (cubin, row_json) in archs.items():
         row: dict[str, Any] = {
@@ -53,7 +53,7 @@ def compile_kernel(head: Head, archs: dict[str, tuple[str, str]], lineinfo: bool
 
 
 class CompileError(RuntimeError):
-    """What the compiler said when it refused a kernel."""
+    """The compiler's message about a kernel that it refused."""
 
 
 def cubin_of(
@@ -61,8 +61,8 @@ def cubin_of(
 ) -> tuple[bytes, dict[str, int]]:
     """Machine code of ``source`` for ``arch`` and its resources (columns of the table ``kernels``).
 
-    The bytes depend on source, options and compiler alone, so that an edit which changes no instruction changes no
-    byte. Raises :class:`CompileError`.
+    The bytes depend on source, options and compiler alone, so an edit that changes no instruction changes no byte.
+    Raises :class:`CompileError`.
     """
     from cuda.core import Program, ProgramOptions
 
@@ -75,7 +75,7 @@ def cubin_of(
         include_path=[str(include), *toolkit_includes()],
         lineinfo=lineinfo,
         ptxas_options=["-v"],
-        # A compilation out of NVRTC's cache has no assembler's report.
+        # A compilation from NVRTC's cache has no assembler report.
         no_cache=True,
     )
     log = io.StringIO()
@@ -89,8 +89,8 @@ def cubin_of(
 def ptx_of(source: str, name: str, arch: str, defines: dict[str, str], include: Path) -> bytes:
     """PTX of ``source`` for ``arch`` (``compute_80``) and all later ones; the driver compiles it when it is loaded.
 
-    Raises :class:`CompileError`. cuda.core asks the driver whether it could load the PTX, so that it makes none where
-    there is no driver: NVRTC is called itself.
+    Raises :class:`CompileError`. cuda.core asks the driver whether it could load the PTX, so it makes none without a
+    driver: NVRTC is called directly.
     """
     from cuda.bindings import nvrtc
 
@@ -101,7 +101,7 @@ def ptx_of(source: str, name: str, arch: str, defines: dict[str, str], include: 
         return result[0] if result else None
 
     def log() -> str:
-        error, size = nvrtc.nvrtcGetProgramLogSize(program)
+        _, size = nvrtc.nvrtcGetProgramLogSize(program)
         text = b" " * size
         nvrtc.nvrtcGetProgramLog(program, text)
         return text.decode(errors="replace").strip("\0 \n")
@@ -133,7 +133,7 @@ def resources(log: str) -> dict[str, int]:
 
 
 def compiler() -> str:
-    """Compiler and version, as it reports itself."""
+    """Compiler and version, as reported by NVRTC."""
     major, minor = divmod(nvrtc_version(), 1000)
     return f"NVRTC {major}.{minor // 10}"
 
@@ -153,7 +153,7 @@ def nvrtc_version() -> int:
 
 @cache
 def toolkit_includes() -> list[str]:
-    """Folders of CUDA's own headers: those of the installed wheels, else of a CUDA toolkit on the machine."""
+    """Folders of CUDA's own headers: from a CUDA toolkit on the machine and from the installed wheels."""
     import importlib.util
     import os
 
@@ -161,10 +161,10 @@ def toolkit_includes() -> list[str]:
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         if os.environ.get(variable):
             found.append(Path(os.environ[variable]) / "include")
-    # A toolkit's folder comes first where there is one: its headers want companions of their own version.
+    # A toolkit's folder comes first: its headers need companions of their own version.
     found.append(Path("/usr/local/cuda/include"))
     spec = importlib.util.find_spec("nvidia")
-    for root in spec.submodule_search_locations if spec else []:
+    for root in (spec and spec.submodule_search_locations) or []:
         found += [Path(root) / "cu13/include", Path(root) / "cuda_runtime/include", Path(root) / "cuda_nvcc/include"]
     folders = [str(path) for path in found if (path / "cuda_fp16.h").exists() or (path / "crt").is_dir()]
     if not folders:

@@ -16,12 +16,12 @@ from .head import Head
 #: File beside the cubins: the version of the toolkit that made them, as the driver counts it.
 TOOLKIT = "toolkit"
 
-#: Targets of the cubins that a wheel carries, and of the PTX for devices that came after them.
+#: Targets of the cubins that a wheel carries, and of the PTX for newer devices.
 SHIPPED, PTX = ("sm_80", "sm_89", "sm_90a"), "compute_80"
 
 
 def file_name(head: Head, suffix: str = "cubin") -> str:
-    """Name of a kernel's machine code among the shipped ones; another source has another name."""
+    """Name of a kernel's machine code among the shipped ones; another source gives another name."""
     return f"{head.name}-{head.sha256()[:16]}.{suffix}"
 
 
@@ -40,9 +40,9 @@ def machine_code(head: Head) -> Path:
 def shipped(head: Head, arch: str, driver: int, folder: Path = CUBINS) -> Path | None:
     """The package's own machine code that ``driver`` (1000·major + 10·minor of CUDA) loads on ``arch``.
 
-    None if there is none, or if NVRTC makes better code.
+    None if there is no such file, or if NVRTC makes better code.
     """
-    # A driver loads what a toolkit of its own major version made, or of an earlier one.
+    # A driver loads code from toolkits of its own major version or an earlier one.
     made_by = folder / TOOLKIT
     if not made_by.is_file() or driver // 1000 < int(made_by.read_text()) // 1000:
         return None
@@ -51,7 +51,7 @@ def shipped(head: Head, arch: str, driver: int, folder: Path = CUBINS) -> Path |
         cubin = folder / known / file_name(head)
         if cubin.is_file():
             return cubin
-    # PTX of sm_80 misses what later devices can do: where a compiler is installed, it is the last resort.
+    # PTX of sm_80 uses no instruction of later devices: it is the last resort where no compiler is installed.
     if not runs and not _compiler_is_here():
         ptx = folder / PTX / file_name(head, "ptx")
         if ptx.is_file() and supports(arch, head.min_arch):

@@ -35,15 +35,17 @@ class ExpressionError(ValueError):
 
 def split(text: str) -> list[str]:
     """The comma-separated expressions of ``text`` (commas inside parentheses do not separate)."""
-    return [part for part, _ in _parts(text)]
+    return [element for element, _ in _elements(text)]
 
 
 @cache
-def _parts(text: str) -> tuple[tuple[str, ast.expr], ...]:
-    """The expressions of ``text`` with their syntax trees, parsed once: one product evaluates a dozen."""
+def _elements(text: str) -> tuple[tuple[str, ast.expr], ...]:
+    """The expressions of ``text`` with their syntax trees, parsed once: every product evaluates a dozen."""
     if not text.strip():
         return ()
-    return tuple((ast.unparse(element), element) for element in _parse(f"({text},)", text).body.elts)
+    elements = _parse(f"({text},)", text).body
+    assert isinstance(elements, ast.Tuple)
+    return tuple((ast.unparse(element), element) for element in elements.elts)
 
 
 def normal(text: str) -> str:
@@ -54,11 +56,11 @@ def normal(text: str) -> str:
 def check_numbers(text: str, known: Collection[str], arrays: Collection[str] = (), whole: bool = True) -> None:
     """Raise :class:`ExpressionError` unless ``text`` is made of numbers and of the ``known`` names.
 
-    ``arrays`` are names that exist but are no numbers. ``whole`` numbers (sizes, grids) are never divided by ``/``,
-    which would cut off the remainder.
+    ``arrays`` are names of arrays, not of numbers. ``whole`` numbers (sizes, grids) are never divided by ``/``,
+    which would lose the remainder.
     """
-    for part in split(text):
-        nodes = list(ast.walk(_parse(part, text)))
+    for element in split(text):
+        nodes = list(ast.walk(_parse(element, text)))
         called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
         for unknown in sorted(called - FUNCTIONS.keys()):
             raise ExpressionError(f"unknown function {unknown!r} in {text!r}; known: {', '.join(FUNCTIONS)}")
@@ -68,7 +70,7 @@ def check_numbers(text: str, known: Collection[str], arrays: Collection[str] = (
         }
         plain = {node.id for node in nodes if isinstance(node, ast.Name)} - owners - called
         used = attributes | plain
-        for factor in sorted(used & set(FACTORS) - {part}):
+        for factor in sorted(used & set(FACTORS) - {element}):
             raise ExpressionError(f"{text!r} computes with {factor!r}, whose value calls may change: pass it alone")
         for array in sorted(used & set(arrays)):
             raise ExpressionError(f"{array!r} is an array, and {text!r} must be made of numbers")
@@ -88,9 +90,9 @@ def evaluate(text: str, names: Mapping[str, Any]) -> list[Any]:
     evaluator = EvalWithCompoundTypes(names=names, functions=FUNCTIONS)
     evaluator.ATTR_INDEX_FALLBACK = False
     try:
-        return [evaluator.eval(part, tree) for part, tree in _parts(text)]
+        return [evaluator.eval(element, tree) for element, tree in _elements(text)]
     except (FormatError, MemoryError):
-        raise  # of a name whose value is found out when it is asked for
+        raise  # from a name that is computed when it is first used
     except Exception as error:
         raise ExpressionError(f"{text!r} does not evaluate: {error}") from error
 
@@ -101,7 +103,7 @@ def namespace(**values: Any) -> SimpleNamespace:
 
 
 def _parse(text: str, whole: str) -> ast.Expression:
-    """The syntax tree of ``text``, a part of the entry ``whole``."""
+    """The syntax tree of ``text``, which the entry ``whole`` contains."""
     try:
         return ast.parse(text.strip(), mode="eval")
     except SyntaxError as error:

@@ -54,7 +54,7 @@ _NUMBERS = {
     *("device.multiprocessors", "device.l2_bytes"),
 }
 
-#: Entries of a head that are kept as they are written.
+#: Entries of a head that are copied unchanged.
 _PLAIN = (
     *("name", "study", "source", "idea", "format", "dtype", "layout", "requires", "after", "vendor", "min_arch"),
     *("family", "unit", "baseline", "clear_c", "steps", "format_options", "pads", "tile", "constants"),
@@ -75,7 +75,7 @@ def read(path: Path) -> list[Head]:
     """All kernels of one file: the one its head names, then its variants.
 
     Raises :class:`HeadError`, :class:`~.expressions.ExpressionError` or :class:`~.includes.IncludeError` with the
-    file's path where the head is malformed or says of the code what is not so.
+    file's path if the head is malformed or contradicts the code.
     """
     text = path.read_text()
     if path.suffix == ".py":
@@ -89,14 +89,14 @@ def read(path: Path) -> list[Head]:
     if raw["study"] == PACKING:
         raw = _OF_PACKERS | raw
     if raw["name"] != path.stem:
-        raise HeadError(f"{path}: the head names the kernel {raw['name']!r}; a kernel is called as its file")
+        raise HeadError(f"{path}: the head names the kernel {raw['name']!r}; a kernel has the name of its file")
     if not raw.get("vendor") and raw["study"] != path.parent.name:
         raise HeadError(
             f"{path}: the head names the study {raw['study']!r} but lies in the folder {path.parent.name!r}"
         )
     if raw.get("vendor"):
         code_types = {}
-    elif raw["study"] == PACKING:  # shared entry points lie in headers
+    elif raw["study"] == PACKING:  # packers have entry points in headers
         code_types = _parameter_types("\n".join(file.read_text() for file in includes.closure(path)))
     else:
         code_types = _parameter_types(text)
@@ -173,7 +173,7 @@ def _head(path: Path, raw: dict[str, Any], variant: str | None, types: dict[str,
 
 
 def _arrays(head: Head) -> dict[str, str]:
-    """What a launch passes as a pointer → its dtype; of scratch, whose type the kernel chooses, none."""
+    """What a launch passes as a pointer → its dtype; scratch has none, since the kernel chooses its type."""
     arrays = {f"a.{name}": dtype for name, dtype in head.format_names[0].items()}
     return arrays | {"b": head.dtype["b"], "c": head.dtype["c"]} | ({"scratch": ""} if head.scratch else {})
 
@@ -208,9 +208,11 @@ def _check_against_code(head: Head, entries: dict[str, list[str]]) -> None:
     for unit, text in head.work.items():
         _check_numbers(head, text)
         if head.format != "none" or len(expressions.split(text)) != 1:
-            raise HeadError(f"{head.path}: work.{unit} is {text!r}; it is one number, of a kernel without a format")
+            raise HeadError(
+                f"{head.path}: work.{unit} is {text!r}; it must be one number, of a kernel without a format"
+            )
     if ("bytes" in head.work) != bool(head.memory):
-        raise HeadError(f"{head.path}: `memory` says through which level the bytes of `work` go, and nothing else")
+        raise HeadError(f"{head.path}: `memory` must name the level of memory if `work` counts bytes, and only then")
     used = {path.stem for path in includes.closure(head.path) if path.parent.name == "ptx"}
     if used != set(head.features):
         raise HeadError(

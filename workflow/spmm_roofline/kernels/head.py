@@ -29,7 +29,7 @@ _OF_LAUNCH = re.compile(r"\b(tile|device)\.")
 
 
 class HeadError(contracts.ContractError):
-    """A head that is malformed, or that says something of its code which is not so."""
+    """A head that is malformed or contradicts its code."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Head:
-    """What a kernel says of itself. ``path`` is its source; ``variant`` the suffix of an entry of ``variants``."""
+    """What a kernel states about itself. ``path`` is its source, ``variant`` the suffix of an entry of ``variants``."""
 
     name: str
     path: Path
@@ -63,9 +63,9 @@ class Head:
     after: str | None = None
     family: str | None = None
     vendor: str | None = None
-    #: Unit on which a library multiplies; None for a kernel, whose features show it.
+    #: Unit on which a library multiplies; None for a kernel, whose features determine it.
     unit: str | None = None
-    #: The derived baseline whose fastest a library's algorithm may be.
+    #: The derived baseline that takes the fastest of its algorithms, this one included.
     baseline: str | None = None
     variant: str | None = None
     min_arch: str | None = None
@@ -79,13 +79,13 @@ class Head:
     launches: tuple[Launch, ...] = ()
     #: Argument → ``of``, the operand, and ``box``, its rows and columns.
     tensor_maps: dict[str, dict[str, str]] = field(default_factory=dict)
-    #: Bytes of device memory for partial sums and what else one launch leaves for the next, an expression.
+    #: Bytes of device memory for partial sums and other results that one launch passes to the next, an expression.
     scratch: str = ""
     #: Functions of a packer → C++ types of their parameters; its format launches them.
     entries: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    #: What one launch does, ``flops`` or ``bytes`` → expression; it changes nothing, so it is not functional.
+    #: What one launch does, ``flops`` or ``bytes`` → expression; it only describes the launch, so it is not functional.
     work: dict[str, str] = field(default_factory=dict)
-    #: Where ``work`` counts bytes: the ``level`` of memory that they go through, and the ``result`` that C then holds.
+    #: Where ``work`` counts bytes: the ``level`` of memory that transfers them, and the ``result`` that C then holds.
     memory: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -97,7 +97,7 @@ class Head:
     def dtype_of_sums(self) -> str:
         """The coarsest dtype in which values of C are added up; it decides the tolerance.
 
-        Sums of TF32 products are of single precision, but tensor cores cut them off where others round.
+        TF32 products are summed in single precision, but tensor cores truncate where other units round.
         """
         return self.dtype.get("partials", "tf32" if self.dtype["a"] == "tf32" else self.dtype["accumulator"])
 
@@ -166,15 +166,14 @@ class Head:
                 for launch in self.launches
             ],
         }
-        # Only where they are set, so that they change no fingerprint of a kernel without.
+        # Included only if set, so that they do not change the fingerprints of other kernels.
         entries |= {"steps": self.steps} if self.steps != 1 else {}
         entries |= {"tensor_maps": self.tensor_maps} if self.tensor_maps else {}
         return entries | ({"scratch": expressions.normal(self.scratch)} if self.scratch else {})
 
     def closure(self) -> list[Path]:
-        """The source and every project header that it includes; for a library, the adapter and what adapters share.
-
-        An external library stands in the place of an adapter of its own.
+        """The source and every project header that it includes; for a library, the adapter and the module that its
+        adapters have in common. An external library counts as its own adapter.
         """
         if self.vendor:
             adapters = Path(__file__).parent / "libraries" if self.external else self.path.parent
@@ -202,6 +201,7 @@ class Head:
             "unit": self.unit,
             "baseline": self.baseline,
             "format": self.format,
+            "packer": FORMATS[self.format].packer if self.format in FORMATS else None,
             "dtype": self.dtype,
             "layout": self.layout,
             "requires": self.requires,

@@ -1,4 +1,4 @@
-"""Launch: the only place that puts kernels on a device, compiled ones and library calls alike."""
+"""Launch: the only module that runs kernels on a device, compiled ones and library calls alike."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Call:
     keeps: tuple[Any, ...] = field(default=(), repr=False)
     #: Bytes of A on the device where a library keeps it in a format of its own.
     format_bytes: int | None = None
-    #: ``bind(b, c, alpha, beta)`` gives what ``enqueue`` is for other arrays of the same shapes and other factors; None
-    #: where the call is made for its arrays. Two of them may not run at the same time: they share the scratch.
+    #: ``bind(b, c, alpha, beta)`` gives an ``enqueue`` for other arrays of the same shapes and other factors; None if
+    #: the call is bound to its arrays. Two of them may not run at the same time: they use the same scratch.
     bind: Callable[[Any, Any, float, float], Callable[[Any], None]] | None = field(default=None, repr=False)
 
     def __call__(self, stream: Any) -> None:
@@ -55,15 +55,16 @@ def prepare(
 ) -> Call:
     """A repeatable call of ``head`` on device operands: C = A·B.
 
-    ``cubin`` is the compiled kernel (None for a library); ``alpha`` and ``beta`` are what a head's arguments of these
-    names stand for. Raises :class:`Unsupported`, or CuPy's own errors where the
-    driver refuses the launch.
+    ``cubin`` is the compiled kernel (None for a library); ``alpha`` and ``beta`` are the values of the head's arguments
+    of these names. Raises :class:`Unsupported`, or CuPy's own errors if the driver refuses the launch.
     """
     if head.vendor:
         return _library(head).prepare(head, a, b, c)
     m, k = a.shape if a is not None else (c.rows, b.rows)
     import cupy
 
+    if cubin is None:
+        raise ValueError(f"{head.name} is no library: a launch needs its machine code")
     module = load(cubin)
     device = cupy.cuda.Device().attributes
     names = {
@@ -80,7 +81,7 @@ def prepare(
     }
     if head.scratch:
         (size,) = expressions.evaluate(head.scratch, names)
-        # All bits set are NaN: a part that nobody wrote shows in the sum.
+        # All bits set are NaN: a partial sum that was never written shows in C.
         names["scratch"] = cupy.full(max(int(size), 1), 0xFF, dtype="uint8")
     launches = [_Launch.of(head, launch, module, names) for launch in head.launches]
 
@@ -115,7 +116,7 @@ class _Launch:
     block: tuple[int, int, int]
     smem: int
     arguments: tuple[Any, ...]
-    #: Which of the arguments stand for B, C, alpha and beta: place, name, and type of a number.
+    #: The arguments that stand for B, C, alpha and beta: position, name, and type of a number.
     given: tuple[tuple[int, str, Any], ...]
 
     @classmethod
@@ -124,7 +125,7 @@ class _Launch:
 
         grid = _three(expressions.evaluate(launch.grid, names))
         if grid[1] > GRID_LIMIT or grid[2] > GRID_LIMIT:
-            raise Unsupported(f"{head.name} would need a grid of {grid}; y and z end at {GRID_LIMIT}")
+            raise Unsupported(f"{head.name} would need a grid of {grid}; y and z are limited to {GRID_LIMIT}")
         arguments: list[Any] = []
         given = []
         for text, declared in zip(launch.args, launch.types, strict=True):
@@ -132,7 +133,7 @@ class _Launch:
                 rows, columns = expressions.evaluate(head.tensor_maps[text]["box"], names)
                 arguments.append(names[head.tensor_maps[text]["of"]].operand.tensor_map(rows, columns))
                 continue
-            number = None if "*" in declared else number_type(declared)
+            number = number_type(declared)
             if text in ("b", "c", *expressions.FACTORS):
                 given.append((len(arguments), text, number))
                 arguments.append(None)
@@ -153,8 +154,8 @@ class _Launch:
     def arguments_with(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
         """All arguments, with B, C, alpha and beta of ``given``."""
         arguments = list(self.arguments)
-        for place, name, number in self.given:
-            arguments[place] = given[name] if number is None else number.type(given[name])
+        for position, name, number in self.given:
+            arguments[position] = given[name] if number is None else number.type(given[name])
         return tuple(arguments)
 
     def on(self, stream: Any, arguments: tuple[Any, ...]) -> None:
@@ -165,10 +166,11 @@ class _Launch:
 
 
 def number_type(declared: str) -> Any:
-    """NumPy's dtype of an argument of a kernel that is a number."""
+    """NumPy dtype of a parameter that the code declares as a number; None for a pointer or a struct."""
     import numpy as np
 
-    return np.dtype(NUMBER_TYPES[re.sub(r"\bconst\b", "", declared).strip()])
+    name = NUMBER_TYPES.get(re.sub(r"\bconst\b", "", declared).strip())
+    return None if name is None else np.dtype(name)
 
 
 def _three(values: list[Any]) -> tuple[int, int, int]:

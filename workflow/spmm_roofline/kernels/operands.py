@@ -1,4 +1,4 @@
-"""Dense operands: B and C as a kernel wants them."""
+"""Dense operands: B and C as a kernel receives them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Dense:
 
     @property
     def view(self) -> Any:
-        """The logical rows×columns part, in the stored dtype."""
+        """The logical rows×columns elements, in the stored dtype."""
         if self.column_major:
             return self.storage[: self.columns, : self.rows].T
         return self.storage[: self.rows, : self.columns]
@@ -46,7 +46,7 @@ class Dense:
         self.view[...] = rounded(values, self.dtype)
 
     def poison(self) -> None:
-        """Every element NaN, padding included: what a kernel does not write stays visible."""
+        """Set every element to NaN, padding included, so that elements that a kernel does not write stay visible."""
         if self.storage.dtype.kind == "u":
             self.storage.fill(0x7FC0)
         else:
@@ -56,7 +56,7 @@ class Dense:
         """How the copy engine sees the operand: a CUtensorMap of boxes of rows×columns, as a 0-d array of 128 bytes.
 
         A row of a box is 128 bytes, swizzled; elements beyond the allocation arrive as zeros (CUDA driver API,
-        cuTensorMapEncodeTiled). Raises :class:`ValueError` where the driver refuses.
+        cuTensorMapEncodeTiled). Raises :class:`ValueError` if the driver refuses.
         """
         from cuda.bindings import driver
 
@@ -83,7 +83,7 @@ class Dense:
         return np.array((words,), dtype=[("words", np.uint64, 16)])
 
     def widened(self) -> Any:
-        """The logical part as float64."""
+        """The logical elements as float64."""
         return widened(self.view, self.dtype)
 
 

@@ -1,4 +1,4 @@
-"""Packers: kernels that make a format out of a CSR on a device. Their formats know the order of the launches."""
+"""Packers: kernels that make a format from a CSR on a device. Each format defines the order of the launches."""
 
 from __future__ import annotations
 
@@ -36,18 +36,19 @@ class LoadedPacker:
     def __init__(self, head: Head, cubin: Path) -> None:
         self.head = head
         self._module = load(cubin)
-        self._functions: dict[tuple[int, str], Any] = {}
+        #: (device, entry) → function, and the type of each parameter that is a number
+        self._functions: dict[tuple[int, str], tuple[Any, tuple[Any, ...]]] = {}
 
     def __call__(self, entry: str, ctas: int, *arguments: Any, threads: int = 256) -> None:
-        """Enqueue ``entry`` on CuPy's current stream; whole numbers get the type that the code declares."""
+        """Enqueue ``entry`` on CuPy's current stream; integers get the type that the code declares."""
         import cupy
 
-        types = self.head.entries[entry]
         key = (cupy.cuda.runtime.getDevice(), entry)
         if key not in self._functions:
-            self._functions[key] = self._module.get_function(entry)
-        given = [
-            number_type(declared).type(value) if isinstance(value, int) else value
-            for declared, value in zip(types, arguments, strict=True)
-        ]
-        self._functions[key]((ctas,), (threads,), tuple(given))
+            types = tuple(number_type(declared) for declared in self.head.entries[entry])
+            self._functions[key] = self._module.get_function(entry), types
+        function, types = self._functions[key]
+        given = tuple(
+            kind.type(value) if kind is not None else value for kind, value in zip(types, arguments, strict=True)
+        )
+        function((ctas,), (threads,), given)

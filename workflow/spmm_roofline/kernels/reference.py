@@ -10,7 +10,7 @@ from .operands import Dense
 
 #: CUSPARSE_SPMM_ALG_DEFAULT
 DEFAULT_ALGORITHM = 0
-#: A matrix as full as this is multiplied with its zeros, which is many times as fast and as exact, up to these bytes.
+#: Matrices at least this full, up to this size in bytes, are multiplied as dense ones: much faster, equally exact.
 DENSE_FRACTION, DENSE_BYTES = 1 / 16, 4 << 30
 
 

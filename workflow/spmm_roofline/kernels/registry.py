@@ -1,6 +1,6 @@
-"""All kernels: every ``.cu`` below ``kernels/`` and every library adapter, found by looking, listed nowhere.
+"""All kernels: every ``.cu`` below ``kernels/`` and every library adapter, found by searching the folders.
 
-Only external libraries are named: they lie anywhere, so the config says where.
+External libraries may lie anywhere, so the config names them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ LIBRARIES = Path(__file__).parent / "libraries"
 def heads(root: str | Path = "kernels", external: tuple[str, ...] = ()) -> dict[str, Head]:
     """Kernel name → head, in ladder order: studies by name, within a study each kernel after the one it builds on.
 
-    ``external``: paths of shared libraries, each a kernel more. Raises :class:`HeadError` if a head is malformed, a
-    library is none, two kernels share a name, ``after`` names no kernel or the ladder has a cycle.
+    ``external``: paths of shared libraries, one kernel each. Raises :class:`HeadError` if a head is malformed, a
+    file is not such a library, two kernels share a name, ``after`` names no kernel or the ladder has a cycle.
     """
     found: dict[str, Head] = {}
     own = (head for path in _files(Path(root)) for head in read(path))
@@ -37,8 +37,8 @@ def heads(root: str | Path = "kernels", external: tuple[str, ...] = ()) -> dict[
 
 @cache
 def head(name: str, root: str | Path = "kernels", external: tuple[str, ...] = ()) -> Head:
-    """One kernel's head, read from its own file alone. Raises as :func:`heads`, and if there is no such kernel."""
-    # A variant is called as its file and a suffix.
+    """One kernel's head, read only from its own file. Raises as :func:`heads`, and if there is no such kernel."""
+    # The name of a variant is that of its file, and a suffix.
     files = (path for path in _files(Path(root)) if path.stem == name or name.startswith(f"{path.stem}_"))
     for found in chain.from_iterable(map(read, files)):
         if found.name == name:

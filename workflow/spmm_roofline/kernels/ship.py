@@ -1,6 +1,6 @@
-"""What a wheel carries of machine code: ``python -m spmm_roofline.kernels.ship build/cubins``.
+"""The machine code that a wheel carries: ``python -m spmm_roofline.kernels.ship build/cubins``.
 
-The general kernels and the packers, as cubins for :data:`.cubins.SHIPPED` and as PTX for devices that come after them. A
+The general kernels and the packers, as cubins for :data:`.cubins.SHIPPED` and as PTX for later devices. A
 user's first product then needs no compiler.
 """
 
@@ -25,7 +25,7 @@ from .registry import of_study
 
 
 def shipped_heads(root: Path = KERNELS) -> list[Head]:
-    """General kernels, each also as it computes alpha·A·B + beta·C, and packers."""
+    """General kernels, each also compiled for alpha·A·B + beta·C, and packers."""
     general = of_study(GENERAL, root).values()
     scaled = (dataclasses.replace(head, constants={**head.constants, "scaled": 1}) for head in general)
     return [*general, *scaled, *of_study(PACKING, root).values()]

@@ -1,4 +1,4 @@
-"""Work: what one launch of a kernel without a format does, by its own head, so that a time becomes a rate."""
+"""Work of one launch of a kernel without a format, as its head states it; it turns a time into a rate."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from .operands import Dense
 
 
 def work(head: Head, b: Dense, c: Dense, multiprocessors: int) -> dict[str, int]:
-    """``{"flops": …}`` or ``{"bytes": …}`` of one launch on these operands and a device of so many multiprocessors.
+    """``{"flops": …}`` or ``{"bytes": …}`` of one launch on these operands and a device of ``multiprocessors``.
 
-    Empty for a kernel whose head does not say it. Raises :class:`~.expressions.ExpressionError` where an entry does
+    Empty for a kernel whose head does not state it. Raises :class:`~.expressions.ExpressionError` where an entry does
     not evaluate.
     """
     names = {

@@ -319,7 +319,7 @@ def rmat(
 ) -> Entries:
     """Directed R-MAT graph of 2^``scale`` vertices and ``edge_factor`` edges a vertex, repeated ones merged.
 
-    An edge is placed by choosing ``scale`` times one of four quadrants, with probabilities a, b, c and 1 - a - b - c
+    Each edge chooses one of four quadrants ``scale`` times, with probabilities a, b, c and 1 - a - b - c
     (Chakrabarti, Zhan & Faloutsos 2004); the defaults are those of Graph500.
     """
     _require(1 <= scale <= 30 and edge_factor > 0, f"rmat: scale {scale} and edge factor {edge_factor} make no graph")

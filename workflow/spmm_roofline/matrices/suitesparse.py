@@ -124,9 +124,7 @@ def _query(query: dict[str, Any], config: dict[str, Any]) -> Iterator[dict[str, 
     uses = Counter(each.name for each in index.search(limit=-1))
     for each in usable:
         if not (_SAFE.fullmatch(each.group) and _SAFE.fullmatch(each.name)):
-            raise MatrixError(
-                f"the collection's index names {each.group}/{each.name}, which is no place in its archive"
-            )
+            raise MatrixError(f"the collection's index names {each.group}/{each.name}, which is no path in its archive")
         matrix = each.name if uses[each.name] == 1 else f"{each.name}.{each.group}"
         kind = next((ours for word, ours in _KINDS.items() if word in each.kind), each.kind.removesuffix(" problem"))
         yield _spec(each.group, each.name, matrix, kind or "unclassified")

@@ -3,10 +3,10 @@
 :func:`measure` plans the launches and keeps the rows; a worker process, which is this module run as a program, checks
 and times them, so that a kernel that breaks the CUDA context or hangs costs its own row and nothing else.
 
-What the DRAM kernels read is thirty times the largest L2, so that next to nothing of it is found there by the launch
-that follows; what they write is written back within the launches, since those follow each other without a break. The
-working set of the L2 kernels is swept. All others take the 32 KB of :data:`OPERAND_BYTES`, which is what each of them
-needs at least. A time holds the replay of a graph (``replay_overhead_ms`` of the device's record), which lowers the
+What the DRAM kernels read is thirty times the largest L2, so that the next launch finds almost none of it there. Their
+results are written back within the launches, which follow each other without a break. The
+working set of the L2 kernels is swept. All others take the 32 KB of :data:`OPERAND_BYTES`, the least that each of them
+needs. A time holds the replay of a graph (``replay_overhead_ms`` of the device's record), which lowers the
 rate of the shortest launches: those of small working sets.
 """
 
@@ -32,17 +32,17 @@ from .process import NoWorker, WorkerProcess
 from .progress import Progress
 from .rows import git_commit
 
-#: Bytes that a kernel reads from DRAM; the DRAM kernels write as many at most.
+#: Bytes that a kernel reads from DRAM; the DRAM kernels write at most this many.
 DRAM_BYTES = 2 << 30
 #: Bytes of B for the kernels whose operands stay in registers or shared memory.
 OPERAND_BYTES = 32 << 10
 #: Elements of C for kernels that write no copy of B: more than a launch has threads.
-PLACES = 1 << 20
+ELEMENTS = 1 << 20
 
 #: A sum of ones in half precision grows at least to here, whatever the order of the additions.
 FLOAT16_STOPS = 2048
-#: Largest share by which the multiply-adds found in C may differ from those claimed; the sums of multiply-adds on CUDA
-#: cores begin with a one of B, one in 16,384.
+#: Largest relative difference between the multiply-adds found in C and those claimed. Sums on CUDA cores begin with a
+#: value of B, which is one, and count up to 16,384.
 COUNT_TOLERANCE = 1e-4
 
 WORKER_COMMAND = [sys.executable, "-m", "spmm_roofline.measure.ceilings"]
@@ -155,8 +155,8 @@ def _said(row: Mapping[str, Any]) -> str:
 def operands(xp: Any, head: Head, size: int) -> tuple[Dense, Dense]:
     """B of ``size`` bytes and C, on the host (NumPy) or the device (CuPy)."""
     as_long = head.memory.get("level") == "dram" or head.memory.get("result") == "copy"
-    places = size // _itemsize(head.dtype["c"]) if as_long else PLACES
-    return _array(xp, head.dtype["b"], size // _itemsize(head.dtype["b"])), _array(xp, head.dtype["c"], places)
+    elements = size // _itemsize(head.dtype["c"]) if as_long else ELEMENTS
+    return _array(xp, head.dtype["b"], size // _itemsize(head.dtype["b"])), _array(xp, head.dtype["c"], elements)
 
 
 def _itemsize(dtype: str) -> int:
@@ -191,7 +191,7 @@ def clear(c: Dense) -> None:
 
 
 def check(head: Head, b: Dense, c: Dense, done: Mapping[str, int], launch: Callable[[], None], random: Any) -> str:
-    """What is wrong with a kernel's output on input of which the right output is known; empty if nothing is.
+    """What is wrong with a kernel's output on input whose right output is known; empty if nothing is wrong.
 
     ``done``: what a launch claims to do (:func:`~spmm_roofline.kernels.work.work`); ``launch`` clears C, launches once
     and waits; ``random`` is a generator of B's array module.
@@ -224,19 +224,21 @@ def _check_flag(b: Dense, c: Dense, launch: Callable[[], None], random: Any) -> 
     everything = 0xFFFFFFFF
     words = b.storage[0]
     words.fill(0)
-    for place in (None, 0, b.columns - 1, *(int(value) for value in random.integers(0, b.columns, 6))):
-        if place is not None:
-            words[place] = everything
+    for position in (None, 0, b.columns - 1, *(int(value) for value in random.integers(0, b.columns, 6))):
+        if position is not None:
+            words[position] = everything
         launch()
-        if int(c.storage[0, 0]) != (0 if place is None else everything):
-            return f"word {place} of B was not read" if place is not None else "a word was seen that B does not hold"
-        if place is not None:
-            words[place] = 0
+        if int(c.storage[0, 0]) != (0 if position is None else everything):
+            return (
+                f"word {position} of B was not read" if position is not None else "a word was seen that B does not hold"
+            )
+        if position is not None:
+            words[position] = 0
     return ""
 
 
 def _check_multiply_adds(head: Head, b: Dense, c: Dense, flops: int, launch: Callable[[], None]) -> str:
-    """Of ones every multiply-add adds one, in 2:4 products every second: all of them must be in the sums."""
+    """B is all ones: each multiply-add adds one, in 2:4 products every second does, and the sums must hold them all."""
     xp = array_module(b.storage)
     b.storage[...] = rounded(xp.ones(b.storage.shape), b.dtype)
     launch()

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from .. import contracts
 from ..kernels.arch import target
-from ..kernels.arch import target
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The journal of a job: its finished rows, line by line, so that a job that starts again goes on from there.
 
-The journal of a job that ended stays: a matrix more in the suite costs that matrix.
+The journal of a finished job stays: if a matrix joins the suite, only that matrix is measured.
 """
 
 from __future__ import annotations

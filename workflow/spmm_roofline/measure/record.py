@@ -23,7 +23,7 @@ def record(
     analysis needs to do without the matrices.
 
     One file holds all of a kernel in a suite, in however many shards it was measured, and replaces what was recorded
-    of it before; other kernels and suites stay. ``ceilings``: the table ``measure_ceilings``, stored as it is. Raises
+    before; other kernels and suites stay. ``ceilings``: the table ``measure_ceilings``, stored as it is. Raises
     ``ValueError`` if nothing was measured.
     """
     folder = Path(folder)
@@ -42,7 +42,7 @@ def record(
 
 
 def _forget(folder: Path, present: Iterable[str]) -> None:
-    """Drop past compilations of which no row is left; the others tell whether a row is stale."""
+    """Drop past compilations that no row was measured with; the others tell whether a row is stale."""
     rows = contracts.read_all(sorted(folder.glob("*/*.csv")), "measure")["kernel_sha256"]
     path = folder / "kernels.csv"
     table = contracts.read(path, "kernels")

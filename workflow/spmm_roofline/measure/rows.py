@@ -1,4 +1,4 @@
-"""What a row of table ``measure`` says besides the measurement: device, kernel, sizes and least traffic."""
+"""Columns of table ``measure`` that need no measurement: device, kernel, sizes and least traffic."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def judge(errors: Errors, sums: str, c_dtype: str) -> Verdict:
     elif not max_row_error <= row_tolerance:
         wrong = f"error {max_row_error:.3g} of row {worst} is above {row_tolerance:g}"
     elif bool(not_zero.any()):
-        wrong = f"row {int(not_zero.argmax())} of A is zero, that of C is not"
+        wrong = f"row {int(not_zero.argmax())} of A is zero, but row {int(not_zero.argmax())} of C is not"
     return Verdict(rel_error, max_row_error, wrong)
 
 

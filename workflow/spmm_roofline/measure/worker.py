@@ -103,7 +103,7 @@ class Worker:
         """All widths of one matrix; every case gives a row. Returns False if the file of the matrix is damaged."""
         canary = self._canary_is_off()
         self.replay_ms = self.clock.replay_overhead_ms(self.job["l2"] == "cold", REPLAYS)
-        operand: Operand | Exception | None = None
+        operand: Operand | None = None
         for n in matrix["n"]:
             tell(begin={"matrix": matrix["matrix"], "n": n})
             try:
@@ -215,7 +215,7 @@ class Worker:
 
 
 def timed(timing: Timing, verdict: Verdict, n: int, nnz: int, slots: int, steps: int) -> dict[str, Any]:
-    """Columns of a row whose output was right: times and rates of one multiplication, however many a call does."""
+    """Columns of a row whose output was right: times and rates of one of the ``steps`` multiplications of a call."""
     rate = 2e-6 * n * steps / timing.median_ms
     return {
         "status": "ok",

@@ -25,8 +25,8 @@ from ..measure.rows import identity, sizes
 
 TIME = "gpu__time_duration.sum"
 
-#: Where installers put the profiler when it is not on the PATH; of several versions the newest is taken.
-PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
+#: Where installers put the profiler when it is not on the PATH; the newest of several versions is taken.
+USUAL_PATHS = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 
 #: What Nsight does to the caches before each launch, so that it finds L2 as a timed call does. It flushes before every
 #: launch of a call, so that the later launches of a cold call start colder than when they are timed.
@@ -52,7 +52,7 @@ NOTHING = (
 
 
 class ProfileError(RuntimeError):
-    """A profile that did not come about; ``status`` is that of its rows, ``refused`` are counters it fell over."""
+    """A profile that failed; ``status`` is that of its rows, ``refused`` are counters unknown to Nsight."""
 
     def __init__(self, status: str, message: str, refused: frozenset[str] = frozenset()) -> None:
         super().__init__(message)
@@ -90,8 +90,8 @@ def profile(
     A counter that Nsight does not know is left out, and its rows say so: names differ between versions and chips.
 
     Writes ``table`` (contract ``profile``), ``report`` (Nsight's own file, empty where there is none) and ``log`` (what
-    Nsight and the target said). ``path`` is that of ncu, or None to look for it. What hinders a profile is a status of
-    its rows and never an error: the counters explain times, they do not make them.
+    Nsight and the target said). ``path`` is the path of ncu, or None to look for it. A profile that fails is
+    a status of its rows and never an error: counters explain times, and times are valid without them.
     """
     head = registry.head(job.kernel, job.kernels, job.external)
     record = contracts.document(job.device_record, "measured_device")
@@ -122,7 +122,10 @@ def find(path: str | None) -> str:
     if path:
         candidates = [path]
     else:
-        candidates = ["ncu", *(str(p) for place in PLACES for p in sorted(Path("/").glob(place[1:]), reverse=True))]
+        candidates = [
+            "ncu",
+            *(str(p) for usual in USUAL_PATHS for p in sorted(Path("/").glob(usual[1:]), reverse=True)),
+        ]
     found = next(filter(None, map(shutil.which, candidates)), None)
     if not found:
         raise ProfileError("unavailable", f"Nsight Compute was not found as {path or 'ncu'}; {ADVICE_ABSENT}")
@@ -152,7 +155,7 @@ def read(text: str, metrics: list[str]) -> dict[str, list[Counter]]:
     """Range → counters, from Nsight's raw page as CSV with kernels renamed to their ranges.
 
     Counters of a range with several launches are added where they are sums and otherwise averaged, each launch weighted
-    by its time. Raises :class:`ProfileError` if the text is no such page, or a part of one.
+    by its time. Raises :class:`ProfileError` if the text is no such page or is cut short.
     """
     lines = [line for line in io.StringIO(text) if not line.startswith("==")]
     table = [row for row in csv.reader(lines) if row]

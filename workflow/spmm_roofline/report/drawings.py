@@ -42,7 +42,7 @@ def damaged(html: Path, folder: Path) -> list[Path]:
 
 
 def check(html: Path, folder: Path) -> None:
-    """Raise :class:`contracts.ContractError` that names the figures of ``folder`` that are not those of the page."""
+    """Raise :class:`contracts.ContractError` that names the files of ``folder`` that differ from the page."""
     broken = damaged(html, folder)
     if broken:
         names = ", ".join(map(str, broken))

@@ -1,4 +1,4 @@
-"""Sentences of the page about claims, ceilings and suites; those of the opening section stand in :mod:`.answer`."""
+"""Sentences of the page about claims, ceilings and suites; :mod:`.answer` has those of the opening section."""
 
 from __future__ import annotations
 

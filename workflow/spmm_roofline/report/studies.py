@@ -19,7 +19,7 @@ MEMORY_BOUND = "memory_bound"
 
 
 def studies(drawn: Iterable[Drawn], data: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:
-    """Sections of the papers of which there is a figure or a number here, in the order of :data:`PAPERS`.
+    """Sections of the papers that have a figure or a number here, in the order of :data:`PAPERS`.
 
     ``groups`` hold a section's figures in the paper's order, those of one suite on one device together, with the
     anchor of that suite; ``tables`` have the paper's numbers beside ours; ``others`` are figures of the same study

@@ -106,9 +106,9 @@ def _device(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], rates: R
     kernels = train(rows, heads, rates)
     used = rows[rows["kernel"].isin(list(kernels))]
     known = used.drop_duplicates("matrix").sort_values("matrix")[["matrix", *FEATURES]]
-    number = {name: place for place, name in enumerate(known["matrix"])}
+    number = {name: index for index, name in enumerate(known["matrix"])}
     keys = sorted({(number[row.matrix], int(row.n), row.l2) for row in used.itertuples()})
-    case = {key: place for place, key in enumerate(keys)}
+    case = {key: index for index, key in enumerate(keys)}
     stored = {}
     for name, own in used.groupby("kernel", sort=True):
         kernel = kernels[name]

@@ -1,1 +1,1 @@
-"""Libraries behind the call contract of our own kernels; each vendor's module has its head in the docstring."""
+"""Libraries behind the call contract of this project's kernels; each adapter has its head in its docstring."""

@@ -1,4 +1,4 @@
-"""Calling cuBLAS: cublasGemmEx by ctypes, as CuPy refuses cuBLAS calls while a stream is captured."""
+"""Calling cuBLAS: cublasGemmEx through ctypes, because CuPy refuses cuBLAS calls while a stream is captured."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from ...formats.base import Format
+from ...formats.dense import DenseMatrix
 from ..head import Head
 from ..launch import Call
 from ..operands import Dense
 
 NON_TRANSPOSE, DEFAULT_ALGORITHM = 0, -1
-#: cudaDataType of our dtypes.
+#: cudaDataType of each dtype.
 CUDA_TYPES = {"float32": 0, "tf32": 0, "float16": 2, "bfloat16": 14}
 #: CUBLAS_COMPUTE_32F, and CUBLAS_COMPUTE_32F_FAST_TF32 for operands that go through TF32 tensor cores.
 COMPUTE_32F, COMPUTE_32F_TF32 = 68, 77
-#: What NVIDIA recommends for Hopper; older devices need less.
+#: Workspace that NVIDIA recommends for Hopper; older devices need less.
 WORKSPACE_BYTES = 32 << 20
 
 _POINTER, _INT, _ENUM = ctypes.c_void_p, ctypes.c_int, ctypes.c_int
@@ -34,10 +34,10 @@ def version() -> str:
     return f"cuBLAS {number // 10000}.{number // 100 % 100}.{number % 100}"
 
 
-def prepare_gemm(head: Head, a: Format, b: Dense, c: Dense) -> Call:
+def prepare_gemm(head: Head, a: DenseMatrix, b: Dense, c: Dense) -> Call:
     """C = A·B for A in the format ``dense``, all three row-major; sums in float32.
 
-    The library thinks in columns: it computes Cᵀ = Bᵀ·Aᵀ on the same memory. Raises :class:`CublasError`.
+    The library assumes column-major order: it computes Cᵀ = Bᵀ·Aᵀ on the same memory. Raises :class:`CublasError`.
     """
     import cupy
 
@@ -54,7 +54,7 @@ def prepare_gemm(head: Head, a: Format, b: Dense, c: Dense) -> Call:
 
     def enqueue(stream: Any) -> None:
         _call("cublasSetStream_v2", _handle(), stream.ptr)
-        # A workspace of ours: what the library allocated inside a capture would belong to the graph.
+        # Our own workspace: memory that the library allocates inside a capture would belong to the graph.
         _call("cublasSetWorkspace_v2", _handle(), workspace.data.ptr, WORKSPACE_BYTES)
         if m and n:
             _call("cublasGemmEx", *arguments)
@@ -76,7 +76,7 @@ def _call(name: str, *arguments: Any) -> None:
 
 @cache
 def _library() -> ctypes.CDLL:
-    # CuPy has loaded the library by now: asking for its soname gives the very copy that owns the handle.
+    # CuPy has loaded the library by now: asking for its soname gives the same copy, which owns the handle.
     from cupy_backends.cuda.libs import cublas  # noqa: F401
 
     for soname in ("libcublas.so.13", "libcublas.so.12", "libcublas.so"):
@@ -87,7 +87,7 @@ def _library() -> ctypes.CDLL:
         library.cublasGetStatusString.restype = ctypes.c_char_p
         library.cublasSetStream_v2.argtypes = [_POINTER, _POINTER]
         library.cublasSetWorkspace_v2.argtypes = [_POINTER, _POINTER, ctypes.c_size_t]
-        operand = [_POINTER, _ENUM, _INT]
+        operand: list[Any] = [_POINTER, _ENUM, _INT]
         library.cublasGemmEx.argtypes = [
             *(_POINTER, _ENUM, _ENUM, _INT, _INT, _INT, _POINTER),
             *(*operand, *operand, _POINTER, *operand, _ENUM, _ENUM),

@@ -1,4 +1,4 @@
-"""Calling cuSPARSE's generic SpMM: descriptors through CuPy's binding, the repeated calls by ctypes.
+"""Calling cuSPARSE's generic SpMM: descriptors through CuPy's binding, the repeated calls through ctypes.
 
 CuPy has no binding of ``cusparseSpMM_preprocess`` and refuses every cuSPARSE call while a stream is captured, which
 the library itself allows. The configuration is the best honest one for C = A·B with a narrow B: row-major B and C, the
@@ -12,14 +12,15 @@ import time
 from functools import cache
 from typing import Any
 
-from ...formats.base import Format
+from ...formats.coo import Coo
+from ...formats.csr import Csr
 from ..head import Head
 from ..launch import Call
 from ..operands import Dense
 
 ORDER_COLUMN, ORDER_ROW = 1, 2
 INDEX_32, BASE_ZERO, NON_TRANSPOSE = 2, 0, 0
-#: cudaDataType of our dtypes.
+#: cudaDataType of each dtype.
 CUDA_TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
 
 _POINTER, _ENUM = ctypes.c_void_p, ctypes.c_int
@@ -28,7 +29,7 @@ _SPMM = [_POINTER, _ENUM, _ENUM, _POINTER, _POINTER, _POINTER, _POINTER, _POINTE
 
 
 class CusparseError(RuntimeError):
-    """A call that the library refused, with its own words."""
+    """A call that the library refused, with the library's message."""
 
 
 def version() -> str:
@@ -39,15 +40,15 @@ def version() -> str:
     return f"cuSPARSE {number // 1000}.{number // 100 % 10}.{number % 100}"
 
 
-def prepare_with(head: Head, a: Format, b: Dense, c: Dense, algorithm: int) -> Call:
+def prepare_with(head: Head, a: Csr | Coo, b: Dense, c: Dense, algorithm: int) -> Call:
     """C = A·B by cusparseSpMM with one algorithm for the head's format, CSR or COO.
 
-    Raises :class:`CusparseError` where the library refuses.
+    Raises :class:`CusparseError` if the library refuses.
     """
     return product(a, head.dtype["a"], b, c, head.dtype["accumulator"], algorithm)
 
 
-def product(a: Format, dtype: str, b: Dense, c: Dense, accumulator: str, algorithm: int) -> Call:
+def product(a: Csr | Coo, dtype: str, b: Dense, c: Dense, accumulator: str, algorithm: int) -> Call:
     """The repeatable call; its ``preprocess_ms`` is the library's own analysis, device time included."""
     import cupy
 
@@ -91,11 +92,11 @@ class _Descriptors:
         cusparse.destroyDnMat(self.c)
 
 
-def _sparse(a: Format, dtype: str) -> int:
+def _sparse(a: Csr | Coo, dtype: str) -> int:
     from cupy_backends.cuda.libs import cusparse
 
     (m, k), indices, kind = a.shape, [INDEX_32, BASE_ZERO], CUDA_TYPES[dtype]
-    if "row" in a.arrays():
+    if isinstance(a, Coo):
         return cusparse.createCoo(m, k, a.nnz, a.row.data.ptr, a.col.data.ptr, a.data.data.ptr, *indices, kind)
     arrays = (a.indptr.data.ptr, a.indices.data.ptr, a.data.data.ptr)
     return cusparse.createCsr(m, k, a.nnz, *arrays, INDEX_32, *indices, kind)
@@ -122,7 +123,7 @@ def _call(name: str, *arguments: Any) -> None:
 
 @cache
 def _library() -> ctypes.CDLL:
-    # CuPy has loaded the library by now: asking for its soname gives the very copy that owns the handle.
+    # CuPy has loaded the library by now: asking for its soname gives the same copy, which owns the handle.
     from cupy_backends.cuda.libs import cusparse  # noqa: F401
 
     for soname in ("libcusparse.so.12", "libcusparse.so.13", "libcusparse.so"):

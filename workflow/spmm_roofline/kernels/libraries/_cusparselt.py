@@ -1,4 +1,4 @@
-"""Calling cuSPARSELt, NVIDIA's library for 2:4 matrices, by ctypes: CuPy has no binding of it."""
+"""Calling cuSPARSELt, NVIDIA's library for 2:4 matrices, through ctypes: CuPy has no binding for it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from ..operands import Dense
 ORDER_ROW, NON_TRANSPOSE, HALF_IS_ZERO, DEFAULT_ALGORITHM = 2, 0, 0, 0
 #: CUSPARSE_COMPUTE_32F
 COMPUTE_32F = 2
-#: cudaDataType of our dtypes.
+#: cudaDataType of each dtype.
 CUDA_TYPES = {"float16": 2, "bfloat16": 14}
-#: Bytes to which the addresses of all operands are aligned.
+#: Alignment of the addresses of all operands, in bytes.
 ALIGNMENT = 16
 #: Room for the handle and for every descriptor: 512 bytes each since version 0.8, up to 11,024 before.
 OPAQUE_BYTES = 16384
 
 
 class CusparseLtError(RuntimeError):
-    """A call that the library refused, with its own words."""
+    """A call that the library refused, with the library's message."""
 
 
 def version() -> str:
@@ -42,10 +42,10 @@ def version() -> str:
 
 
 def prepare_searched(head: Head, a: Sparse24, b: Dense, c: Dense) -> Call:
-    """C = A·B by cusparseLtMatmul with the algorithm that its own search found fastest on these very operands.
+    """C = A·B by cusparseLtMatmul with the algorithm that its own search finds fastest on these operands.
 
-    ``preprocess_ms`` is compression and search. Raises :class:`Unsupported` where the library is not installed or
-    refuses the sizes, :class:`CusparseLtError` where it fails later.
+    ``preprocess_ms`` is compression and search. Raises :class:`Unsupported` if the library is not installed or
+    refuses the sizes, :class:`CusparseLtError` if it fails later.
     """
     import cupy
 
@@ -100,7 +100,7 @@ def prepare_searched(head: Head, a: Sparse24, b: Dense, c: Dense) -> Call:
 
 
 def _opaque() -> np.ndarray:
-    """Memory for a descriptor of whatever kind; NumPy aligns it as the library wants."""
+    """Memory for a descriptor of any kind; NumPy aligns it as the library requires."""
     return np.zeros(OPAQUE_BYTES, dtype=np.uint8)
 
 
@@ -114,7 +114,7 @@ def _handle() -> np.ndarray:
 def _call(name: str, *arguments: Any) -> None:
     library = _library()
     pointers = [ctypes.c_void_p(x.ctypes.data) if isinstance(x, np.ndarray) else x for x in arguments]
-    # The variadic default of ctypes cuts integers to 32 bits.
+    # The variadic default of ctypes truncates integers to 32 bits.
     whole = [ctypes.c_int64(x) if isinstance(x, int) else x for x in pointers]
     status = getattr(library, name)(*whole)
     if status != 0:
@@ -123,9 +123,9 @@ def _call(name: str, *arguments: Any) -> None:
 
 @cache
 def _library() -> ctypes.CDLL:
-    """The installed library: that of NVIDIA's wheel, else what the system's loader finds."""
+    """The installed library: from NVIDIA's wheel, otherwise as the system's loader finds it."""
     spec = importlib.util.find_spec("nvidia")
-    wheels = [Path(root) for root in (spec.submodule_search_locations if spec else [])]
+    wheels = [Path(root) for root in ((spec and spec.submodule_search_locations) or [])]
     candidates = [str(path) for root in wheels for path in root.glob("*/lib/libcusparseLt.so.0")]
     for path in [*candidates, "libcusparseLt.so.0"]:
         try:

@@ -1,6 +1,6 @@
-"""Calling an external library: the C ABI of kernels/external/spmm_peer.h, by ctypes.
+"""Calling an external library: the C ABI of kernels/external/spmm_peer.h, through ctypes.
 
-Such a library is no part of the project: the config names its file, and what it says of itself is its head.
+Such a library is not part of the project: the config names its file, and its own description becomes its head.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formats.base import Format
+from ...formats.csr import Csr
 from ...formats.values import widened
 from ..head import Head, HeadError
 from ..launch import Call, Unsupported
@@ -24,7 +24,7 @@ from ..operands import Dense
 ABI_VERSION = 1
 UNSUPPORTED, OUT_OF_MEMORY = 1, 2
 
-#: (dtype of A and B, dtype of the sums, dtype of C) that a library may have: those that verification knows.
+#: (dtype of A and B, dtype of the sums, dtype of C) that a library may have: those with a tolerance for verification.
 DTYPES = (
     ("float32", "float32", "float32"),
     ("tf32", "float32", "float32"),
@@ -41,7 +41,7 @@ _POINTER, _INT, _INT64, _TEXT = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, c
 
 
 class ExternalError(RuntimeError):
-    """A call that failed, with the library's own words."""
+    """A call that failed, with the library's message."""
 
 
 class _Description(ctypes.Structure):
@@ -64,7 +64,7 @@ _FUNCTIONS = {
 
 
 class Library:
-    """A loaded library. Raises :class:`HeadError` if the file is none, or is not one of this ABI."""
+    """A loaded library. Raises :class:`HeadError` if the file is not a library, or not of this ABI."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -76,7 +76,7 @@ class Library:
         except OSError as error:
             raise HeadError(f"{path}: this cannot be loaded as a shared library: {error}") from error
         description = self._function("spmm_peer_about")()
-        # The version decides what else is there.
+        # The version determines the other fields.
         version = description.contents.abi_version if description else None
         if version != ABI_VERSION:
             raise HeadError(
@@ -88,7 +88,7 @@ class Library:
         self.n_multiple: int = description.contents.n_multiple
         self._texts = {
             name: (getattr(description.contents, name) or b"").decode(errors="replace")
-            for name, kind in _Description._fields_
+            for name, kind, *_ in _Description._fields_
             if kind is _TEXT
         }
         self.create, self.run, self.bytes, self._message, self.destroy = map(self._function, list(_FUNCTIONS)[1:])
@@ -105,7 +105,7 @@ class Library:
         return function
 
     def head(self) -> Head:
-        """What the library says of itself. Raises :class:`HeadError` with the value that cannot be."""
+        """The library's description of itself. Raises :class:`HeadError` with a value that is not allowed."""
         name, source, *dtypes, unit = self._texts.values()
         if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
             raise HeadError(
@@ -124,8 +124,8 @@ class Library:
             known = ", ".join(filter(None, UNITS))
             raise HeadError(f"{self.path}: the library multiplies with {unit!r}; the units are {known}")
         a, sums, c = dtypes
-        # Tensor cores cut off what they add, whatever the dtype of the factors; rounding of C to 16 bits hides it.
-        cut_off = {"parts": "tf32"} if c == "float32" and a in ("float16", "bfloat16") else {}
+        # Tensor cores truncate when they add, whatever the dtype of the factors; rounding C to 16 bits hides it.
+        cut_off = {"partials": "tf32"} if c == "float32" and a in ("float16", "bfloat16") else {}
         return Head(
             name=name,
             path=self.path,
@@ -172,7 +172,7 @@ class Product:
     ) -> None:
         self._library = library
         self._handle = ctypes.c_void_p()
-        # The library reads plain memory: what is passed has the dtypes of the ABI and no gaps.
+        # The library reads plain memory: arrays have the dtypes of the ABI and no gaps.
         arrays = [
             np.ascontiguousarray(x, dtype) for x, dtype in ((indptr, "int32"), (indices, "int32"), (values, "float32"))
         ]
@@ -194,24 +194,24 @@ def head(path: Path) -> Head:
     return _loaded(path).head()
 
 
-def prepare(head: Head, a: Format, b: Dense, c: Dense) -> Call:
+def prepare(head: Head, a: Csr, b: Dense, c: Dense) -> Call:
     """C = A·B by the library; ``preprocess_ms`` is its ``create``, from arrays on the host.
 
-    Raises :class:`Unsupported`, ``MemoryError`` or :class:`ExternalError` as the library says.
+    Raises :class:`Unsupported`, ``MemoryError`` or :class:`ExternalError`, as the library reports.
     """
     import cupy
 
     library, device = _loaded(head.path), cupy.cuda.Device()
-    arrays = [cupy.asnumpy(x) for x in (a.indptr, a.indices, widened(a.data, a.dtype).astype("float32"))]
-    # The library allocates on its own: what CuPy holds back would be missing.
+    indptr, indices, data = map(cupy.asnumpy, (a.indptr, a.indices, widened(a.data, a.dtype).astype("float32")))
+    # The library allocates for itself: memory that CuPy's pool holds would be missing.
     cupy.get_default_memory_pool().free_all_blocks()
     if not library.warm:
         # The first product of a process pays for loading the library's code to the device.
-        Product(library, a.shape, *arrays, b.columns)
+        Product(library, a.shape, indptr, indices, data, b.columns)
         library.warm = True
     device.synchronize()
     start = time.perf_counter()
-    product = Product(library, a.shape, *arrays, b.columns)
+    product = Product(library, a.shape, indptr, indices, data, b.columns)
     device.synchronize()
     preprocess_ms = (time.perf_counter() - start) * 1e3
 

@@ -15,11 +15,11 @@ requires: {}
 features: []
 variants:
   f16:
-    idea: values in half precision, sums in single but for the parts of long rows
+    idea: values in half precision, sums in single precision except the partial sums of long rows
     after: cusparse_coo_alg4
     dtype: {a: float16, b: float16, partials: float16, c: float16}
   bf16:
-    idea: values in bfloat16, sums in single but for the parts of long rows
+    idea: values in bfloat16, sums in single precision except the partial sums of long rows
     after: cusparse_coo_alg4
     dtype: {a: bfloat16, b: bfloat16, partials: bfloat16, c: bfloat16}
 deviations: []

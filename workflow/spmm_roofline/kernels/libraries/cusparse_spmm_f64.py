@@ -33,13 +33,13 @@ deviations: []
 
 from __future__ import annotations
 
-from ...formats.base import Format
+from ...formats.csr import Csr
 from ..head import Head
 from ..launch import Call
 from ..operands import Dense
 from ._cusparse import prepare_with
 
 
-def prepare(head: Head, a: Format, b: Dense, c: Dense) -> Call:
+def prepare(head: Head, a: Csr, b: Dense, c: Dense) -> Call:
     """C = A·B by the algorithm of the head; see :func:`._cusparse.prepare_with`."""
     return prepare_with(head, a, b, c, head.constants["algorithm"])

@@ -24,7 +24,7 @@ variants:
     idea: matrix times vector, CSR algorithm 2, which gives the same bits in every run
     constants: {algorithm: 3}
 deviations:
-  - "several columns are as many calls"
+  - "one call per column of B"
 ---
 """
 
@@ -34,7 +34,7 @@ import ctypes
 import time
 from typing import Any
 
-from ...formats.base import Format
+from ...formats.csr import Csr
 from ..head import Head
 from ..launch import Call
 from ..operands import Dense
@@ -45,10 +45,10 @@ _POINTER, _ENUM = ctypes.c_void_p, ctypes.c_int
 _SPMV = [_POINTER, _ENUM, *[_POINTER] * 5, _ENUM, _ENUM, _POINTER]
 
 
-def prepare(head: Head, a: Format, b: Dense, c: Dense) -> Call:
-    """C = A·B by cusparseSpMV, a call a column, with the library's analysis of A done once where it has one.
+def prepare(head: Head, a: Csr, b: Dense, c: Dense) -> Call:
+    """C = A·B by cusparseSpMV, one call per column, after the library's analysis of A where it has one.
 
-    Raises :class:`~._cusparse.CusparseError` where the library refuses.
+    Raises :class:`~._cusparse.CusparseError` if the library refuses.
     """
     import cupy
 
@@ -80,7 +80,7 @@ def prepare(head: Head, a: Format, b: Dense, c: Dense) -> Call:
     return Call(enqueue, preprocess_ms, keeps=(descriptors, alpha, beta, buffer, a, b, c))
 
 
-#: The library has it from CUDA 12.4 on.
+#: Exists since CUDA 12.4.
 _PREPROCESS = "cusparseSpMV_preprocess"
 
 

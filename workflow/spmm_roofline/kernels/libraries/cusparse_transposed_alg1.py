@@ -38,7 +38,7 @@ ALGORITHM = 4
 def prepare(head: Head, a: Csc, b: Dense, c: Dense) -> Call:
     """C = A·B with A = Wᵀ from the CSR of W, which is the CSC of A, and B = Xᵀ from X in row-major order.
 
-    Raises :class:`~._cusparse.CusparseError` where the library refuses.
+    Raises :class:`~._cusparse.CusparseError` if the library refuses.
     """
     import cupy
     from cupy_backends.cuda.libs import cusparse

@@ -93,7 +93,7 @@ def _by_kernel(rows: pd.DataFrame) -> Iterator[SimpleNamespace]:
 
 
 def _of_device(device: str, first: str, titles: Mapping[str, str]) -> Iterator[Column]:
-    """Columns of one device; those of all but the ``first`` have a ratio over it."""
+    """Columns of one device; all devices but the ``first`` have a ratio over it."""
 
     def reads(field: str, of: str = device):
         return lambda row: getattr(row.on[of], field) if of in row.on else None
@@ -168,7 +168,7 @@ BREAK_EVEN = (
 def break_even(rows: pd.DataFrame) -> Table:
     """What preprocessing costs and when it has paid, a line a kernel, over all its cases with a baseline."""
     return table(
-        "Preprocessing, and the share of cases on which a kernel has caught up with cuSPARSE after so many products",
+        "Preprocessing, and the share of cases on which a kernel has caught up with cuSPARSE after some products",
         BREAK_EVEN,
         _paid(rows),
     )

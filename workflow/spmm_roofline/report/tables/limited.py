@@ -156,7 +156,7 @@ def workloads(rows: pd.DataFrame) -> list[Table]:
 
 
 def _saved(shown: Callable[[float], str]) -> Callable[[pd.Series], Cell]:
-    """In how many cases something must be saved, and how much of it in their median; a dash where nobody knows."""
+    """In how many cases something must be saved, and the median of it over these; a dash where it is unknown."""
 
     def cell(values: pd.Series) -> Cell:
         if values.isna().all():
