@@ -94,10 +94,10 @@ def test_every_file_is_looked_at(results):
         ("kernels/sm_90a/k.json", b'"registers": 40', b'"registers": "?"', "'registers': '?' is not of type integer"),
         ("formats/csr/mesh.json", b'"unsupported"', b'"unsuported"', "'status' is not one of"),
         ("measure/h200/s/k.csv", b"timeout", b"tim", "column 'status' is not one of"),
-        ("measure/h200/s/k.csv", b"no answer\n", b"no answer", "its last line has no end"),
+        ("measure/h200/s/k.csv", b"no answer\n", b"no answer", "its last line is cut off"),
         ("report/figures/speedup.svg", b"<g/>", b"<g>", "mismatched tag"),
-        ("analysis/selector.json", b'{"h200": 1}', b"{}", "it is no mapping with entries"),
-        ("analysis/selector.json", b'{"h200": 1}', b"[1]", "it is no mapping with entries"),
+        ("analysis/selector.json", b'{"h200": 1}', b"{}", "it is not a mapping with entries"),
+        ("analysis/selector.json", b'{"h200": 1}', b"[1]", "it is not a mapping with entries"),
     ],
 )
 def test_what_is_wrong_is_said(results, name, old, new, what):

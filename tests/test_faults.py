@@ -150,7 +150,7 @@ def test_what_is_damaged_while_a_run_goes_on_is_moved_away_all_at_once(project):
     moved = ", ".join(f"{name}.damaged" for name in names)
     (sentence,) = [line for line in output.splitlines() if moved in line]
     assert process.returncode and all(f"{name}: " in sentence for name in names)
-    assert sentence.endswith(f"they were moved to {moved}: run again to make them anew")
+    assert sentence.endswith(f"they were moved to {moved}: rerun to make them again")
     assert "Traceback" not in output.partition("Error in rule analysis")[0]
     assert sentence in (project.root / "results/analysis/log/analysis.log").read_text()
     assert project.run("analysis") == measured("mma_cbt", "mma_t") | {"analysis"}

@@ -59,14 +59,14 @@ def test_results_are_moved_and_other_files_are_not(tmp_path, monkeypatch):
     for name in ("results/a.json", "results/a.json.damaged", "results/figures/x.svg", "config/a.yaml"):
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text(name)
-    assert folder.set_aside(["results/a.json"]) == ("it was moved to results/a.json.damaged: run again to make it anew")
+    assert folder.set_aside(["results/a.json"]) == ("it was moved to results/a.json.damaged: rerun to make it again")
     assert not Path("results/a.json").exists() and Path("results/a.json.damaged").read_text() == "results/a.json"
     # A whole folder, twice; and a file that another job has moved already.
     for _ in range(2):
         Path("results/figures").mkdir(exist_ok=True)
         said = folder.set_aside(["results/figures", "results/gone.csv", "config/a.yaml"])
     assert said == (
-        "they were moved to results/figures.damaged, results/gone.csv.damaged: run again to make them anew; "
-        "mend or delete config/a.yaml"
+        "they were moved to results/figures.damaged, results/gone.csv.damaged: rerun to make them again; "
+        "repair or delete config/a.yaml"
     )
     assert not Path("results/figures").exists() and Path("config/a.yaml").exists()

@@ -1,4 +1,4 @@
-"""The architecture as a test: each rule of the house is one test, each failure one sentence.
+"""The rules of the architecture, one test each; every failure is one sentence.
 
 `python tests/test_house.py --fix` rewrites the generated tables of the README.
 """
@@ -23,28 +23,28 @@ WORKFLOW = ROOT / "workflow"
 PACKAGE = WORKFLOW / "spmm_roofline"
 README = ROOT / "README.md"
 
-#: The road. One word names a stage everywhere.
+#: The stages in order. One word names a stage everywhere.
 STAGES = ("matrices", "formats", "kernels", "measure", "profile", "analysis", "report")
-#: Folders of the package that are no stage, with their reason.
+#: Folders of the package that are not stages, with the reason.
 BESIDE_THE_ROAD = {
     "figures": "one module is one figure of the report",
-    "selector": "a program asks it for a kernel, without the road",
+    "selector": "a program asks it for a kernel, without a pipeline run",
 }
-#: Who may import whom, and why; everybody may import contracts, fingerprint, folder and paths.
+#: Allowed imports between folders, with the reason; every folder may import contracts, fingerprint, folder and paths.
 EDGES = {
     ("formats", "matrices"): "a format is packed from the canonical CSR, which its own stage knows how to load",
     ("kernels", "formats"): "the arrays of a format are the arguments of a launch",
-    ("measure", "matrices"): "the right result is computed from the canonical CSR",
+    ("measure", "matrices"): "the reference result is computed from the canonical CSR",
     ("measure", "formats"): "A is packed on the device, within the measure job",
-    ("measure", "kernels"): "what is timed is a prepared launch",
+    ("measure", "kernels"): "the measure job times a prepared launch",
     ("profile", "kernels"): "the head says what is profiled",
-    ("profile", "measure"): "a profiled launch is prepared as a measured one, on the same leased device",
-    ("report", "figures"): "the page holds the figures",
+    ("profile", "measure"): "a profiled launch is prepared like a measured one, on the same leased device",
+    ("report", "figures"): "the page contains the figures",
     ("report", "analysis"): "the registry of analyses says which tables the page reads",
-    ("analysis", "selector"): "its choices are held against the measured times, and its model is trained on them",
+    ("analysis", "selector"): "its choices are compared with the measured times, and its model is trained on them",
     ("selector", "matrices"): "a SciPy matrix becomes canonical and gets its features",
-    ("selector", "formats"): "a format for special matrices says itself whether it holds this one",
-    ("selector", "figures"): "advice says its numbers as the report does",
+    ("selector", "formats"): "a format for special matrices says itself whether it can hold this one",
+    ("selector", "figures"): "advice prints numbers as the report does",
     ("cli", "matrices"): "a matrix file becomes canonical",
     ("cli", "selector"): "advise asks for a kernel",
     ("cli", "analysis"): "train takes the tables of measured times",
@@ -52,33 +52,33 @@ EDGES = {
     ("cli", "formats"): "pack saves the arrays of a format",
     ("spmm", "formats"): "a program's matrix is packed on the device",
     ("spmm", "kernels"): "a program's product is a prepared launch",
-    ("spmm", "launches"): "a product keeps its launches",
-    ("launches", "kernels"): "what is kept is a prepared launch",
-    ("__main__", "cli"): "the command of the package that is not installed",
+    ("spmm", "launches"): "SpMM keeps its launches for later calls",
+    ("launches", "kernels"): "it stores prepared launches",
+    ("__main__", "cli"): "the command line of an uninstalled package",
     ("plan", "analysis"): "the registry of analyses says which tables it writes",
-    ("plan", "matrices"): "a suite's matrices become file names",
+    ("plan", "matrices"): "the matrices of a suite become file names",
     ("plan", "formats"): "the code of a format is part of its fingerprint",
     ("plan", "kernels"): "heads say which format a kernel needs and what it includes",
-    ("plan", "measure"): "which device measures, and by which protocol",
+    ("plan", "measure"): "the plan names the device and the protocol",
 }
 FOR_EVERYBODY = {"contracts", "fingerprint", "folder", "paths", "__version__", "share_package"}
 
-#: Columns whose unit is not told by the name's ending, with their reason.
-UNITS_ELSEWHERE = {("formats", "bytes_per_nnz"): "bytes for each non-zero"}
-#: Names of units that the code mentions, with their reason; all others are found by looking into their folder.
+#: Columns whose unit is not the ending of the name, with the reason.
+UNITS_ELSEWHERE = {("formats", "bytes_per_nnz"): "bytes per non-zero"}
+#: Kernels, formats, suites and devices that the code may name, with the reason; all others are found by their folder.
 MENTIONED = {
-    "sparse24": "it is the word for the 2:4 pattern too: in ceilings, and where the benchmark makes a matrix of it",
-    "csr": "the reference of every verification is computed from CSR",
+    "sparse24": "it also names the 2:4 pattern: in ceilings, and where a benchmark generates such a matrix",
+    "csr": "the reference result of every verification is computed from CSR",
     **dict.fromkeys(
         ("mma_f64", "mma_f64_wide", "mma_sp_tf32", "mma_tf32"),
-        "a header of kernels/include/ptx is called so too: an instruction whose peak the roofline looks up",
+        "a header of kernels/include/ptx has the same name: an instruction whose peak the roofline looks up",
     ),
-    "dram_copy": "the canary copies, and the copy is the bandwidth of the roofline",
-    "dram_read": "reads flush L2 before a cold call",
-    "quick": "a matrix of one's own is measured as the matrices of quick",
+    "dram_copy": "it is the canary, and its rate is the bandwidth of the roofline",
+    "dram_read": "it flushes L2 before a cold call",
+    "quick": "the user's own matrix is measured with the widths and kernels of quick",
 }
 
-#: What belongs to the project at the root; anything else there is somebody's own.
+#: Entries of the root folder that belong to the project.
 TREE = (
     *(".ci", ".gitignore", ".gitattributes", "CHANGELOG.md", "CITATION.cff", "LICENSE", "Makefile", "README.md"),
     *(
@@ -139,14 +139,14 @@ def tables():
 
 def test_the_config_has_the_stages_as_its_keys_in_road_order():
     found = list(contracts.document(ROOT / "config" / "config.yaml", "config"))
-    assert found == list(STAGES), f"the keys of config/config.yaml are {found}, the road is {list(STAGES)}"
+    assert found == list(STAGES), f"the keys of config/config.yaml are {found}, the stages are {list(STAGES)}"
 
 
 def test_each_stage_has_one_file_of_rules_included_in_road_order():
     found = {path.stem for path in (WORKFLOW / "rules").glob("*.smk")}
     assert found == set(STAGES), f"workflow/rules holds {sorted(found)}; the stages are {sorted(STAGES)}"
     included = re.findall(r'^include: "rules/(\w+)\.smk"', (WORKFLOW / "Snakefile").read_text(), re.MULTILINE)
-    assert included == list(STAGES), f"workflow/Snakefile includes {included}; the road is {list(STAGES)}"
+    assert included == list(STAGES), f"workflow/Snakefile includes {included}; the stages are {list(STAGES)}"
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -176,7 +176,7 @@ def test_each_table_and_each_result_names_its_stage():
         assert stage in STAGES, f"the table {table.name!r} names no stage; the stages are {', '.join(STAGES)}"
     for path in [*WORKFLOW.rglob("*.smk"), *PACKAGE.rglob("*.py"), WORKFLOW / "Snakefile", ROOT / "Snakefile"]:
         for folder in re.findall(r"\bresults/(\w+)", path.read_text()):
-            assert folder in STAGES, f"{relative(path)} writes of results/{folder}, which names no stage"
+            assert folder in STAGES, f"{relative(path)} mentions results/{folder}, which names no stage"
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -230,7 +230,7 @@ def test_rules_hold_no_logic():
     for path in [*(WORKFLOW / "rules").glob("*.smk")]:
         for number, line in enumerate(path.read_text().splitlines(), 1):
             assert not re.search(r"\blambda\b|^\s*(def|run|import|from)\b", line), (
-                f"{relative(path)}:{number} holds logic ({line.strip()!r}); it belongs into the planner or the library"
+                f"{relative(path)}:{number} holds logic ({line.strip()!r}); it belongs in the plan or the library"
             )
 
 
@@ -238,7 +238,7 @@ def test_rules_hold_no_logic():
 
 
 def imports(path):
-    """Names directly below the package that a module imports, wherever in the file."""
+    """Top-level names of the package that a module imports, anywhere in the file."""
     depth = len(path.relative_to(PACKAGE).parts)
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.level == depth:
@@ -258,8 +258,8 @@ def test_a_stage_imports_no_other_stage(path):
     own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     for name, line in imports(path):
         assert name in FOR_EVERYBODY or name == own or (own, name) in EDGES, (
-            f"{relative(path)}:{line} imports {name}: a stage sees only its files; if {own} must know {name}, "
-            "declare the edge with its reason"
+            f"{relative(path)}:{line} imports {name}: a stage reads only files; if {own} needs {name}, "
+            "add the edge to EDGES with its reason"
         )
 
 
@@ -280,7 +280,7 @@ HEADERS = sorted((ROOT / "kernels" / "include").rglob("*.cuh"))
 
 
 def studies():
-    """Studies whose kernels are here or will come."""
+    """Studies with kernels, present or planned."""
     return yaml.safe_load((WORKFLOW / "schemas/documents/kernel.yaml").read_text())["properties"]["study"]["enum"]
 
 
@@ -293,7 +293,7 @@ def test_each_kernel_is_registered_under_the_name_of_its_file(path):
     head = registry().get(path.stem)
     assert head is not None, f"{relative(path)} registers no kernel called {path.stem!r}"
     assert head.path == path, f"the kernel {path.stem!r} comes from {head.path}, not from {relative(path)}"
-    assert head.study == path.parent.name, f"{relative(path)} is of the study {head.study!r}: move it into that folder"
+    assert head.study == path.parent.name, f"{relative(path)} has the study {head.study!r}: move it to that folder"
 
 
 def test_each_kernel_stands_above_the_one_that_it_builds_on():
@@ -313,10 +313,10 @@ def test_each_kernel_reads_a_format_that_exists():
 def test_each_kernel_without_a_format_says_what_a_launch_does():
     for head in registry().values():
         assert (head.format == "none" and head.study != PACKING) == bool(head.work), (
-            f"{relative(head.path)}: `work` gives the flops or bytes of a kernel without a format, and of no other"
+            f"{relative(head.path)}: a kernel has `work`, its flops or bytes, exactly if it has no format"
         )
         assert ("bytes" in head.work) == bool(head.memory), (
-            f"{relative(head.path)}: `memory` says of a kernel whose work is bytes through which level they go"
+            f"{relative(head.path)}: a kernel has `memory`, the level of its bytes, exactly if its work is bytes"
         )
 
 
@@ -365,7 +365,7 @@ def test_no_drawers():
     for path in project_files():
         names = {part.split(".")[0].strip("_") for part in path.relative_to(ROOT).parts}
         drawer = names & {"utils", "util", "helpers", "helper", "common", "misc"}
-        assert not drawer, f"{relative(path)}: what is called {drawer.pop()!r} collects anything; name what it does"
+        assert not drawer, f"{relative(path)}: the name {drawer.pop()!r} says nothing; name what it does"
 
 
 def test_no_local_paths():
@@ -374,21 +374,21 @@ def test_no_local_paths():
         if path.suffix in TEXT:
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
                 match = pattern.search(line)
-                assert not match, f"{relative(path)}:{number} names {match[0]!r}, which exists on one machine alone"
+                assert not match, f"{relative(path)}:{number} names {match[0]!r}, a path of one machine"
 
 
 # --- the folder is the registry -------------------------------------------------------------------------------------
 
 
 def test_a_kernel_a_format_a_suite_and_a_device_are_listed_nowhere():
-    """Adding one touches its own file alone, so no other file may name it."""
-    # A format names its packer, so packers are no units of their own.
+    """Adding one changes only its own file, so no other file may name it."""
+    # A format names its packer, so packers are not listed here.
     units = {head.path.stem: head.path for head in registry().values() if head.study != PACKING}
     units |= {name: PACKAGE / "formats" / f"{name}.py" for name in FORMATS}
     units |= {path.stem: path for path in (ROOT / "config").glob("*/*.yaml")}
     for path in [*PACKAGE.rglob("*.py"), *WORKFLOW.rglob("*.smk"), WORKFLOW / "Snakefile"]:
         if path == PACKAGE / "kernels" / "choose.py":
-            continue  # the one place that decides which kernel serves a case
+            continue  # the one module that chooses the kernel for a case
         if path.suffix == ".py":
             tree = ast.walk(ast.parse(path.read_text()))
             words = {node.value for node in tree if isinstance(node, ast.Constant) and isinstance(node.value, str)}
@@ -397,7 +397,7 @@ def test_a_kernel_a_format_a_suite_and_a_device_are_listed_nowhere():
         listed = {
             word for word in words & units.keys() - MENTIONED.keys() - {*STAGES, *studies()} if units[word] != path
         }
-        assert not listed, f"{relative(path)} names {min(listed)!r}; it is to be found through its folder"
+        assert not listed, f"{relative(path)} names {min(listed)!r}; it must be found through its folder"
 
 
 FIGURES = [path for path in sorted((PACKAGE / "figures").glob("*.py")) if "\ndef draw(" in path.read_text()]
@@ -406,7 +406,7 @@ FIGURES = [path for path in sorted((PACKAGE / "figures").glob("*.py")) if "\ndef
 @pytest.mark.parametrize("path", FIGURES, ids=lambda path: path.stem)
 def test_each_figure_has_title_and_caption_and_is_imported_by_nobody(path):
     title, _, caption = (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")
-    assert title and caption.strip(), f"the docstring of {relative(path)} is no title and caption"
+    assert title and caption.strip(), f"the docstring of {relative(path)} is not a title and a caption"
     for other in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(other.read_text())):
             if isinstance(node, ast.ImportFrom):
@@ -428,7 +428,7 @@ def test_each_format_has_its_test(name):
 def test_each_device_is_valid_and_named_as_its_file(path):
     device = contracts.document(path, "device")
     assert device["name"] == path.stem, (
-        f"{relative(path)} calls itself {device['name']!r}; a device is called as its file"
+        f"{relative(path)} has the name {device['name']!r}, not that of its file"
     )
 
 
@@ -436,16 +436,16 @@ def test_each_device_is_valid_and_named_as_its_file(path):
 def test_each_suite_names_what_exists_or_what_a_study_will_bring(path):
     suite = contracts.document(path, "suite")
     config = contracts.document(ROOT / "config" / "config.yaml", "config")
-    assert suite["name"] == path.stem, f"{relative(path)} calls itself {suite['name']!r}; a suite is called as its file"
+    assert suite["name"] == path.stem, f"{relative(path)} has the name {suite['name']!r}, not that of its file"
     entries = suite["matrices"].get("suitesparse", [])
-    named = [entry for entry in entries if "query" not in entry]  # a query needs the collection's index, so the network
+    named = [entry for entry in entries if "query" not in entry]  # a query needs the index of the collection, and so the network
     sources = {**suite["matrices"], "suitesparse": named} if entries else suite["matrices"]
     specs = matrices.expand({**suite, "matrices": sources}, config)
     assert specs or len(named) < len(entries), f"{relative(path)} names no matrix"
     _, missing = Plan(config).resolve(suite["kernels"])
     for pattern in missing:
         assert pattern.split("/")[0] in studies(), f"{relative(path)}: {pattern!r} matches no kernel and names no study"
-    # `tcgnn/*` of a study to come is fine; `smat/mma_bd` of one that is there is a slip.
+    # `tcgnn/*` of a planned study is fine; `smat/mma_bd` of a study that has kernels is a typo.
     built = {head.study for head in registry().values()}
     slips = [pattern for pattern in missing if pattern.split("/")[0] in built]
     assert not slips, f"{relative(path)}: {slips[0]!r} matches no kernel although its study has kernels"
@@ -505,7 +505,7 @@ _MARKED = re.compile(r"<!-- (\w+)(?:: (\w+))? -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def generated(text):
-    """The README with every marked table made anew."""
+    """The README with every marked table generated again."""
 
     def make(match):
         kind, argument = match.groups()
@@ -519,7 +519,7 @@ def test_generated_tables_of_the_readme_are_in_step():
     text = README.read_text()
     kinds = {kind for kind, _ in _MARKED.findall(text)}
     assert kinds == set(GENERATED), f"the README marks the tables {sorted(kinds)}, not {sorted(GENERATED)}"
-    assert generated(text) == text, "the README's tables are out of step: run `python tests/test_house.py --fix`"
+    assert generated(text) == text, "the README's tables are out of date: run `python tests/test_house.py --fix`"
 
 
 def test_the_readme_names_only_files_that_exist():

@@ -119,7 +119,7 @@ def test_a_run_may_be_about_some_shards(config, gpu):
     assert Plan(config).suites["quick"].shards == whole.shards[:1]
     config["shards"] = "7-9"
     last = len(whole.shards) - 1
-    with pytest.raises(PlanError, match=f"shards is 7-9, but those of suite quick are 0 to {last}"):
+    with pytest.raises(PlanError, match=f"shards is 7-9, but suite quick has shards 0 to {last}"):
         Plan(config).suites  # noqa: B018
 
 

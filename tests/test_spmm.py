@@ -246,5 +246,5 @@ def test_what_does_not_fit_is_refused():
         SpMM(a, kernel="nobody")
     with pytest.raises(ValueError, match="real numbers"):
         SpMM(a.astype(complex))
-    with pytest.raises(ValueError, match="give a sparse matrix"):
+    with pytest.raises(ValueError, match="must be a sparse matrix"):
         SpMM(np.eye(3))

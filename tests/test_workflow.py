@@ -230,7 +230,7 @@ def test_one_matrix_of_ones_own(project, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--config", "suite=quack"], "there is no suite called 'quack'"),
+        (["--config", "suite=quack"], "has no suite called 'quack'"),
         (["--config", "measure={device: h2000}"], "h2000.yaml does not exist"),
         (["--config", "measure={sutes: [quick]}"], "'sutes' was unexpected"),
         (["--config", "kernels={external: [libyours.so]}"], "libyours.so: kernels.external names this library"),
@@ -245,7 +245,7 @@ def test_a_suite_of_kernels_to_come_says_so(project):
     later = suite | {"name": "later", "kernels": ["nobody/*"]}
     (project.root / "config/suites/later.yaml").write_text(yaml.safe_dump(later))
     output = project.snakemake("-n", "report", "--config", "suite=later")
-    assert "suite later: no kernel matches nobody/* yet; nothing of it can be measured" in output
+    assert "suite later: no kernel matches nobody/* yet; none of it can be measured" in output
     (project.root / "config/suites/later.yaml").unlink()
 
 

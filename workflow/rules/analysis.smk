@@ -34,7 +34,8 @@ rule analysis:
         "../scripts/analysis.py"
 
 
-# What `spmm-roofline advise` knows, from every row of this run; resources/selector.json is the one of the recorded rows.
+# Trains the model of `spmm-roofline advise` on every row of this run; resources/selector.json holds the one of the
+# recorded rows.
 rule selector:
     input:
         PLAN.modules_of("analysis", "selector"),

@@ -15,7 +15,7 @@ rule pack_format:
     resources:
         mem_mb=8000,
     params:
-        # Written with the matrix. No input: features that are counted otherwise pack nothing anew.
+        # Written with the matrix. Not an input: features that are computed differently must not repack the matrix.
         features="results/matrices/{matrix}.json",
         fingerprint=PLAN.format_fingerprint,
     script:

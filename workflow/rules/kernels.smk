@@ -3,7 +3,7 @@ rule kernels:
         PLAN.kernel_rows(),
 
 
-# Sources are `ancient`: the fingerprint decides, so that a touch or an edited comment compiles nothing.
+# Sources are `ancient`: the fingerprint decides, so a touched file or an edited comment recompiles nothing.
 rule compile_kernel:
     input:
         sources=ancient(PLAN.kernel_files),

@@ -3,7 +3,7 @@ rule matrices:
         PLAN.matrix_rows(),
 
 
-# On a cluster it runs where Snakemake does: the nodes may not reach the network.
+# On a cluster this runs where Snakemake runs, because the nodes may have no network.
 rule import_matrix:
     input:
         PLAN.matrix_source,

@@ -38,7 +38,7 @@ rule measure_ceilings:
         "../scripts/measure_ceilings.py"
 
 
-# Clocks, drivers and mtimes do not make a measurement old: its parameters and the bytes of its inputs do.
+# A measurement is outdated by its parameters and the bytes of its inputs, not by clocks, drivers or mtimes.
 rule measure_kernel:
     input:
         unpack(PLAN.measure_inputs),

@@ -1,8 +1,7 @@
 """Which SpMM kernel is fastest on this GPU for this sparse matrix, what limits it, and how far is it from that limit?
 
-The package follows the road: matrices, formats, kernels, measure, profile, analysis, report. Each stage reads files
-with a written contract and writes files with a written contract (``workflow/schemas``, read and written only through
-:mod:`spmm_roofline.contracts`).
+The package has one folder per stage: matrices, formats, kernels, measure, profile, analysis, report. Each stage reads
+and writes files with a written contract (``workflow/schemas``), and only through :mod:`spmm_roofline.contracts`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-#: What the package offers by its own name → module; loaded when somebody asks for it, so that jobs do not pay for it.
+#: Public name → module that defines it. Loaded on first use, so that jobs do not pay for the import.
 _OFFERED = {"select": "selector.advice", "SelectionError": "selector.question", "SpMM": "spmm"}
 
 
@@ -26,7 +25,7 @@ def __getattr__(name: str) -> Any:
 
 
 def share_package() -> None:
-    """Let scripts and the processes that they start find this package where it is not installed."""
+    """Make an uninstalled package importable by scripts and by the processes that they start."""
     root = str(Path(__file__).resolve().parents[1])
     given = os.environ.get("PYTHONPATH", "")
     if root not in given.split(os.pathsep):

@@ -1,8 +1,8 @@
-"""Damage: files below ``results/`` that no job wrote as they are now, found where a run starts.
+"""Finds damaged files below ``results/`` when a run starts.
 
-Snakemake sees whether a file is there and how old it is, not whether it is whole. A file that a full disk cut off or a
-slip of the hand emptied would be read days later, or shipped. What is checked is what the file itself can tell: that
-it parses and keeps its contract, that an archive keeps its checksums, that machine code has the hash of its row.
+Snakemake sees whether a file exists and how old it is, not whether it is complete. A file that a full disk truncated or
+a slip emptied would be read days later, or shipped. Each file is checked for what it says itself: it parses and keeps
+its contract, an archive matches its checksums, machine code has the hash in its row.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from xml.etree import ElementTree
 
 from . import contracts, folder
 
-#: Files that were whole when they were last looked at; a file that has not changed since is not read again.
+#: Files found intact by an earlier check; a file that has not changed since is not read again.
 KNOWN = Path(".snakemake/whole.json")
 
-#: Last files of the road: the jobs that make them ask for everything before.
+#: Last files of the pipeline; the jobs that make them request all earlier ones.
 ENDS = ("analysis/claims.csv", "report/report.html")
 
 Check = Callable[[list[Path]], dict[Path, str]]
@@ -30,8 +30,8 @@ Check = Callable[[list[Path]], dict[Path, str]]
 def find(results: str | Path = folder.RESULTS, known: str | Path = KNOWN) -> dict[str, str]:
     """Damaged files below ``results`` → what is wrong with each.
 
-    ``known`` remembers size and time of change of every file that was found whole, which makes the next look cheap.
-    The time is the inode's, which no program can set back.
+    ``known`` stores the size and change time of every intact file, which makes the next check cheap. The change time is
+    the inode's, which no program can set back.
     """
     results, known = Path(results), Path(known)
     before = _remembered(known)
@@ -52,9 +52,9 @@ def find(results: str | Path = folder.RESULTS, known: str | Path = KNOWN) -> dic
 def to_move(damaged: Iterable[str | Path]) -> list[str]:
     """Files and folders to move away so that Snakemake makes the ``damaged`` files again.
 
-    It makes a missing file again only for a job that runs. So the page and a table of the analysis go as well, whose
-    jobs ask for every row; and the row beside an archive or machine code, which the same job writes. A figure goes with
-    its folder, which is the output that Snakemake knows.
+    Snakemake makes a missing file again only if a job that runs needs it. The page and one table of the analysis are
+    therefore moved too, because their jobs request every row. So is the row beside an archive or a cubin, which the
+    same job writes. A figure moves with its folder, which is the output that Snakemake knows.
     """
     found: dict[Path, None] = {}
     for path in map(Path, damaged):
@@ -80,15 +80,15 @@ def _state(path: Path) -> list[int]:
 
 
 def _without(path: Path, message: str) -> str:
-    """A message without the file's name at its beginning."""
+    """``message`` without a leading file name."""
     return message.removeprefix(str(path)).lstrip(":, ")
 
 
-# --- what each kind of file can tell --------------------------------------------------------------------------------
+# --- one check per kind of file -------------------------------------------------------------------------------------
 
 
 def _each(check: Callable[[Path], str]) -> Check:
-    """A check of many files made from a check of one file, which returns what is wrong or raises."""
+    """A check of many files, from a check of one file that returns what is wrong or raises."""
 
     def checked(paths: list[Path]) -> dict[Path, str]:
         found = {}
@@ -105,7 +105,7 @@ def _each(check: Callable[[Path], str]) -> Check:
 
 
 def _rows(name: str) -> Check:
-    """JSON rows of one table. Rows with other columns are whole rows of another version, which their reader names."""
+    """JSON rows of one table. A row with other columns comes from another version; its reader reports that."""
 
     def check(path: Path) -> str:
         row = contracts.read_row(path, name)
@@ -117,10 +117,10 @@ def _rows(name: str) -> Check:
 
 
 def _tables(name_of: Callable[[Path], str]) -> Check:
-    """CSV files, all of one contract at once: many small ones take longer one by one."""
+    """CSV files, read together per contract: reading many small ones separately takes longer."""
 
     def check(paths: list[Path]) -> dict[Path, str]:
-        found = {path: "its last line has no end" for path in paths if not path.read_bytes().endswith(b"\n")}
+        found = {path: "its last line is cut off" for path in paths if not path.read_bytes().endswith(b"\n")}
         by_contract: dict[str, list[Path]] = {}
         for path in paths:
             if path not in found and (name := name_of(path)) in contracts.names("tables"):
@@ -147,13 +147,13 @@ def _table(path: Path, name: str) -> str:
 
 
 def _document(path: Path) -> str:
-    """A document of another version is whole; its reader says what it lacks."""
+    """A document of another version is intact; its reader says what is missing."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    return "" if content and isinstance(content, dict) else "it is no mapping with entries"
+    return "" if content and isinstance(content, dict) else "it is not a mapping with entries"
 
 
 def _machine_code(path: Path) -> str:
-    """A cubin is what its row says; where that row is missing or damaged, both are made again anyway."""
+    """A cubin must have the hash in its row. If the row is missing or damaged, both are made again anyway."""
     try:
         row = contracts.read_row(path.with_suffix(".json"), "kernels")
     except (OSError, contracts.Damaged):
@@ -167,7 +167,7 @@ def _machine_code(path: Path) -> str:
 def _archive(path: Path) -> str:
     with zipfile.ZipFile(path) as archive:
         member = archive.testzip()
-    return f"{member} has another checksum" if member else ""
+    return f"{member} does not match its checksum" if member else ""
 
 
 def _compressed(path: Path) -> str:
@@ -185,7 +185,7 @@ def _drawing(path: Path) -> str:
 
 
 def _page(path: Path) -> str:
-    return "" if path.read_bytes().rstrip().endswith(b"</html>") else "the page has no end"
+    return "" if path.read_bytes().rstrip().endswith(b"</html>") else "the page is cut off"
 
 
 def _analysis(path: Path) -> str:

@@ -1,8 +1,8 @@
-"""What a piece of source code *does*, as a hash: comments, layout and docstrings do not count.
+"""Hashes of what source code *does*: comments, layout and docstrings do not count.
 
-Rules carry these fingerprints as parameters, so that a touched file or an edited comment reruns nothing and a changed
-instruction reruns exactly what follows from it. Recorded results carry them too, so they depend on neither the machine
-nor the version of Python.
+Rules carry these fingerprints as parameters. A touched file or an edited comment therefore reruns nothing, and a
+changed instruction reruns exactly what depends on it. Recorded results carry fingerprints too, so they depend on
+neither the machine nor the version of Python.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 _RAW_STRING = r'R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)"'
 _STRING = r'"(?:\\.|[^"\\])*"'
-_CHARACTER = r"(?<![0-9a-fA-F])'(?:\\.|[^'\\])+'"  # behind a digit the quote separates digits: 1'000
+_CHARACTER = r"(?<![0-9a-fA-F])'(?:\\.|[^'\\])+'"  # after a digit, a quote separates digits: 1'000
 _LITERAL = f"{_RAW_STRING}|{_STRING}|{_CHARACTER}"
 _COMMENT = r"//(?:\\\n|[^\n])*|/\*.*?\*/"
 _DIRECTIVE = r"^[ \t]*\#[^\n]*"
@@ -30,17 +30,17 @@ _C_TOKEN = re.compile(rf"(?P<directive>{_DIRECTIVE})|{_LITERAL}|{_NUMBER}|\w+|{_
 
 
 def without_c_comments(text: str) -> str:
-    """C++ source with every comment replaced by a blank; literals are kept as they are."""
+    """C++ source with every comment replaced by a blank; literals are unchanged."""
     return _C_COMMENT_OR_LITERAL.sub(lambda match: " " if match["comment"] else match.group(), text)
 
 
 def c_code(text: str) -> str:
-    """Normal form of C++ source: no comments, one blank between tokens, a line for each preprocessor directive."""
+    """Normal form of C++ source: no comments, one blank between tokens, one line per preprocessor directive."""
     text = without_c_comments(text.replace("\r\n", "\n")).replace("\\\n", "")
     lines: list[list[str]] = [[]]
     for match in _C_TOKEN.finditer(text):
         if match["directive"]:
-            # `#define f(x)` and `#define f (x)` differ: blanks of a directive shrink, but none comes or goes.
+            # `#define f(x)` and `#define f (x)` differ: runs of blanks in a directive shrink to one but never vanish.
             directive = _C_BLANKS_OR_LITERAL.sub(lambda part: " " if part["blanks"] else part.group(), match.group())
             lines += [[directive.strip()], []]
         else:
@@ -49,7 +49,7 @@ def c_code(text: str) -> str:
 
 
 def python_code(text: str) -> str:
-    """Normal form of Python source: its syntax tree without docstrings and other statements that are only a text."""
+    """Normal form of Python source: its syntax tree without docstrings and other bare strings."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
@@ -67,7 +67,7 @@ def _is_text(statement: ast.stmt) -> bool:
 
 
 def _tree(node: Any) -> str:
-    """The syntax tree as text. Unlike ast.dump it leaves out what is empty, in which versions of Python differ."""
+    """The syntax tree as text. Unlike ast.dump it omits empty fields, which differ between versions of Python."""
     if isinstance(node, ast.AST):
         fields = [
             f"{name}={_tree(value)}" for name, value in ast.iter_fields(node) if value is not None and value != []
@@ -79,7 +79,7 @@ def _tree(node: Any) -> str:
 
 
 def sha256(*parts: Any) -> str:
-    """Hex SHA-256 over texts, bytes and JSON values, in order."""
+    """Hex SHA-256 of strings, bytes and JSON values, in order."""
     digest = hashlib.sha256()
     for part in parts:
         data = part if isinstance(part, bytes | str) else json.dumps(part, sort_keys=True)
@@ -90,22 +90,21 @@ def sha256(*parts: Any) -> str:
 
 
 def of_file(path: Path) -> str | bytes:
-    """What a file does: the normal form of Python or C++ source, the bytes of anything else."""
+    """Normal form of a Python or C++ source file; the bytes of any other file."""
     normal = {".py": python_code, ".cu": c_code, ".cuh": c_code}.get(path.suffix)
     return normal(path.read_text(encoding="utf-8")) if normal else path.read_bytes()
 
 
 def modules(*paths: str | Path) -> str:
-    """Fingerprint of Python modules on disk."""
+    """Fingerprint of the source files at ``paths``, in order."""
     return sha256(*(of_file(Path(path)) for path in paths))
 
 
 def import_closure(path: Path, within: Path, without: Collection[str] = ()) -> list[Path]:
-    """``path`` and the modules below ``within`` that it imports relatively, directly or not, each once, sorted.
+    """``path`` and all modules below ``within`` that it imports relatively, directly or indirectly, sorted.
 
-    Modules whose name is one of ``without`` are left out, with what they alone import.
-
-    Imports within functions count: what is imported late is executed all the same.
+    Modules named in ``without`` are skipped, and so is what only they import. Imports inside functions count, because
+    a late import is executed too.
     """
     found: set[Path] = set()
     waiting = [path]
@@ -118,7 +117,7 @@ def import_closure(path: Path, within: Path, without: Collection[str] = ()) -> l
             if not isinstance(node, ast.ImportFrom) or not node.level:
                 continue
             base = current.parents[node.level - 1].joinpath(*(node.module or "").split("."))
-            # `from .base import x` names a module and perhaps a submodule of it; `from . import x` a sibling.
+            # `from .base import x` may name a submodule x of base; `from . import x` names a sibling.
             candidates = [base.with_suffix(".py"), *(base / f"{alias.name}.py" for alias in node.names)]
             followed = (file for file in candidates if file.is_file() and file.is_relative_to(within))
             waiting += [file for file in followed if file.stem not in without]

@@ -1,7 +1,8 @@
-"""The folder that a run works in: the locks of its processes, and the files that it moves out of the way.
+"""The working folder of a run: the locks of its processes, and the damaged files that it moves aside.
 
-Snakemake locks its folder with plain files. They stay when it is killed, and every later run is refused until somebody
-says ``--unlock``. The system's own locks end with the process that holds them, so they tell the living from the dead.
+Snakemake locks its folder with plain files. They survive a killed run, and Snakemake then refuses every later run until
+the user says ``--unlock``. The locks of the operating system end with the process that holds them, so they tell a live
+run from a dead one.
 """
 
 from __future__ import annotations
@@ -13,16 +14,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-#: What a run makes, and makes again as soon as it is missing.
+#: Files that a run makes, and makes again when they are missing.
 RESULTS = "results"
 
 _HELD: list[int] = []
 
 
 def enter(folder: str | Path = ".snakemake") -> bool:
-    """Count this process among those at work in the folder; return whether it is the only one.
+    """Register this process as working in the folder; return whether it is the only one.
 
-    The membership ends with the process, however it ends. On a file system without locks no process is ever alone.
+    The registration ends with the process, however that ends. On a file system without locks the result is always
+    False.
     """
     folder = Path(folder)
     folder.mkdir(exist_ok=True)
@@ -33,20 +35,20 @@ def enter(folder: str | Path = ".snakemake") -> bool:
         alone = True
     except OSError:
         alone = False
-    with suppress(OSError):  # another process tries the same at this moment, or there are no locks here
+    with suppress(OSError):  # another process is doing the same, or the file system has no locks
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     return alone
 
 
 def drop_locks(folder: str | Path = ".snakemake") -> None:
-    """Delete Snakemake's locks; only for the one process that :func:`enter` found alone."""
+    """Delete Snakemake's locks. Call it only where :func:`enter` returned True."""
     shutil.rmtree(Path(folder) / "locks", ignore_errors=True)
 
 
 def set_aside(paths: Iterable[str | Path]) -> str:
-    """Move damaged files below ``results/`` to ``<file>.damaged``; return a sentence that says what was done.
+    """Move damaged files below ``results/`` to ``<file>.damaged``; return a sentence that says so.
 
-    A file anywhere else stays where it is: no run would make it again.
+    Any other file stays where it is, because no run would make it again.
     """
     moved, left = [], []
     for path in map(Path, paths):
@@ -56,28 +58,28 @@ def set_aside(paths: Iterable[str | Path]) -> str:
         target = path.with_name(f"{path.name}.damaged")
         if target.is_dir():
             shutil.rmtree(target)
-        with suppress(FileNotFoundError):  # another job found it, too
+        with suppress(FileNotFoundError):  # another job has moved it
             os.replace(path, target)
         moved.append(str(target))
     said = []
     if moved:
         them = "it was moved to" if len(moved) == 1 else "they were moved to"
-        said.append(f"{them} {', '.join(moved)}: run again to make {'it' if len(moved) == 1 else 'them'} anew")
+        said.append(f"{them} {', '.join(moved)}: rerun to make {'it' if len(moved) == 1 else 'them'} again")
     if left:
-        said.append(f"mend or delete {', '.join(left)}")
+        said.append(f"repair or delete {', '.join(left)}")
     return "; ".join(said)
 
 
 @contextmanager
 def turn(path: str | Path) -> Iterator[None]:
-    """Be the one process that writes a file, which is made if need be; waits while another process has it.
+    """Hold the exclusive right to write ``path``, which is created if missing; wait while another process holds it.
 
-    A file system without locks grants everything.
+    On a file system without locks nothing waits.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = _locked(path)
-    # The process that had it may have put another file in its place: then this locks a file that has no name any more.
+    # The previous holder may have replaced the file. The lock is then on the old file, which no longer has a name.
     while not (path.exists() and os.path.samestat(os.fstat(handle), path.stat())):
         os.close(handle)
         handle = _locked(path)

@@ -1,4 +1,4 @@
-"""The launches of a product that later calls use again."""
+"""Prepared launches of a product, kept for later calls."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from .kernels.head import Head
 from .kernels.launch import Call
 
-#: Launches that are kept, with their scratch.
+#: Most launches that are kept, each with its scratch.
 MOST = 64
 
 
 @dataclass(frozen=True)
 class Operands:
-    """What one product is called with: B and C of n columns (padded where the kernel wants it) and the factors."""
+    """Operands of one product: B and C of n columns, padded where the kernel requires it, and the factors."""
 
     b: Any
     c: Any
@@ -26,14 +26,14 @@ class Operands:
 
     @property
     def scaled(self) -> bool:
-        """Whether C is more than A·B."""
+        """Whether C is anything but A·B."""
         return (self.alpha, self.beta) != (1.0, 0.0)
 
 
 class Launches:
-    """Launches by kernel, shapes, stream and thread, so that a product works out its launch once.
+    """Launches by kernel, shapes, stream and thread, so that each launch is prepared once.
 
-    ``make(head, operands)`` gives the :class:`Call` of a product that was not launched before.
+    ``make(head, operands)`` returns the :class:`Call` of a product that has no launch yet.
     """
 
     def __init__(self, make: Callable[[Head, Operands], Call]) -> None:
@@ -41,12 +41,12 @@ class Launches:
         self._kept: dict[tuple[Any, ...], Callable[..., Callable[[Any], None]]] = {}
 
     def enqueue(self, head: Head, on: Operands, stream: Any, keep: bool = True) -> None:
-        """Put the product on ``stream``.
+        """Enqueue the product on ``stream``.
 
-        A kernel's launch serves other arrays of the same shapes and other factors. A library's call is for these very
-        arrays, which it keeps alive: ``keep`` says whether that is wanted.
+        A kernel's launch also serves other arrays of the same shapes, and other factors. A library's call is bound to
+        these arrays and keeps them alive; ``keep`` says whether to store it.
         """
-        # Products that may run at the same time use no scratch together.
+        # Products that may run at the same time never share scratch.
         of_shapes = (head.name, on.n, on.b.shape, on.c.shape, on.scaled, stream.ptr, get_ident())
         of_arrays = (*of_shapes, on.alpha, on.beta, on.b.data.ptr, on.c.data.ptr)
         bind = self._kept.get(of_shapes) or self._kept.get(of_arrays)

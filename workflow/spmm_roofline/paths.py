@@ -1,6 +1,6 @@
 """Where the package's data lies: beside the package in a checkout, inside it once installed.
 
-Nothing else in the package leaves its own folder.
+No other module reads files outside the package.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _folder(installed: str, checkout: str) -> Path:
 SCHEMAS = _folder("schemas", "workflow/schemas")
 #: Sources of all kernels.
 KERNELS = _folder("kernels", "kernels")
-#: Cubins and PTX that a wheel carries; empty in a checkout unless ``make dist`` has filled it.
+#: Cubins and PTX of a wheel; in a checkout, empty unless ``make dist`` has filled it.
 CUBINS = _folder("cubins", "build/cubins")
-#: The selector's model.
+#: Trained model of the selector.
 MODEL = _folder("selector.json", "resources/selector.json")

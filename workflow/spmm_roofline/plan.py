@@ -1,6 +1,6 @@
-"""What a run consists of: the files of every stage, worked out from the config without touching data or a device.
+"""The plan of a run: the files of every stage, derived from the config without reading data or using a device.
 
-The Snakefile builds one :class:`Plan` and asks it for paths and parameters; rules hold no logic of their own.
+The Snakefile builds one :class:`Plan` and asks it for paths and parameters; rules contain no logic of their own.
 """
 
 from __future__ import annotations
@@ -25,18 +25,17 @@ from .measure import device as gpu_device
 #: Kernels that every measurement needs: one flushes L2, the other is the canary.
 CLOCK_KERNELS = {"read_cubin": "dram_read", "copy_cubin": "dram_copy"}
 
-
-#: The folder of the package.
+#: Folder of the package.
 PACKAGE = Path(__file__).parent
 
 
 class PlanError(ValueError):
-    """A config or suite that cannot be run as it stands, with what to change."""
+    """The config or a suite cannot be run; the message says what to change."""
 
 
 @dataclass(frozen=True)
 class Shard:
-    """At most ``measure.shard`` matrices of a suite: what one measure job does. ``suffix`` is part of its file name."""
+    """At most ``measure.shard`` matrices of a suite: one measure job. ``suffix`` is part of its file name."""
 
     suffix: str
     matrices: tuple[str, ...]
@@ -60,7 +59,7 @@ class Suite:
 
 @dataclass
 class Plan:
-    """A validated config, and everything that follows from it."""
+    """A validated config and everything derived from it."""
 
     config: dict[str, Any]
 
@@ -73,7 +72,7 @@ class Plan:
 
     @cached_property
     def suites(self) -> dict[str, Suite]:
-        """The suites of this run: those of the config, or one around ``--config matrix=…``."""
+        """The suites of this run: those of the config, or one for the matrix of ``--config matrix=…``."""
         if "matrix" in self.config:
             return {"my-matrix": self._suite(self._own_matrix(self.config["matrix"]))}
         chosen = self.config["measure"]["suites"]
@@ -85,10 +84,10 @@ class Plan:
         path = Path("config/suites") / f"{name}.yaml"
         if not path.exists():
             known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
-            raise PlanError(f"there is no suite called {name!r} in {path.parent}; the suites are {known}")
+            raise PlanError(f"{path.parent} has no suite called {name!r}; the suites are {known}")
         document = contracts.document(path, "suite")
         if document["name"] != name:
-            raise PlanError(f"{path}: the suite calls itself {document['name']!r}; a suite is called as its file")
+            raise PlanError(f"{path}: the suite's name is {document['name']!r}; it must be the name of its file")
         return document
 
     def _own_matrix(self, path: str) -> dict[str, Any]:
@@ -102,7 +101,7 @@ class Plan:
 
     def _suite(self, document: dict[str, Any]) -> Suite:
         specs = {spec["matrix"]: spec for spec in matrices.expand(document, self.config)}
-        # A library that somebody names is there to be compared, whatever the suite.
+        # An external library that the config names is measured in every suite.
         named = [name for name, head in self.heads.items() if head.external]
         kernels, missing = self.resolve([*document["kernels"], *named])
         cut = self._chosen(document["name"], shards(list(specs), self.config["measure"].get("shard", 16)))
@@ -119,17 +118,17 @@ class Plan:
         )
 
     def _chosen(self, suite: str, cut: tuple[Shard, ...]) -> tuple[Shard, ...]:
-        """The shards of a suite that this run is about: all, or those that the config's ``shards`` counts."""
+        """The shards of a suite to run: those that the config's ``shards`` selects, or all."""
         if "shards" not in self.config:
             return cut
         first, _, last = str(self.config["shards"]).partition("-")
         chosen = cut[int(first) : int(last or first) + 1]
         if not chosen:
-            raise PlanError(f"shards is {self.config['shards']}, but those of suite {suite} are 0 to {len(cut) - 1}")
+            raise PlanError(f"shards is {self.config['shards']}, but suite {suite} has shards 0 to {len(cut) - 1}")
         return chosen
 
     def resolve(self, patterns: list[str]) -> tuple[list[str], list[str]]:
-        """Kernels that match names or ``study/name`` patterns, in ladder order; and the patterns that match none."""
+        """Kernels that match a pattern (``name`` or ``study/name``), in ladder order, and patterns without a match."""
         chosen: set[str] = set()
         missing = []
         for pattern in patterns:
@@ -145,10 +144,10 @@ class Plan:
         return [name for name in self.heads if name in chosen], missing
 
     def notices(self) -> list[str]:
-        """Sentences that a user should read before the run."""
+        """Sentences that the user should read before the run."""
         said = [
             f"suite {suite.name}: no kernel matches {', '.join(suite.missing_kernels)} yet; "
-            + (f"running the other {len(suite.kernels)}" if suite.kernels else "nothing of it can be measured")
+            + (f"running the other {len(suite.kernels)}" if suite.kernels else "none of it can be measured")
             for suite in self.suites.values()
             if suite.missing_kernels
         ]
@@ -156,14 +155,14 @@ class Plan:
             why = "no GPU is used"
             if self.config["measure"]["device"] == "auto" and gpu_device.visible():
                 why = "the GPU is not used, because CuPy is not installed (extra cuda12 or cuda13)"
-            said.append(f"{why}: the report shows recorded results beside what is built here")
+            said.append(f"{why}: the report shows recorded results and what is built here")
         return said
 
     # --- device -----------------------------------------------------------------------------------------------------
 
     @cached_property
     def device(self) -> tuple[str, str] | None:
-        """(short name, arch) of the device that measures, or None."""
+        """(short name, arch) of the device to measure on, or None."""
         wanted = self.config["measure"]["device"]
         if wanted == "none":
             return None
@@ -172,11 +171,11 @@ class Plan:
             path = devices / f"{wanted}.yaml"
             if not path.exists():
                 raise PlanError(
-                    f"measure.device is {wanted!r}, but {path} does not exist; say auto, none or add the file"
+                    f"measure.device is {wanted!r}, but {path} does not exist; use auto or none, or add the file"
                 )
             return wanted, contracts.document(path, "device")["arch"]
         gpus = gpu_device.visible()
-        # An environment made for compiling alone leaves the GPU alone.
+        # An environment made only for compiling has no CuPy; it never uses the GPU.
         if not gpus or importlib.util.find_spec("cupy") is None:
             return None
         return gpu_device.short_name(gpus[0].product, devices), gpus[0].arch
@@ -187,13 +186,13 @@ class Plan:
 
     @property
     def _arch(self) -> str:
-        """Architecture of the device; only its own jobs ask."""
+        """Architecture of the device, for jobs that run on it."""
         assert self.device is not None, "a job on a device was planned without one"
         return self.device[1]
 
     @property
     def archs(self) -> list[str]:
-        """Architectures to compile for: those of the config and that of the device."""
+        """Architectures to compile for: those of the config, and the device's."""
         archs = list(self.config["kernels"]["archs"])
         if self.device and self.device[1] not in archs:
             archs.append(self.device[1])
@@ -207,9 +206,9 @@ class Plan:
         found: dict[str, dict[str, Any]] = {}
         for suite in self.suites.values():
             for name, spec in suite.specs.items():
-                # What two suites call the class of a problem may differ; what they fetch may not.
+                # Two suites may give a matrix different kinds, but they must fetch the same one.
                 if {**found.setdefault(name, spec), "kind": ""} != {**spec, "kind": ""}:
-                    raise PlanError(f"two suites call different matrices {name!r}; give one of them another name")
+                    raise PlanError(f"two suites use the name {name!r} for different matrices; rename one of them")
         return found
 
     def matrix_rows(self) -> list[str]:
@@ -237,14 +236,14 @@ class Plan:
         return [str(Path(row).with_suffix(".cubin")) for row in self.kernel_rows()]
 
     def measured(self) -> list[str]:
-        """Tables that this machine measures; none without a device."""
+        """Tables that this machine measures; empty without a device."""
         return [path for suite in self.suites for path in self.measured_of(suite)]
 
     def measured_of(self, suite: str) -> list[str]:
         return self._tables("measure", suite)
 
     def profiled(self) -> list[str]:
-        """Tables of counters that this machine collects."""
+        """Tables of counters that this machine collects; empty without a device."""
         wanted = self.config["profile"]["suites"]
         return [path for suite in self.suites if suite in wanted for path in self._tables("profile", suite)]
 
@@ -263,7 +262,7 @@ class Plan:
         return [f"results/measure/{self.device_name}/device.json"] if self.device else []
 
     def ceilings(self) -> list[str]:
-        """The table of ceilings that this machine measures; none without a device."""
+        """Table of ceilings that this machine measures; empty without a device."""
         return [f"results/measure/{self.device_name}/ceilings.csv"] if self.device else []
 
     def recorded(self) -> list[str]:
@@ -281,17 +280,17 @@ class Plan:
         return sorted(str(path) for folder in self.recorded() for path in Path(folder).rglob("*.*"))
 
     def papers(self) -> list[str]:
-        """What the papers report, a table a study."""
+        """Numbers that the papers report, one table per study."""
         return sorted(map(str, Path("config/published").glob("*.csv")))
 
     def modules_of(self, *folders: str) -> list[str]:
-        """Modules of folders of the package, whose edit makes a stage's files anew; Snakemake sees scripts alone."""
+        """Modules in folders of the package, as inputs of a rule: Snakemake tracks scripts, not what they import."""
         package = Path(__file__).parent
         found = sorted(path for folder in folders for path in (package / folder).glob("*.py"))
         return [os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path) for path in found]
 
     def analysis_tables(self, *without: str) -> list[str]:
-        """Tables that the analysis writes; those of ``without`` are left out, for a rule that says more of them."""
+        """Tables that the analysis writes, except ``without``, which the rule declares itself."""
         return [name for name in analysis.tables() if name not in without]
 
     # --- parameters and inputs of rules -----------------------------------------------------------------------------
@@ -302,34 +301,34 @@ class Plan:
     def matrix_source(self, wildcards: Any) -> list[str]:
         """The user's file that a matrix comes from, so that an edited file is imported again.
 
-        A file that is not there is left to the import, whose error says more than Snakemake's.
+        A missing file is not listed: the error of the import says more than Snakemake's.
         """
         spec = self.specs[wildcards.matrix]
         return [spec["path"]] if spec["source"] == "file" and Path(spec["path"]).exists() else []
 
     def matrix_fingerprint(self, wildcards: Any) -> str:
-        """Spec and code that make a matrix what it is."""
+        """Fingerprint of a matrix: its spec and the code that imports it."""
         spec = self.specs[wildcards.matrix]
         folder = Path(matrices.__file__).parent
         return fingerprint.sha256(spec, *(self._code(folder / f"{name}.py") for name in ("features", spec["source"])))
 
     def _code(self, module: Path) -> str:
-        """Fingerprint of a module and all that it imports, worked out once a plan: thousands of jobs ask for a few."""
+        """Fingerprint of a module and its imports; cached, because thousands of jobs ask for a few modules."""
         if module not in self._fingerprints:
-            # How a file travels does not change what it holds.
+            # How a file is downloaded does not change its content.
             closure = fingerprint.import_closure(module, PACKAGE, without=("transfer",))
             self._fingerprints[module] = fingerprint.modules(*closure)
         return self._fingerprints[module]
 
     def format_fingerprint(self, wildcards: Any) -> str:
-        """Code of a format: its module, what that imports, and its packer with all headers."""
+        """Fingerprint of a format: its module, what that imports, and its packer with all headers."""
         packer = self.packer(wildcards.format)
         return fingerprint.sha256(
             self._code(format_module(wildcards.format)), *([self.fingerprints[packer]] if packer else [])
         )
 
     def packer(self, format_name: str) -> str | None:
-        """The kernel that packs a format on a device."""
+        """Name of the kernel that packs a format on a device, or None."""
         return FORMATS[format_name].packer if format_name in FORMATS else None
 
     def kernel_files(self, wildcards: Any) -> list[Path]:
@@ -340,7 +339,7 @@ class Plan:
         return fingerprint.sha256(self.fingerprints[wildcards.kernel], compiler_version(), list(columns))
 
     def measure_inputs(self, wildcards: Any) -> dict[str, Any]:
-        """Named inputs of a measure or profile job; a library has no cubin."""
+        """Named inputs of a measure or profile job; a library kernel has no cubin."""
         head = self.heads[wildcards.kernel]
         specs = self.suites[wildcards.suite].specs
         names = [name for name in self.shard(wildcards).matrices if takes(head, specs[name])]
@@ -360,7 +359,7 @@ class Plan:
         return files
 
     def external_library(self, wildcards: Any) -> list[str]:
-        """The file of an external library, for the jobs that load it; nothing for other kernels."""
+        """The file of an external library, for the jobs that load it; empty for other kernels."""
         head = self.heads[wildcards.kernel]
         return [str(head.path)] if head.external else []
 
@@ -369,7 +368,7 @@ class Plan:
 
     @property
     def ceiling_kernels(self) -> list[str]:
-        """Kernels that multiply no matrix but say what a launch does."""
+        """Kernels that measure ceilings: they multiply no matrix, and their head gives the work of a launch."""
         return [name for name, head in self.heads.items() if head.work]
 
     def ceiling_inputs(self, wildcards: Any) -> dict[str, Any]:
@@ -383,7 +382,7 @@ class Plan:
         }
 
     def ceiling_params(self, wildcards: Any) -> dict[str, Any]:
-        """What the job that measures ceilings does; a change of any of it measures them again."""
+        """Parameters of the job that measures ceilings; a change in any of them measures again."""
         return {
             "device": self.device_name,
             "arch": self._arch,
@@ -392,7 +391,7 @@ class Plan:
         }
 
     def measure_params(self, wildcards: Any) -> dict[str, Any]:
-        """What a measure job does; a change of any of it measures again."""
+        """Parameters of a measure job; a change in any of them measures again."""
         suite = self.suites[wildcards.suite]
         return {
             "suite": suite.name,
@@ -412,7 +411,7 @@ class Plan:
         return {name: head.as_dict() for name, head in self.heads.items()}
 
     def provenance(self) -> dict[str, Any]:
-        """What the report's methods section says of the protocol, from the values that the code uses."""
+        """Values of the protocol that the code uses, for the methods section of the report."""
         from .measure.job import DEFAULT_OPTIONS
         from .measure.timing import BATCH, CANARY_NOISY, INTERVAL_GOAL, INTERVAL_NOISY, LEAST_SAMPLES
         from .measure.verify import TOLERANCES
@@ -439,21 +438,21 @@ class Plan:
 
     @cached_property
     def fingerprints(self) -> dict[str, str]:
-        """Kernel → fingerprint of its source as it stands, for telling stale rows."""
+        """Kernel → fingerprint of its present source, which tells stale rows."""
         return {name: head.sha256() for name, head in self.heads.items()}
 
 
 def takes(head: Head, spec: dict[str, Any]) -> bool:
-    """Whether a kernel is for a matrix: what its format wants of a matrix is what the generator was told to make.
+    """Whether a kernel takes a matrix: no option of its format contradicts a parameter of the matrix's generator.
 
-    A kernel of one stencil is for the grids of that stencil alone; a matrix of another kind would not fit its format.
+    A kernel for one stencil takes only grids of that stencil; its format cannot hold other matrices.
     """
     made = spec.get("parameters", {})
     return all(made[name] == value for name, value in head.format_options.items() if name in made)
 
 
 def shards(names: list[str], most: int) -> tuple[Shard, ...]:
-    """``names`` cut into runs of at most ``most``; one run has no suffix, several are numbered ``.000``, ``.001``, …"""
+    """``names`` cut into shards of at most ``most``; a single shard has no suffix, several get ``.000``, ``.001``, …"""
     count = max(1, math.ceil(len(names) / most))
     if count == 1:
         return (Shard("", tuple(names)),)
@@ -461,13 +460,13 @@ def shards(names: list[str], most: int) -> tuple[Shard, ...]:
 
 
 def _titles() -> dict[str, str]:
-    """Suite → title, of all that there are: the report shows recorded rows of suites that this run leaves alone."""
+    """Suite → title, for every suite: the report shows recorded rows of suites outside this run too."""
     found = (contracts.document(path, "suite") for path in sorted(Path("config/suites").glob("*.yaml")))
     return {document["name"]: document["title"] for document in found}
 
 
 def compiler_version() -> str:
-    """Version of the installed NVRTC, read without loading it."""
+    """Package and version of the installed NVRTC, read without loading it."""
     for package in ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"):
         try:
             return f"{package} {importlib.metadata.version(package)}"

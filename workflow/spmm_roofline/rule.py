@@ -1,4 +1,4 @@
-"""How a rule's script calls the library: an error that the user can act on is one sentence, not a traceback."""
+"""How a rule's script calls the library: it reports an error that the user can act on as one sentence."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ PACKAGE = __name__.partition(".")[0]
 
 
 def carry_out(snakemake: Any, work: Callable[..., Any], /, *arguments: Any, **options: Any) -> None:
-    """Call ``work``; if it fails in a foreseen way, write one sentence to standard error and the rule's log, and exit.
+    """Call ``work``; on an expected error, write one sentence to standard error and to the rule's log, and exit with 1.
 
-    Foreseen are the errors that this package defines, and those of the system (a full disk, a file that cannot be
-    read, no memory). Any other error is a fault of the program and keeps its traceback. Damaged files that the error
-    names are set aside, so that the next run makes them again. ``snakemake``: the object of the script, for its log.
+    Expected errors are those that this package defines and those of the system (a full disk, an unreadable file, no
+    memory). Any other error is a bug and keeps its traceback. Damaged files that the error names are moved aside, so
+    that the next run makes them again. ``snakemake``: the script's object, for its log.
     """
     try:
         work(*arguments, **options)
@@ -35,5 +35,5 @@ def carry_out(snakemake: Any, work: Callable[..., Any], /, *arguments: Any, **op
 
 
 def foreseen(error: BaseException) -> bool:
-    """Whether the message of ``error`` says everything that its user needs."""
+    """Whether the message of ``error`` tells the user enough without a traceback."""
     return isinstance(error, OSError | MemoryError) or type(error).__module__.partition(".")[0] == PACKAGE

@@ -1,4 +1,4 @@
-"""The result of this work, to be used: C = alpha·A·B + beta·C on a GPU, planned once and multiplied often."""
+"""C = alpha·A·B + beta·C on a GPU, planned once and multiplied often."""
 
 from __future__ import annotations
 
@@ -24,42 +24,42 @@ from .kernels.packers import pack, packer_of
 from .launches import Launches, Operands
 from .paths import KERNELS
 
-#: Bytes to which kernels want the first element of B and C aligned.
+#: Alignment in bytes that kernels require of the first element of B and C.
 ALIGNED = 16
 
 
 class SpMM:
-    """C = alpha·A·B + beta·C with a sparse A that stays and dense, row-major B and C on a GPU.
+    """C = alpha·A·B + beta·C on a GPU, with a fixed sparse A and dense, row-major B and C.
 
     Parameters
     ----------
     a
-        Sparse matrix m×k of SciPy or CuPy, in any format; it is packed once, on the device.
+        Sparse matrix of SciPy or CuPy, m×k, in any format. It is packed once, on the device.
     dtype
-        ``float16``, ``bfloat16``, ``tf32`` or ``float32``, the dtype of A, B and C. Sums are of single precision; TF32
-        takes and gives float32 arrays.
+        Dtype of A, B and C: ``float16``, ``bfloat16``, ``tf32`` or ``float32``. Sums are in single precision. TF32
+        takes and returns float32 arrays.
     kernel
-        Name of a kernel, a library's included, for example the advice of :func:`spmm_roofline.select`. By default the
-        rules of :mod:`.kernels.choose` name a general kernel for the width of B.
+        Name of a kernel, which may be a library's, for example the one that :func:`spmm_roofline.select` advises. By
+        default the rules of :mod:`.kernels.choose` choose a general kernel for the width of B.
     tune
-        The first product with a new width of B times every general kernel of the dtype and keeps the fastest for that
-        width, at the cost of some ten products.
+        If true, the first product with a new width of B times every general kernel of the dtype and keeps the fastest
+        for that width. This costs about ten products.
     n
-        The width of B to plan for; another width may pack A once more, with its first product.
+        Width of B to plan for. The first product with another width may pack A once more.
 
     Attributes
     ----------
     plan_ms
-        Time spent on looking at A and packing it, ms.
+        Time spent on analysing A and packing it, in ms.
 
     Notes
     -----
-    Calls are asynchronous, on CuPy's current stream. The first one on a stream allocates, and should come before a
-    capture. A captured graph uses memory of this object: keep the object, and make fewer than 64 products of other
-    shapes and on other streams meanwhile.
+    Calls are asynchronous, on CuPy's current stream. The first call on a stream allocates memory and should precede a
+    capture. A captured graph uses memory of this object: keep the object alive, and make fewer than 64 products of
+    other shapes or on other streams while the graph is in use.
 
     Raises :class:`ValueError` for an unknown dtype or kernel and for operands that do not fit,
-    :class:`.kernels.launch.Unsupported` where the kernel does not take the sizes, and CuPy's own errors.
+    :class:`.kernels.launch.Unsupported` if the kernel does not take the sizes, and CuPy's own errors.
 
     Examples
     --------
@@ -86,10 +86,10 @@ class SpMM:
         self._pack(self._by_rules(n))
 
     def __call__(self, b: Any, out: Any = None, alpha: float = 1.0, beta: float = 0.0) -> Any:
-        """alpha·A·B + beta·``out`` as an array m×n of the dtype of ``b``; ``out`` is written where it is given.
+        """Return alpha·A·B + beta·``out``, an array m×n of the dtype of ``b``; write it to ``out`` if that is given.
 
-        ``b``: CuPy array k×n, or k for a vector. bfloat16 is held as its bits, uint16. B and C are copied where their
-        rows are not contiguous, or not padded as the kernel wants.
+        ``b``: CuPy array k×n, or k for a vector. bfloat16 values are passed as their bits, in uint16 arrays. B and C
+        are copied if their rows are not contiguous or not padded as the kernel requires.
         """
         import cupy
 
@@ -102,9 +102,9 @@ class SpMM:
                 kind = getattr(array, "dtype", type(array).__name__)
                 raise ValueError(f"{name} is {kind}; a product in {self.dtype} takes CuPy arrays of {stored}")
             if array.ndim not in (1, 2) or array.shape[0] != rows or array.shape[1:] != b.shape[1:]:
-                raise ValueError(f"{name} is {array.shape}; A is {m} x {k}, so that it must have {rows} rows")
+                raise ValueError(f"{name} is {array.shape}; A is {m} x {k}, so {name} must have {rows} rows")
         if out is None and beta != 0:
-            raise ValueError("beta multiplies out, and none is given")
+            raise ValueError("beta multiplies out, but no out is given")
         if b.ndim == 1:
             wide = None if out is None else out[:, None]
             result = self(b[:, None], wide, alpha, beta)
@@ -131,7 +131,7 @@ class SpMM:
         return out
 
     def kernel_for(self, n: int) -> str:
-        """Name of the kernel for B of ``n`` columns: the one that was named, tuned, or chosen by the rules."""
+        """Name of the kernel for B of ``n`` columns: the given one, the tuned one, or the choice of the rules."""
         return (self._chosen.get(n) or self._by_rules(n)).name
 
     def _head(self, b: Any, n: int, padded: int) -> Head:
@@ -152,7 +152,7 @@ class SpMM:
         times = {}
         for name, head in self._able.items():
             call = self._call(head, Operands(b, c, n))
-            # The first launch loads the code; of three more the fastest counts.
+            # The first launch loads the code; the fastest of three more counts.
             events = [cupy.cuda.Event() for _ in range(5)]
             for event in events:
                 event.record(stream)
@@ -162,7 +162,7 @@ class SpMM:
         return self._able[min(times, key=times.__getitem__)]
 
     def _by_rules(self, n: int) -> Head:
-        """The kernel that was named, or what :func:`.kernels.choose.choose` says."""
+        """The given kernel, or the one that :func:`.kernels.choose.choose` chooses."""
         if len(self._able) == 1:
             return next(iter(self._able.values()))
         return choose.choose(self._able, self.dtype, dataclasses.replace(self._product, n=n))
@@ -184,7 +184,7 @@ class SpMM:
         """The launch for these operands."""
         if on.scaled:
             if "scaled" not in head.constants:
-                raise ValueError(f"{head.name} computes A·B alone; alpha must be 1 and beta 0")
+                raise ValueError(f"{head.name} computes only A·B; alpha must be 1 and beta 0")
             head = dataclasses.replace(head, constants={**head.constants, "scaled": 1})
         b, c = (Dense(array, len(array), on.n, False, self.dtype) for array in (on.b, on.c))
         code = None if head.vendor else machine_code(head)
@@ -205,7 +205,7 @@ class SpMM:
 
     @contextmanager
     def _planning(self) -> Iterator[None]:
-        """Adds the time of a block, on the device too, to ``plan_ms``."""
+        """Add the time of a block, including its work on the device, to ``plan_ms``."""
         import cupy
 
         cupy.cuda.get_current_stream().synchronize()
@@ -224,21 +224,21 @@ def _named(kernel: str) -> Head:
     if head is None or head.format == "none":
         raise ValueError(f"no kernel that multiplies a sparse matrix is called {kernel!r}")
     if set(head.layout.values()) != {"row_major"}:
-        raise ValueError(f"{kernel} wants B or C by columns; this takes and gives them by rows")
+        raise ValueError(f"{kernel} takes B or C in column-major order; SpMM takes both in row-major order")
     return head
 
 
 def _on_device(a: Any) -> Any:
-    """Canonical CSR of CuPy: sorted rows, no entry twice, int32 indices, real values."""
+    """Canonical CSR of CuPy: sorted rows, no duplicates, int32 indices, real values."""
     import cupyx.scipy.sparse as sparse
 
     if not (sparse.issparse(a) or hasattr(a, "tocsr")) or len(a.shape) != 2:
-        raise ValueError(f"A is {type(a).__name__}; give a sparse matrix of SciPy or CuPy")
+        raise ValueError(f"A is {type(a).__name__}; it must be a sparse matrix of SciPy or CuPy")
     if a.dtype.kind == "c":
         raise ValueError(f"A is {a.dtype}; kernels multiply real numbers")
     a = a.tocsr()
     if not sparse.issparse(a):
-        # CuPy's matrices hold no integers.
+        # CuPy's sparse matrices cannot hold integers.
         a = sparse.csr_matrix(a if a.dtype.kind == "f" else a.astype("float64"))
     if not a.has_canonical_format:
         a = a.copy()
@@ -251,7 +251,7 @@ def _fits(array: Any, padded: int) -> bool:
 
 
 def _fitting(b: Any, padded: int) -> Any:
-    """B with rows of ``padded`` elements, itself if it has them."""
+    """``b`` with rows padded to ``padded`` elements; ``b`` itself if it fits already."""
     import cupy
 
     if _fits(b, padded):
