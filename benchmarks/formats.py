@@ -1,11 +1,11 @@
-"""What packing costs: time and peak memory of every format on a FEM-like matrix, on the host and on a GPU.
+"""Cost of packing: time and peak memory of every format on a FEM-like matrix, on the host and on a GPU.
 
     taskset -c 0,1 python benchmarks/formats.py                 # two cores, and the GPU if there is one
     taskset -c 0,1 python benchmarks/formats.py --write docs/formats.md
 
 The matrix has three unknowns per node on a cube of nodes, each coupled with 27 neighbours (generator fem3d). Times are
-medians of packing without transfers; peaks include the packed arrays, not the CSR that is packed. sparse24 packs a
-square matrix of the same number of non-zeros that is 2:4 throughout, and scaled_identity an identity of that number.
+medians and exclude transfers. Peaks include the packed arrays, not the input CSR. sparse24 packs a square 2:4 matrix
+with the same number of non-zeros, and scaled_identity an identity with that number.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The fastest general kernel of this project beside what other codes reach: products A·B with a warm L2.
+"""The fastest general kernel of this project compared with other codes: products A·B with a warm L2.
 
     python benchmarks/peers.py --matrices folder
     python benchmarks/peers.py --matrices folder --times peers.csv --n 32,128,512 --write result.csv
 
-Every matrix of the folder (.mtx, .npz, .smtx, also packed) is multiplied in FP16 and in FP32 (TF32 included) by each
-general kernel through `spmm_roofline.SpMM`, and by those of `--also`; the product counts if it agrees with one in
-float64. The kernel that `SpMM` chooses by itself is reported separately. `--times` is a table of other codes' times on
-the same GPU: columns peer, dtype (fp16, bf16, tf32, fp32), matrix, n, time_ms, rel_err. Peers called cusparse* and
-torch* are the vendor's, and compared separately.
+Each general kernel, and each of `--also`, multiplies every matrix of the folder (.mtx, .npz, .smtx, also compressed) in
+FP16 and in FP32 (TF32 included) through `spmm_roofline.SpMM`. A product counts if it agrees with float64. The kernel
+that `SpMM` chooses is reported separately. `--times` is a table of other codes' times on the same GPU: columns peer,
+dtype (fp16, bf16, tf32, fp32), matrix, n, time_ms, rel_err. Peers called cusparse* and torch* are the vendor's and are
+compared separately.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PRECISION = {"fp16": "FP16", "bf16": "FP16", "tf32": "FP32", "fp32": "FP32", "fl
 #: Largest error of a product, relative to the largest element of A·|B|, that counts.
 TOLERANCE = {"float16": 1e-3, "tf32": 1e-3, "float32": 1e-5}
 KEY = ["precision", "matrix", "n"]
-#: How often A is packed; the median counts. The first time compiles the packing kernels and is not among them.
+#: Number of times A is packed; the median counts. An earlier first time, which compiles the packers, does not.
 PLANS = 5
 
 
@@ -64,7 +64,7 @@ def deviation(c: Any, a: Any, b: Any) -> float:
 
 
 def peers(path: Path) -> pd.DataFrame:
-    """Fastest correct peer and fastest vendor's code of each case: peer, peer_ms, vendor_ms by precision, matrix, n."""
+    """Fastest correct peer and fastest vendor code of each case: peer, peer_ms, vendor_ms by precision, matrix, n."""
     table = pd.read_csv(path)
     table = table[~table.peer.str.startswith("best_peer") & (table.rel_err < 0.01)]
     table["precision"] = table.dtype.map(PRECISION)
@@ -128,7 +128,7 @@ def measured(
             try:
                 b = (rng.random((k, n)) * 2 - 1).astype("float16" if size == 2 else "float32")
                 c = cupy.full((m, n), np.nan, dtype=b.dtype)
-                # The first product on a stream allocates its scratch: make it on the stream that is timed.
+                # The first product on a stream allocates scratch, so it must run on the timed stream.
                 clock.stream.wait_event(cupy.cuda.get_current_stream().record())
                 with clock.stream:
                     multiply(b, out=c)
@@ -177,7 +177,7 @@ def told(best: pd.DataFrame) -> None:
 
 
 def summary(rows: pd.DataFrame, plan_ms: pd.Series) -> str:
-    """Geometric means over the rows of one width, and how many products take as long as a plan."""
+    """Geometric means over the rows of one width, and the number of products that take as long as a plan."""
     plans = plan_ms / rows.time_ms
     text = f"a plan takes as long as {plans.median():.0f} products, at most {plans.max():.0f}"
     if "peer" in rows:

@@ -1,11 +1,11 @@
-"""What analysis and report cost: time, CPU time and peak memory of both stages on many rows.
+"""Cost of analysis and report: time, CPU time and peak memory of both stages on many rows.
 
     taskset -c 0,1 python benchmarks/report.py                  # 30,000 rows
     python benchmarks/report.py --rows 60000 --keep /tmp/many   # leaves tables and page there
     python benchmarks/report.py --profile                       # and where the time goes
 
-The rows are the recorded ones of one device, matrix by matrix. Where more are wanted, copies of its matrices under
-other names follow, each a little slower. Each stage runs in a process of its own; its peak counts all processes that it
+The rows are the recorded ones of one device, matrix by matrix. If that is too few, copies of its matrices under other
+names follow, each a little slower. Each stage runs in its own process, and its peak includes all processes that it
 starts. The goal, on two cores: 60 s and 2 GB for both stages on 30,000 rows.
 """
 
@@ -34,7 +34,7 @@ from spmm_roofline.kernels import heads
 ROOT = Path(__file__).resolve().parents[1]
 DEVICE = "h200"
 GOAL_S, GOAL_BYTES = 60, 2e9
-#: How much slower each copy of a matrix is than the one before.
+#: Slowdown of each copy of a matrix relative to the previous one.
 SLOWER = 1.07
 TIMES = ["time_ms", "time_p10_ms", "time_p90_ms"]
 RATES = ["useful_gflops", "padded_gflops"]
@@ -113,7 +113,7 @@ STAGES = {"analysis": analysis, "report": report}
 
 
 def resident(process: int) -> int:
-    """Bytes that a process and all that it started hold in memory at this moment, each shared page counted once."""
+    """Bytes of memory that a process and its descendants hold now, each shared page counted once."""
     try:
         lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
         held = 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))

@@ -1,13 +1,12 @@
-"""What a run over many matrices costs: wall time, seconds of each kind of job, of each phase of measuring, and how busy
-the GPUs are.
+"""Cost of a run over many matrices: wall time, seconds per kind of job and phase of measuring, and load of the GPUs.
 
     python benchmarks/scale.py --matrices 1100 --cores 12 --gpus 1
     python benchmarks/scale.py --matrices 200 --gpus 4 --kernels "scalar/*"
     python benchmarks/scale.py --matrices 100 --cores 60 --gpus 1,2,4
 
-A copy of the project measures a suite of generated matrices, no two alike, in a temporary folder. With `--folder` the
-copy is kept, and the same command continues there where it was stopped. For several numbers of GPUs the same packed
-matrices are measured with each number, to see how the wall time falls and whether times differ.
+A copy of the project measures a suite of distinct generated matrices in a temporary folder. With `--folder` the copy is
+kept, and the same command continues an interrupted run there. For several numbers of GPUs, the same packed matrices are
+measured with each number, to show how the wall time falls and whether times differ.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ KINDS = {
 
 
 def suite(count: int, kernels: list[str], widths: list[int]) -> dict:
-    """A suite of ``count`` matrices: the kinds take turns, and each matrix has its own seed."""
+    """A suite of ``count`` matrices: the generators alternate, and each matrix has its own seed."""
     kinds = list(KINDS)
     entries = [
         {"generator": (kind := kinds[i % len(kinds)]), "name": f"{kind}-{i}", "seed": i, **KINDS[kind](i)}
@@ -66,7 +65,7 @@ def copy_project(folder: Path) -> None:
 
 
 class Busy(threading.Thread):
-    """Samples once a second for what fraction of that second each GPU computed."""
+    """Samples, once per second, the fraction of that second in which each GPU computed."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -130,7 +129,7 @@ def main() -> int:
         (folder / "config/suites/many.yaml").write_text(yaml.safe_dump(described, sort_keys=False))
         runs = {}
         if len(numbers) > 1:
-            # Make everything once, so that the compared runs do nothing but measure.
+            # Make everything once, so that the compared runs only measure.
             snakemake(folder, options, max(numbers), ["formats", "measure"])
         for gpus in numbers:
             if len(numbers) > 1:

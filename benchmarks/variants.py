@@ -1,11 +1,11 @@
-"""Kernels with other tiles side by side: products A·B with a warm L2, each one checked.
+"""Compare kernels with different tiles: products A·B with a warm L2, each one checked.
 
     python benchmarks/variants.py --matrices folder rows_fma "rows_fma slab=64" "rows_fma slab=64 batch=4"
     python benchmarks/variants.py --matrices folder --n 32,512 --write result.csv staged_f16 "staged_f16 warps=16"
 
-A variant is the name of a kernel and the entries of `tile` in its head that differ; A is packed as the changed head
-says. The others are compared with the first variant. Values of A and B are random, and a product counts if it agrees
-with one in float64.
+A variant is the name of a kernel and the changed entries of `tile` in its head; A is packed as the changed head says.
+The other variants are compared with the first one. Values of A and B are random, and a product counts if it agrees with
+float64.
 """
 
 from __future__ import annotations

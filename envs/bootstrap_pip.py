@@ -1,11 +1,11 @@
 """Put pip into the virtual environment that runs this file: `.venv/bin/python envs/bootstrap_pip.py`.
 
-Python's own ensurepip does it where it is installed. Debian and Ubuntu keep it in a package of its own
-(python3-venv), so that a fresh machine lacks it; then the pip that envs/lock-build.txt pins is fetched from the
-package index and checked against the hash of the lock. Needs the standard library alone, and no root.
+Python's own ensurepip does this if it is installed. Debian and Ubuntu put it in a separate package (python3-venv), so a
+fresh machine lacks it. The script then fetches the pip that envs/lock-build.txt pins from the package index and checks
+its hash. It needs only the standard library, and no root.
 
-The index is pip's: PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and the [global] and [install] sections of pip's configuration
-files, https://pypi.org/simple otherwise. Certificates: PIP_CERT, or those of Python.
+The index is that of pip: PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and the [global] and [install] sections of pip's
+configuration files, otherwise https://pypi.org/simple. Certificates come from PIP_CERT or from Python.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def pinned(package: str, lock: str) -> tuple[str, set[str]]:
     """Version and SHA-256 hashes of ``package`` in the text of a lock file."""
     match = re.search(rf"^{package}==(\S+)((?:\s*\\\s*--hash=sha256:[0-9a-f]{{64}})+)", lock, re.MULTILINE)
     if not match:
-        raise SystemExit(f"{LOCK} pins no {package} with a hash: remake it with `make lock`")
+        raise SystemExit(f"{LOCK} pins no {package} with a hash: make it again with `make lock`")
     return match[1], set(re.findall(r"sha256:([0-9a-f]{64})", match[2]))
 
 
@@ -74,7 +74,7 @@ def fetch(name: str, hashes: set[str], folder: Path) -> Path:
 
 
 def indexes() -> list[str]:
-    """Base addresses of the package indexes in pip's order: variables go before configuration files."""
+    """Base URLs of the package indexes in pip's order: variables take precedence over configuration files."""
     settings: dict[str, str] = {}
     for name in (*CONFIGURATIONS, os.environ.get("PIP_CONFIG_FILE", "")):
         parser = configparser.RawConfigParser()
@@ -88,7 +88,7 @@ def indexes() -> list[str]:
 
 
 def links(page: str, page_url: str) -> list[str]:
-    """Addresses of all files that a page of a simple index (PEP 503) offers."""
+    """URLs of all files on a page of a simple index (PEP 503)."""
     found: list[str] = []
     parser = HTMLParser()
     parser.handle_starttag = lambda tag, attributes: found.extend(  # type: ignore[method-assign]

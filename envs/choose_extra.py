@@ -1,14 +1,14 @@
-"""Print which of the project's extras fits this machine: cuda13, cuda12 or, without a usable GPU, compile.
+"""Print the extra of the project that fits this machine: cuda13, cuda12 or, without a usable GPU, compile.
 
-The driver is asked through its management library (NVML), which answers without creating a context on any GPU. Needs
-the standard library alone: it runs before anything is installed.
+The script asks the driver through its management library (NVML), which creates no context on any GPU. It uses only the
+standard library, because it runs before anything is installed.
 """
 
 import ctypes
 
 
 def cuda_version_of_driver() -> int:
-    """Newest CUDA that the driver runs, as 1000 major + 10 minor; 0 without a driver or without a GPU."""
+    """Newest CUDA version that the driver supports, as 1000 major + 10 minor; 0 without a driver or a GPU."""
     try:
         nvml = ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:
@@ -25,7 +25,7 @@ def cuda_version_of_driver() -> int:
 
 
 def extra(cuda_version: int) -> str:
-    """The extra for a driver that runs CUDA up to ``cuda_version`` (a driver runs all earlier ones too)."""
+    """The extra for a driver that supports CUDA up to ``cuda_version`` (and so all earlier versions)."""
     if cuda_version >= 13000:
         return "cuda13"
     return "cuda12" if cuda_version >= 12000 else "compile"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.project import Project, make_project
 
-# The first example of a test may pay for an import, and the machine may be busy: time is no property.
+# No deadline: the first example of a test may pay for an import, and the machine may be busy.
 hypothesis.settings.register_profile("project", deadline=None)
 hypothesis.settings.load_profile("project")
 
@@ -26,7 +26,7 @@ def real_data() -> Path:
 
 @pytest.fixture(scope="session")
 def finished_project(tmp_path_factory):
-    """A copy of the project whose suite ``tiny`` has run to its report; who edits it puts it back."""
+    """A copy of the project whose suite ``tiny`` has run up to the report; a test that edits it restores it."""
     project = make_project(tmp_path_factory.mktemp("project"))
     project.snakemake("report")
     return project
@@ -34,13 +34,13 @@ def finished_project(tmp_path_factory):
 
 @pytest.fixture
 def project_to_break(finished_project, tmp_path):
-    """A copy of the finished project for one test alone."""
+    """A copy of the finished project for a single test."""
     shutil.copytree(finished_project.root, tmp_path / "project")
     return Project(tmp_path / "project")
 
 
 def pytest_collection_modifyitems(items):
-    """Skip tests marked ``gpu`` where no GPU and CuPy are to be had."""
+    """Skip tests marked ``gpu`` without a GPU and CuPy."""
     from importlib.util import find_spec
 
     from spmm_roofline.measure.device import visible

@@ -16,7 +16,7 @@ import yaml
 
 PROJECT = Path(__file__).resolve().parents[1]
 PARTS = ("Snakefile", "workflow", "kernels", "config", "profiles", "envs", "report")
-#: Of the kernels: one study, and what times every other.
+#: Kernels of the copy: one study, and those that every measurement needs.
 KERNELS = (
     "smat/*.cu",
     "ceilings/dram_read.cu",
@@ -97,11 +97,11 @@ class Project:
 
     @property
     def environment(self):
-        """That of the tests without the package's path: the copy finds its own."""
+        """The environment of the tests without the path of the package, so that the copy finds its own."""
         return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
 
     def start(self, *arguments, **options):
-        """Start Snakemake in the copy, in a process group of its own; the process."""
+        """Start Snakemake in the copy, in its own process group; return the process."""
         return subprocess.Popen(
             self.command(*arguments),
             cwd=self.root,
@@ -114,18 +114,18 @@ class Project:
         )
 
     def snakemake(self, *arguments, check=True, **options):
-        """Run Snakemake in the copy; its output."""
+        """Run Snakemake in the copy; return its output."""
         process = self.start(*arguments, **options)
         output, _ = process.communicate()
         assert not check or process.returncode == 0, output[-4000:]
         return output
 
     def jobs(self, *arguments):
-        """What would run: a set of ``rule`` or ``rule:wildcard,wildcard``."""
+        """Jobs that would run: a set of ``rule`` or ``rule:wildcard,wildcard``."""
         return jobs_of(self.snakemake("-n", *(arguments or ["report"])))
 
     def run(self, *arguments):
-        """Run to the end; what ran, as :meth:`jobs`."""
+        """Run to the end; return the jobs that ran, like :meth:`jobs`."""
         return jobs_of(self.snakemake(*(arguments or ["report"])))
 
     def edit(self, path, old, new):
@@ -139,11 +139,11 @@ class Project:
         (self.root / path).write_text(yaml.safe_dump(content, sort_keys=False))
 
     def act(self, **acts):
-        """What the stand-in worker does at a case, ``kernel_matrix_n`` with blanks: see its docstring."""
+        """Set what the stand-in worker does at a case, ``kernel matrix n``; see its docstring."""
         (self.root / "acts.json").write_text(json.dumps(acts))
 
     def calls(self):
-        """Cases that workers were asked for since the last call, "started" for each worker."""
+        """Cases requested from workers since the last call, and "started" for each worker."""
         for asked in self.root.glob("*.asked"):
             asked.unlink()
         path = self.root / "calls"
@@ -165,7 +165,7 @@ def jobs_of(output):
 
 
 def make_project(root: Path, kernels: tuple[str, ...] = KERNELS) -> Project:
-    """A project in ``root`` whose default run is the suite ``tiny`` on a device that is not there; nothing has run.
+    """A project in ``root`` whose default run is the suite ``tiny`` on a simulated device; nothing has run.
 
     ``kernels`` are patterns below the folder of that name.
     """

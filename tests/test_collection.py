@@ -1,4 +1,4 @@
-"""A run of the size of the SuiteSparse collection: what planning costs, and how it is cut."""
+"""A run as large as the SuiteSparse collection: the cost of planning, and the shards."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ MATRICES, KERNELS = 1100, 30
 
 @pytest.fixture
 def collection(tmp_path):
-    """A project with all kernels and an index of as many matrices as the collection's suite has."""
+    """A project with all kernels and an index with the size of the suite ``collection``."""
     project = make_project(tmp_path, kernels=("*/*.cu", "include/*/*.cuh", "external/*.h"))
     index = project.root / "data/suitesparse/ssstats.csv"
     index.parent.mkdir(parents=True)
@@ -22,7 +22,7 @@ def collection(tmp_path):
     return project
 
 
-# A child's peak includes that of the process that forked it: a small one stands between this and the planning.
+# The peak of a child includes that of the process that forked it, so a small process forks the planning.
 PLAN = """
 import resource, subprocess, sys
 code = subprocess.run([sys.executable, "-m", "snakemake", "-n", "measure", "--config", "suite=collection"]).returncode

@@ -1,4 +1,4 @@
-"""The contracts between stages: what is refused, in which words, and what survives a file unchanged."""
+"""The contracts between stages: what is rejected, with which message, and what a file preserves."""
 
 import json
 import math
@@ -133,7 +133,7 @@ ROW_CHANGES = [
 
 @pytest.mark.parametrize("changes", ROW_CHANGES, ids=str)
 def test_one_row_is_checked_as_a_table_is(tmp_path, changes):
-    """`write_row` has the checks of `frame` a second time, so as not to wait for pandas: the two must agree."""
+    """`write_row` repeats the checks of `frame` without importing pandas: the two must agree."""
     row = measured() | changes
     path = tmp_path / "row.json"
 
@@ -212,7 +212,7 @@ def test_a_value_takes_the_type_of_its_column(column, given, kept):
 
 
 def test_a_whole_number_that_passed_through_a_float_column_stays_whole(tmp_path):
-    """A merge in pandas turns integers with gaps into floats; %.9g would cut them."""
+    """A merge in pandas turns integers with gaps into floats; %.9g would truncate them."""
     data = contracts.frame([measured(), measured(matrix="y", format_bytes=None)], "measure")
     data["format_bytes"] = pd.Series([123456789012.0, math.nan])
     contracts.write(data, tmp_path / "measure.csv", "measure")
@@ -379,7 +379,7 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
 
 
 def values(column):
-    """Valid values of a column, conditions aside."""
+    """Valid values of a column, ignoring conditions."""
     if column.enum:
         return st.sampled_from(column.enum)
     low = column.minimum
@@ -410,7 +410,7 @@ def test_what_is_written_is_read(tmp_path_factory, name, data):
     try:
         given_rows = contracts.frame(data.draw(rows(name)), name)
         contracts.write(given_rows, path, name)
-    except ContractError as error:  # keys that differ in line ends or blanks alone
+    except ContractError as error:  # keys that differ only in line ends or blanks
         assert "repeats the key" in str(error)
         return
     read = contracts.read(path, name)
@@ -558,7 +558,7 @@ def test_all_damaged_files_are_named_at_once(tmp_path):
         with pytest.raises(contracts.Damaged) as caught:
             read(rows, "matrices")
         assert caught.value.paths == [str(path) for path in rows]
-    # The error of a child process arrives whole.
+    # The error of a child process arrives complete.
     assert pickle.loads(pickle.dumps(caught.value)).complaints == caught.value.complaints
 
 
@@ -570,3 +570,52 @@ def test_a_document_that_cannot_be_parsed_is_damaged_and_one_that_breaks_its_sch
     with pytest.raises(ContractError) as caught:
         contracts.document(tmp_path / "mine.json", "suite")
     assert not isinstance(caught.value, contracts.Damaged)
+
+
+# --- edges ----------------------------------------------------------------------------------------------------------
+
+
+def performance(**changes):
+    """A row of a table whose column has a minimum and a maximum."""
+    row = {}
+    for column in contracts.table("analysis_performance").columns:
+        value = {"string": column.enum[0] if column.enum else "x", "integer": 4, "number": 1.0, "boolean": True}
+        row[column.name] = value[column.type]
+    return row | changes
+
+
+@pytest.mark.parametrize(("value", "breach"), [(0.0, ""), (1.0, ""), (-1e-9, "is below 0"), (1.0000001, "is above 1")])
+def test_limits_themselves_are_allowed_in_tables_and_rows(tmp_path, value, breach):
+    row = performance(share_fraction=value)
+    if not breach:
+        assert contracts.frame([row], "analysis_performance").share_fraction.tolist() == [value]
+        contracts.write_row(row, tmp_path / "row.json", "analysis_performance")
+        return
+    assert breach in refusal([row], "analysis_performance")
+    with pytest.raises(ContractError, match=breach):
+        contracts.write_row(row, tmp_path / "row.json", "analysis_performance")
+
+
+@pytest.mark.parametrize(
+    ("value", "right"), [(2**63 - 1, True), (2**63, False), (-(2**63), True), (-(2**63) - 1, False)]
+)
+def test_integers_have_64_bits(value, right):
+    assert contracts._converts(contracts._integer, value) == right
+
+
+def test_the_file_and_the_line_of_a_bad_row_are_named_wherever_it_is(tmp_path):
+    counts = {tmp_path / "a.csv": 2, tmp_path / "b.csv": 0, tmp_path / "c.csv": 1, tmp_path / "d.csv": 3}
+    paths = list(counts)
+    for path, count in counts.items():
+        rows = [measured(matrix=f"{path.stem}{i}") for i in range(count)]
+        contracts.write(contracts.frame(rows, "measure"), path, "measure")
+    for path, count in counts.items():
+        for row in range(count):
+            text = path.read_text()
+            lines = text.splitlines(keepends=True)
+            lines[row + 1] = lines[row + 1].replace("cold", "hot")
+            path.write_text("".join(lines))
+            with pytest.raises(ContractError) as caught:
+                contracts.read_all(paths, "measure")
+            assert str(caught.value).startswith(f"{path}: row {row + 2}, column 'l2'")
+            path.write_text(text)

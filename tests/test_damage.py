@@ -1,4 +1,4 @@
-"""What is found damaged where a run starts, and what is left alone."""
+"""Which files a run finds damaged when it starts, and which it leaves alone."""
 
 import gzip
 import hashlib
@@ -16,7 +16,7 @@ CODE = b"\x7fELF machine code"
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    """A folder ``results`` with a file of every kind, all whole."""
+    """A folder ``results`` with an intact file of every kind."""
     monkeypatch.chdir(tmp_path)
     root = Path("results")
     suite = {"name": "s", "matrices": {"generated": [{"generator": "mesh2d", "name": "mesh", "nodes": 4}]}}
@@ -71,14 +71,14 @@ def test_what_is_whole_is_found_whole(results):
 
 
 def test_every_file_is_looked_at(results):
-    """Cut off, emptied or overwritten: all files at once, each of them named."""
+    """Truncated, emptied or overwritten: all files at once, each one named."""
     paths = [path for path in files(results) if path.name != "bad.cubin"]
     for change in (lambda content: content[: len(content) // 2], lambda content: b"", lambda content: b"\0" * 500):
         before = {path: path.read_bytes() for path in paths}
         for path in paths:
             path.write_bytes(change(before[path]))
         found = damage.find()
-        # A cubin is judged by its row, so that it is made again with it.
+        # A cubin is checked against its row, so both are made again.
         wanted = [path for path in paths if path.suffix != ".cubin"]
         assert sorted(found) == [str(path) for path in wanted] and all(found.values())
         for path in paths:
@@ -95,6 +95,8 @@ def test_every_file_is_looked_at(results):
         ("formats/csr/mesh.json", b'"unsupported"', b'"unsuported"', "'status' is not one of"),
         ("measure/h200/s/k.csv", b"timeout", b"tim", "column 'status' is not one of"),
         ("measure/h200/s/k.csv", b"no answer\n", b"no answer", "its last line is cut off"),
+        ("analysis/speedup.csv", b",", b",?", "unknown column"),
+        ("analysis/matrices.csv", b",", b",?", "unknown column"),
         ("report/figures/speedup.svg", b"<g/>", b"<g>", "mismatched tag"),
         ("analysis/selector.json", b'{"h200": 1}', b"{}", "it is not a mapping with entries"),
         ("analysis/selector.json", b'{"h200": 1}', b"[1]", "it is not a mapping with entries"),

@@ -1,4 +1,4 @@
-"""What goes wrong around a run: after each fault one ordinary run completes the work, and nothing finished is lost."""
+"""Faults during a run: after each, one ordinary run completes the work, and nothing finished is lost."""
 
 import json
 import os
@@ -14,7 +14,7 @@ MEASURED = "results/measure/h200/tiny"
 
 
 def wait_for(condition, seconds=120):
-    """Until ``condition()`` holds; it is the fault of the test if it never does."""
+    """Wait until ``condition()`` holds; fail the test if it never does."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "what the test waits for does not come"
@@ -45,7 +45,7 @@ def cases(project):
 
 
 def asked(project, case, kernel):
-    """The process whose worker for ``kernel`` is at ``case``, or None."""
+    """The process of the worker for ``kernel`` that is at ``case``, or None."""
     path = project.root / f"{kernel}.asked"
     pid, _, last = path.read_text().partition(" ") if path.exists() else ("", "", "")
     return int(pid) if last == case else None
@@ -75,7 +75,7 @@ def test_two_runs_in_one_folder_and_the_death_of_one(project):
     assert "Directory cannot be locked" in project.snakemake("measure", check=False)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    # The job under way outlives it, and the next run waits for its turn.
+    # The running job outlives Snakemake, and the next run waits for it.
     project.act()
     project.snakemake("measure")
     assert all((table(project, kernel).status == "ok").all() for kernel in ("mma_t", "mma_bt"))
@@ -99,7 +99,7 @@ def cut(content):
     return content[: len(content) // 2]
 
 
-#: Files of every kind and how each is damaged.
+#: Files of every kind, with the damage done to each.
 DAMAGED = {
     "results/matrices/mesh.npz": cut,
     "results/matrices/band.json": cut,
@@ -136,7 +136,7 @@ def test_all_that_is_damaged_is_named_and_moved_away_by_one_run_and_healed_by_th
 
 
 def test_what_is_damaged_while_a_run_goes_on_is_moved_away_all_at_once(project):
-    """The look at the start came too early: the job that reads names everything, in one sentence."""
+    """A file damaged after the check at the start: the job that reads it names everything in one sentence."""
     measure_again(project, "mma_bt")
     (project.root / "results/analysis/claims.csv").unlink()
     project.act(**{"mma_bt band 8": "wait"})
@@ -158,7 +158,7 @@ def test_what_is_damaged_while_a_run_goes_on_is_moved_away_all_at_once(project):
 
 
 def test_an_error_that_was_foreseen_is_one_sentence(project, tmp_path):
-    """A broken matrix, a kernel that is wrong: what the user reads is the message, not where the program was."""
+    """A broken matrix, a wrong kernel: the user reads a message, not a traceback."""
     path = tmp_path / "bad.mtx"
     path.write_text("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1.5\n9 2 -2\n")
     output = project.snakemake("matrices", "--config", f"matrix={path}", check=False)
@@ -170,7 +170,7 @@ def test_an_error_that_was_foreseen_is_one_sentence(project, tmp_path):
     output = project.snakemake("measure", check=False)
     said = "mma_bt on tiny: 1 of 2 cases are wrong, first band with n = 8: it was wrong. The other rows are kept in"
     assert [line for line in output.splitlines() if line.startswith(said)] and "Traceback" not in output
-    # A fault of the program keeps its traceback.
+    # A bug keeps its traceback.
     project.edit("workflow/spmm_roofline/measure/run.py", "    head = registry", "    1 / 0\n    head = registry")
     output = project.snakemake("measure", check=False)
     assert "Traceback" in output and "ZeroDivisionError" in output
@@ -184,7 +184,7 @@ def test_a_full_disk_leaves_nothing_half_written(project, tmp_path):
     arguments = ["formats", "--config", f"matrix={path}"]
 
     def no_room():
-        # A write beyond this size fails in the middle, as it does where a disk ends.
+        # A write beyond this size fails in the middle, as on a full disk.
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 
     output = project.snakemake(*arguments, check=False, preexec_fn=no_room)

@@ -1,4 +1,4 @@
-"""Fingerprints: what leaves them alone and what changes them."""
+"""Fingerprints: which edits change them and which do not."""
 
 import pytest
 
@@ -111,7 +111,7 @@ def test_a_function_of_a_docstring_alone_stays_a_function():
 
 
 def test_the_normal_form_names_no_empty_field():
-    """Python 3.12 added `type_params=[]` to functions, 3.13 stopped to print it: neither may change a fingerprint."""
+    """Python 3.12 added `type_params=[]` to functions, 3.13 stopped printing it: neither may change a fingerprint."""
     assert python_code("def f(): return None") == (
         "Module(body=[FunctionDef(name='f', args=arguments(), body=[Return(value=Constant())])])"
     )

@@ -1,4 +1,4 @@
-"""Locks that end with their process, and damaged files that are moved out of the way."""
+"""Locks that end with their process, and damaged files that are moved aside."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ sys.stdin.read()
 
 
 def member(path):
-    """A process at work in a folder, and whether it was alone."""
+    """A process that works in a folder, and whether it was alone."""
     environment = {**os.environ, "PYTHONPATH": str(Path(contracts.__file__).parents[1])}
     process = subprocess.Popen(
         [sys.executable, "-c", ENTER, path], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -61,7 +61,7 @@ def test_results_are_moved_and_other_files_are_not(tmp_path, monkeypatch):
         Path(name).write_text(name)
     assert folder.set_aside(["results/a.json"]) == ("it was moved to results/a.json.damaged: rerun to make it again")
     assert not Path("results/a.json").exists() and Path("results/a.json.damaged").read_text() == "results/a.json"
-    # A whole folder, twice; and a file that another job has moved already.
+    # A folder, twice; and a file that another job has already moved.
     for _ in range(2):
         Path("results/figures").mkdir(exist_ok=True)
         said = folder.set_aside(["results/figures", "results/gone.csv", "config/a.yaml"])

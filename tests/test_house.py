@@ -427,9 +427,7 @@ def test_each_format_has_its_test(name):
 @pytest.mark.parametrize("path", sorted((ROOT / "config" / "devices").glob("*.yaml")), ids=lambda path: path.stem)
 def test_each_device_is_valid_and_named_as_its_file(path):
     device = contracts.document(path, "device")
-    assert device["name"] == path.stem, (
-        f"{relative(path)} has the name {device['name']!r}, not that of its file"
-    )
+    assert device["name"] == path.stem, f"{relative(path)} has the name {device['name']!r}, not that of its file"
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "config" / "suites").glob("*.yaml")), ids=lambda path: path.stem)
@@ -438,7 +436,7 @@ def test_each_suite_names_what_exists_or_what_a_study_will_bring(path):
     config = contracts.document(ROOT / "config" / "config.yaml", "config")
     assert suite["name"] == path.stem, f"{relative(path)} has the name {suite['name']!r}, not that of its file"
     entries = suite["matrices"].get("suitesparse", [])
-    named = [entry for entry in entries if "query" not in entry]  # a query needs the index of the collection, and so the network
+    named = [entry for entry in entries if "query" not in entry]  # a query needs the network
     sources = {**suite["matrices"], "suitesparse": named} if entries else suite["matrices"]
     specs = matrices.expand({**suite, "matrices": sources}, config)
     assert specs or len(named) < len(entries), f"{relative(path)} names no matrix"

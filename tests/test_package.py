@@ -1,4 +1,4 @@
-"""The package as people install it: a wheel in an empty folder, without a checkout or the workflow's packages."""
+"""The package as users install it: a wheel in an empty folder, without a checkout or the extra ``workflow``."""
 
 import os
 import re
@@ -14,14 +14,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
-#: Import names of distributions, where they differ.
+#: Import names of distributions whose names differ.
 IMPORTED_AS = {"nvidia-ml-py": "pynvml"}
 WORKFLOW = [re.match(r"[\w-]+", requirement)[0] for requirement in PROJECT["optional-dependencies"]["workflow"]]
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel of a copy of the tree, so that a build leaves nothing behind."""
+    """A wheel, built from a copy of the tree so that the build leaves nothing behind."""
     tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("dist")
     tracked = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "kernels", "workflow", "resources/selector.json")
     for name in (*tracked, "build/cubins"):
@@ -35,7 +35,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """The wheel's content in an empty folder, as ``pip install --target`` leaves it."""
+    """The content of the wheel in an empty folder, as after ``pip install --target``."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), str(wheel)]
     if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True).returncode == 0:
@@ -46,7 +46,7 @@ def installed(wheel, tmp_path_factory):
 
 
 def run(installed, folder, code, *arguments):
-    """Standard output of a program that has the installed package alone, run from an empty folder."""
+    """Standard output of a program that sees only the installed package, run from an empty folder."""
     path = filter(None, [str(installed), os.environ.get("PYTHONPATH")])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
     command = [sys.executable, "-c", textwrap.dedent(code), *arguments]

@@ -1,4 +1,4 @@
-"""The plan of a run: which device, which kernels, which shards; no file is read but the config's own."""
+"""The plan of a run: device, kernels and shards, from the files of the config alone."""
 
 import importlib.util
 import json
@@ -28,7 +28,7 @@ def config():
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """``gpu(capability, product)``: a machine with such a GPU, and CuPy."""
+    """``gpu(capability, product)``: simulate a machine with this GPU and CuPy."""
 
     def present(capability=(9, 0), product="NVIDIA H200", cupy=True):
         monkeypatch.setattr(device, "visible", lambda: [device.Gpu("GPU-0", product, capability, "580")])
@@ -89,9 +89,9 @@ def test_a_kernel_of_one_stencil_is_planned_for_its_grids_alone(config, gpu):
     job = SimpleNamespace(suite="memory-bound-stencils", kernel=head.name, shard="")
     wanted = ["results/matrices/2d9pt-1024.npz", "results/matrices/2d9pt-3072.npz"]
     assert plan.measure_inputs(job)["matrices"] == wanted
-    # A matrix of another source does not say what it was made for: its row will.
+    # A matrix of another source has no generator parameters; its row decides later.
     assert takes(head, {"matrix": "mine", "source": "file"}) and takes(plan.heads["mma_bt"], specs["2d9pt-1024"])
-    # A shard of other grids has nothing to measure and is not planned.
+    # A shard with only other grids has nothing to measure and is not planned.
     config["measure"]["shard"] = 4
     cut = Plan(config | {"suite": "memory-bound-stencils"}).measured()
     assert [path for path in cut if f"/{head.name}." in path] == [
@@ -141,7 +141,7 @@ print(json.dumps(measurements(yaml.safe_load(open("config/config.yaml")) | {"sui
 
 
 def planned(root):
-    """What :func:`measurements` says in another checkout."""
+    """The result of :func:`measurements` in another checkout."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "workflow"), str(ROOT)])}
     done = subprocess.run([sys.executable, "-c", PLANNED], cwd=root, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -158,7 +158,7 @@ def tree(tmp_path_factory):
 
 
 def measurements(config):
-    """Measure job of ``quick`` → what its rows depend on: parameters, and the fingerprints of kernel and format."""
+    """Measure job of ``quick`` → what its rows depend on: parameters and the fingerprints of kernel and format."""
     plan = Plan(config)
     jobs = {}
     for kernel in plan.suites["quick"].kernels:
@@ -209,7 +209,7 @@ def test_an_edit_of_what_packs_plans_the_measurements_of_its_formats(tree, path,
 
 
 def test_the_code_of_a_format_is_read_once_however_many_jobs_ask(config, monkeypatch):
-    """A collection has ten thousand jobs of a dozen formats; reading code for each took minutes."""
+    """A collection has ten thousand jobs and a dozen formats; reading code for every job took minutes."""
     read = []
     modules = fingerprint.modules
     monkeypatch.setattr(fingerprint, "modules", lambda *paths: read.append(paths) or modules(*paths))

@@ -1,4 +1,4 @@
-"""The project around the code: linters, lock files, the set-up of `make`, and the papers that go with a release."""
+"""The project around the code: linters, lock files, the set-up by `make`, and the files of a release."""
 
 import hashlib
 import http.server
@@ -54,7 +54,7 @@ def test_linters_are_content(command, remedy):
 
 
 def pins(extra):
-    """Package → its pinned versions; several where Python versions or platforms differ."""
+    """Package → its pinned versions; several if they differ by Python version or platform."""
     pinned = {}
     for name, version in re.findall(r"^([\w.-]+)==([\w.+!-]+)", (ROOT / f"envs/lock-{extra}.txt").read_text(), re.M):
         pinned.setdefault(name.lower().replace("_", "-"), []).append(version)
@@ -146,7 +146,7 @@ def test_every_choice_has_its_extra_and_its_lock():
 
 @pytest.fixture
 def bootstrap(tmp_path, monkeypatch):
-    """The script that fetches pip, with a lock of its own and no configuration of this machine."""
+    """The script that fetches pip, with its own lock file and without the configuration of this machine."""
     script = module("bootstrap_pip")
     for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CONFIG_FILE", "PIP_CERT"):
         monkeypatch.delenv(name, raising=False)

@@ -1,4 +1,4 @@
-"""Numbers that the studies print, as tidy CSV: only what is legible in the text, and what agrees with itself."""
+"""Numbers printed in the studies, as tidy CSV: only those legible in the text, and consistent with each other."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from spmm_roofline import contracts
 from spmm_roofline.kernels import heads
 
 PUBLISHED = sorted(Path("config/published").glob("*.csv"))
-#: What papers compare with, beside kernels of ours.
+#: Codes that papers compare with and that are not kernels of this project.
 BASELINES = {"cusparse", "cusparselt", "best_sc", "none"}
 
 
@@ -37,7 +37,7 @@ def test_a_file_is_of_one_study_and_names_our_kernels(path):
 
 
 def test_times_and_rates_of_the_attention_study_tell_the_same_number_of_non_zeros():
-    # Tables 5.1 to 5.5 print both. Random and magnitude pruning leave the same number in every layer of 512×512.
+    # Tables 5.1 to 5.5 print both. Random and magnitude pruning leave the same number in every 512×512 layer.
     rows = numbers("attention")
     parts = rows.matrix.str.rsplit("-", n=1, expand=True)
     rows = rows.assign(sparsity=parts[1].astype(float))[parts[0].str.contains("random|magnitude")]
@@ -46,5 +46,5 @@ def test_times_and_rates_of_the_attention_study_tell_the_same_number_of_non_zero
     nnz = pairs["time"] * pairs["useful rate"] * 1e6 / (2 * pairs.n)
     off = (nnz / (512 * 512 * (1 - pairs.sparsity)) - 1).abs()
     assert len(pairs) == 155
-    # Times are rounded to a microsecond; means of ratios are not ratios of means.
+    # Times are rounded to a microsecond, and a mean of ratios is not a ratio of means.
     assert (off < 0.0005 / pairs["time"] + 0.04).all()

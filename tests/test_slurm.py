@@ -1,4 +1,4 @@
-"""The profile for a cluster, on a SLURM of one node that runs on this machine while the tests do.
+"""The profile for a cluster, tested on a one-node SLURM that runs on this machine during the tests.
 
 Needs root and Debian's packages slurm-wlm and munge. The GPU of the node is a device file without a
 device; what runs on it is the measure job of :mod:`tests.project`.
@@ -72,7 +72,7 @@ def slurm(*command):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """A SLURM of one node with a CPU and a GPU partition, and its log when it does not start."""
+    """A one-node SLURM with a CPU and a GPU partition; shows its log if it does not start."""
     folder = tmp_path_factory.mktemp("slurm")
     for name in ("state", "spool"):
         (folder / name).mkdir()
@@ -80,7 +80,7 @@ def cluster(tmp_path_factory):
     os.mknod(gpu, 0o20666, os.makedev(1, 3))
     CONFIGURATION.parent.mkdir(exist_ok=True)
     host = socket.gethostname().split(".")[0]
-    # Jobs find the configuration only at its usual path, because their steps forget every SLURM_* variable.
+    # Jobs find the configuration only at its default path, because their steps drop every SLURM_* variable.
     CONFIGURATION.write_text(SLURM_CONF.format(host=host, folder=folder, cpus=os.cpu_count()))
     gres = CONFIGURATION.with_name("gres.conf")
     gres.write_text(f"Name=gpu Type=h200 File={gpu}\n")
@@ -106,7 +106,7 @@ def project(cluster, project_to_break):
     return project_to_break
 
 
-#: What a cluster without accounting needs; the queue is asked soon, because the jobs take seconds.
+#: Options for a cluster without accounting; the queue is polled often, because the jobs take seconds.
 HERE = ("--slurm-no-account", "--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "2")
 PROFILE = ("--workflow-profile", "profiles/slurm", "--latency-wait", "10", "--seconds-between-status-checks", "2")
 
@@ -121,7 +121,7 @@ def finish(process):
 
 
 def job_of(kernel):
-    """Id of the running job of a kernel's measurement."""
+    """Id of the running job that measures a kernel."""
     for line in slurm("squeue", "-h", "-o", "%i %T %k").splitlines():
         if "measure_kernel" in line and kernel in line:
             return line.split()[0]
@@ -169,7 +169,7 @@ def test_a_job_that_is_requeued_goes_on_where_it_was(project):
     wait_for(lambda: asked(project, "band 8", "mma_bt") and "mesh" in journal.read_text())
     job = job_of("mma_bt")
     slurm("scontrol", "requeue", job)
-    # SLURM lets a requeued job wait for two minutes, so that its node may recover.
+    # SLURM delays a requeued job by two minutes, so that its node can recover.
     wait_for(lambda: "JobState=PENDING" in slurm("scontrol", "show", "job", job))
     project.calls()
     project.act()

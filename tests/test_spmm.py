@@ -1,4 +1,4 @@
-"""What the project offers to programs: a product planned once and multiplied often."""
+"""SpMM as programs use it: planned once and multiplied often."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.gpu
 #: Largest error of an element over Σ|a||b|, by dtype.
 TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "tf32": 2e-3, "float32": 2e-6}
 
-#: Half of what lies between neighbouring numbers next to zero, in float16.
+#: Half the distance between neighbouring float16 numbers next to zero.
 SMALLEST = 2.0**-25
 
 
@@ -18,7 +18,7 @@ def sparse(m, k, density, seed=0):
 
 
 def dense(rows, columns, dtype, seed=1):
-    """Random values that the dtype holds, on the device as the dtype's array and on the host as float64."""
+    """Random values of the dtype, as its array on the device and as float64 on the host."""
     import cupy
 
     from spmm_roofline.formats.values import rounded, widened
@@ -28,7 +28,7 @@ def dense(rows, columns, dtype, seed=1):
 
 
 def check(c, a, b, dtype, scale=1.0, more=0.0):
-    """c = scale·a·b + more, as far as the dtype tells."""
+    """c = scale·a·b + more, within the rounding of the dtype."""
     from spmm_roofline.formats.values import rounded, widened
 
     a = csr_array((rounded(a.data, dtype).astype(np.float64), a.indices, a.indptr), shape=a.shape)
@@ -165,7 +165,7 @@ def test_the_product_of_a_library(vendor):
         b, exact = dense(200, 64, head.dtype["a"])
         multiply = SpMM(a, head.dtype["a"], kernel=head.name)
         check(multiply(b), a, exact, head.dtype["a"])
-        with pytest.raises(ValueError, match=r"A·B alone"):
+        with pytest.raises(ValueError, match=r"only A·B"):
             multiply(b, alpha=2.0)
 
 
@@ -196,7 +196,7 @@ def test_streams_do_not_mix_partial_sums():
 
     from spmm_roofline import SpMM
 
-    # Rows split over all CTAs, in products long enough to overlap, each with its own B.
+    # Rows split over all CTAs, in products that take long enough to overlap, each with its own B.
     a = sparse(8, 200_000, 0.5)
     multiply = SpMM(a, "float32", kernel="rows_fma")
     pairs = [dense(200_000, 128, "float32", seed) for seed in range(3)]
@@ -238,7 +238,7 @@ def test_what_does_not_fit_is_refused():
     ):
         with pytest.raises(ValueError, match=message):
             multiply(b)
-    with pytest.raises(ValueError, match="none is given"):
+    with pytest.raises(ValueError, match="no out is given"):
         multiply(cupy.zeros((20, 8), "float16"), beta=1.0)
     with pytest.raises(ValueError, match="multiply in"):
         SpMM(a, "float64")

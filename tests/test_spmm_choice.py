@@ -1,4 +1,4 @@
-"""Which general kernel a product takes where nobody names one: the rules, and what they cost on the recorded rows."""
+"""The general kernel that the rules choose, and their regret on the recorded rows."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which launches a planned product keeps for later calls: host code, with stand-ins for launches and arrays."""
+"""The launches that SpMM keeps for later calls: host code, with stand-ins for launches and arrays."""
 
 from threading import Thread
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ def array(pointer, rows=10, columns=32):
 
 
 class Product:
-    """Launches that note what is worked out, and what is launched with which arrays and factors."""
+    """Launches that log what is prepared, and what is launched with which arrays and factors."""
 
     def __init__(self):
         self.worked_out, self.launched = [], []

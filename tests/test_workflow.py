@@ -1,4 +1,4 @@
-"""The rule graph, on a real run: what an edit reruns, what it leaves alone, and what bad input leads to."""
+"""The rule graph on a real run: what an edit reruns, what it does not, and what bad input does."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from tests.project import PARTS, TINY
 
 @pytest.fixture
 def project(finished_project):
-    """The finished project; what a test edits is put back."""
+    """The finished project; edits of a test are undone."""
     finished = finished_project
     before = {}
     for part in PARTS:
@@ -92,7 +92,7 @@ def test_a_changed_launch_reruns_its_own_road(project):
 
 
 def files_that_include(root, header):
-    """Kernel files of ``root`` that include ``header``, directly or through other headers, by their text."""
+    """Kernel files of ``root`` that include ``header`` directly or through other headers, according to their text."""
     kernels, wanted = root / "kernels", {header}
     while True:
         found = {
@@ -136,11 +136,11 @@ def test_an_edited_analysis_and_an_edited_figure_rerun_what_they_make(project):
 
 
 def test_each_edit_is_carried_out_and_nothing_else(project_to_break):
-    """One edit after the other, each followed by a run that measures what the edit touched; the report comes last."""
+    """A series of edits, each followed by a run that measures what the edit affects; the report comes last."""
     project = project_to_break
     everything = {*SMAT, "cusparse_csr"}
 
-    # The machine code stays the same to the byte, but rows carry the fingerprint of the source.
+    # The machine code is the same to the byte, but rows carry the fingerprint of the source.
     project.edit("kernels/smat/mma_bt.cu", "    tile::SUMS sums;", "    tile::SUMS sums{};")
     left_alone = project.root / "results/measure/h200/tiny/mma_t.csv"
     before = left_alone.stat().st_mtime_ns
@@ -155,7 +155,7 @@ def test_each_edit_is_carried_out_and_nothing_else(project_to_break):
     (project.root / "kernels/smat/mma_new.cu").unlink()
     assert project.run("measure") == set()
 
-    # An edit of what formats of blocks share, which is part of every one of them.
+    # An edit of the code that all block formats use.
     project.edit("workflow/spmm_roofline/formats/blocks.py", "2 << 30", "3 << 30")
     packed = {f"pack_format:bcsr_16x16,{matrix}" for matrix in ("mesh", "band")}
     assert project.run("measure") == packed | measures(*SMAT)
@@ -166,9 +166,9 @@ def test_each_edit_is_carried_out_and_nothing_else(project_to_break):
     of_more = {"import_matrix:more", "pack_format:csr,more", "pack_format:bcsr_16x16,more"}
     project.calls()
     assert project.run("measure") == of_more | measures(*everything)
-    assert set(project.calls()) == {"started", "more 8"}  # what was measured of the others still holds
+    assert set(project.calls()) == {"started", "more 8"}  # the other rows are still valid
 
-    # A matrix less and another protocol, which follow the same road.
+    # One matrix less, and another protocol.
     project.write_yaml("config/suites/tiny.yaml", TINY)
     assert project.jobs("measure") == measures(*everything)
     project.edit("workflow/spmm_roofline/measure/__init__.py", "PROTOCOL = 1", "PROTOCOL = 2")
@@ -209,7 +209,7 @@ def test_an_external_library_runs_alone_and_again_when_it_changes(project_to_bre
 
 
 def test_packed_arrays_may_be_dropped(project_to_break):
-    """What a collection of a thousand matrices packs fills disks, and is not needed once its statistics are there."""
+    """Packed arrays of a thousand matrices would fill the disk, and nothing needs them after the statistics."""
     project, without = project_to_break, ("--config", "formats={keep: false}")
     for path in (project.root / "results/formats").glob("*/*.npz"):
         path.unlink()
@@ -222,7 +222,7 @@ def test_one_matrix_of_ones_own(project, tmp_path):
     path = tmp_path / "my $(touch pwned); `touch pwned` && x.mtx"
     path.write_text("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1.5\n3 2 -2\n")
     output = project.snakemake("formats", "--config", f"matrix={path}")
-    assert "localrule import_matrix" in output  # a node of a cluster may not reach the network, or the user's folder
+    assert "localrule import_matrix" in output  # a cluster node may have no network and no access to the user's folder
     assert len(list((project.root / "results/formats/bcsr_16x16").glob("my*.json"))) == 1
     assert not list(project.root.rglob("pwned*"))
 

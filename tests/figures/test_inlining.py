@@ -74,10 +74,10 @@ def test_a_page_says_each_style_once_and_every_reference_still_finds_its_shape()
     shape = '<defs><path id="m" d="M0 {n}"/></defs><use xlink:href="#m" x="1" style="fill: red"/>'
     figures = [inline(shape.format(n=1), "a"), inline(shape.format(n=2) + '<path d="M1 1" style="fill: blue"/>', "b")]
     aside = "<p style='color:red' id=\"m\">text</p>"
-    sheet, page = inlining.share("".join([aside, *figures]))
+    sheet, page = inlining.with_classes("".join([aside, *figures]))
     assert sheet == ".f0{fill:red}\n.f1{fill:blue}"
     assert page.startswith(aside), "what is no figure is left alone"
     assert re.findall('class="([^"]+)"', page) == ["f0", "f0", "f1"]
     ids = re.findall(r'\bid="([^"]+)"', page.removeprefix(aside))
     assert ids == re.findall('href="#([^"]+)"', page) and len(set(ids)) == 2
-    assert inlining.share("".join([aside, *figures])) == (sheet, page)
+    assert inlining.with_classes("".join([aside, *figures])) == (sheet, page)

@@ -62,7 +62,7 @@ class Damaged(ContractError):
     :func:`spmm_roofline.folder.set_aside` moves the files away.
     """
 
-    def __init__(self, complaints: Mapping[str | Path, str]) -> None:
+    def __init__(self, complaints: Mapping[str, str] | Mapping[str | Path, str]) -> None:
         super().__init__("; ".join(f"{path}: {what}" for path, what in complaints.items()))
         self.complaints = {str(path): what for path, what in complaints.items()}
 
@@ -174,7 +174,8 @@ def _columns(path: str | Path, name: str) -> dict[str, Sequence[str]]:
 
 def _of_each(paths: Iterable[str | Path], read: Callable[[str | Path], Any]) -> list[Any]:
     """``read(path)`` of every path. Raises :class:`Damaged` with all damaged files, not only the first."""
-    contents, damaged = [], {}
+    contents: list[Any] = []
+    damaged: dict[str, str] = {}
     for path in paths:
         try:
             contents.append(read(path))
@@ -371,7 +372,10 @@ def _refuse(
 # --- documents ------------------------------------------------------------------------------------------------------
 
 
-class _UniqueKeyLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may be built without libyaml
+
+
+class _UniqueKeyLoader(_Loader):
     """YAML whose keys are distinct texts; the plain loader silently keeps the last of two equal keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

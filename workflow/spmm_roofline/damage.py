@@ -13,6 +13,7 @@ import json
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -129,7 +130,7 @@ def _tables(name_of: Callable[[Path], str]) -> Check:
             try:
                 contracts.read_all(files, name)
             except contracts.ContractError:
-                found |= _each(lambda path, name=name: _table(path, name))(files)
+                found |= _each(partial(_table, name=name))(files)
         return found
 
     return check

@@ -237,13 +237,14 @@ def _on_device(a: Any) -> Any:
     if a.dtype.kind == "c":
         raise ValueError(f"A is {a.dtype}; kernels multiply real numbers")
     a = a.tocsr()
-    if not sparse.issparse(a):
-        # CuPy's sparse matrices cannot hold integers.
-        a = sparse.csr_matrix(a if a.dtype.kind == "f" else a.astype("float64"))
+    # Checked where A lies: the host needs no kernel of CuPy for it, which a first call would have to compile.
     if not a.has_canonical_format:
         a = a.copy()
         a.sum_duplicates()
-    return a
+    if sparse.issparse(a):
+        return a
+    # CuPy's sparse matrices cannot hold integers.
+    return sparse.csr_matrix(a if a.dtype.kind == "f" else a.astype("float64"))
 
 
 def _fits(array: Any, padded: int) -> bool:

@@ -74,7 +74,8 @@ def packed_otherwise(
     """Whether the kernel that packed A for a row is :func:`stale`; false for a format that needs none."""
     import pandas as pd
 
-    packers = rows["kernel"].map({name: head.get("packer") or "" for name, head in heads.items()}).fillna("")
+    names = [heads[kernel].get("packer") or "" if kernel in heads else "" for kernel in rows["kernel"]]
+    packers = pd.Series(names, index=rows.index, dtype=object)
     asked = (packers != "") & (rows["packer_sha256"] != "")
     of = pd.DataFrame({"kernel": packers, "arch": rows["arch"], "kernel_sha256": rows["packer_sha256"]})[asked]
     return stale(of, fingerprints, compilations).reindex(rows.index, fill_value=False)
@@ -204,8 +205,7 @@ def compute_limits(
 
     def limit(device: str, kernel: str) -> tuple[float, str]:
         head = heads.get(kernel)
-        name = roofline.unit(head) if head is not None else None
-        if name is None:
+        if head is None or (name := roofline.unit(head)) is None:
             return unknown
         through = roofline.instructions(head)
         return roofline.limit_gflops(name, through, measured.get(device, {}), peaks.get(device, {})) or unknown

@@ -35,7 +35,7 @@ def ceilings(
     memory count bytes read and bytes written, as the datasheet's bandwidth does.
     """
     measured = ceiling_rows.assign(stale=stale(ceiling_rows, fingerprints, compilations).astype("boolean"))
-    found = {}
+    found: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in _best_first(measured).to_dict("records"):
         line = _measured(row, heads)
         if line:

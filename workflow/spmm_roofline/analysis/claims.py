@@ -92,7 +92,7 @@ def _judge(claim: Mapping[str, Any], device: str, words: _Vocabulary, resamples:
 
 def verdict(expect: Mapping[str, float], value: float, low: float | None = None, high: float | None = None) -> str:
     """Whether a value is as expected, ``undecided`` where its interval from ``low`` to ``high`` holds a threshold."""
-    if low is not None and any(low < threshold < high for threshold in expect.values()):
+    if low is not None and high is not None and any(low < threshold < high for threshold in expect.values()):
         return "undecided"
     holds = expect.get("at_least", value) <= value <= expect.get("at_most", value)
     return "reproduced" if holds else "not_reproduced"

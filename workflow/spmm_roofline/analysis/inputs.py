@@ -153,10 +153,10 @@ def _local_first(name: str, paths: Iterable[str | Path], folders: list[Path]) ->
     import pandas as pd
 
     key = list(contracts.table(name).key)
-    paths = sorted(map(str, paths))
-    rows = [path for path in paths if not path.endswith(".csv")]
+    given = sorted(map(str, paths))
+    rows = [path for path in given if not path.endswith(".csv")]
     local = contracts.read_rows(rows, name) if rows else contracts.frame([], name)
-    origins = [[path for path in paths if path.endswith(".csv")]]
+    origins: list[list[str | Path]] = [[path for path in given if path.endswith(".csv")]]
     origins += [[*folder.glob(f"{name}.csv"), *sorted(folder.glob(f"{name}/*/*.csv"))] for folder in folders]
     tables = [local, *(contracts.read_all(files, name) for files in origins)]
     merged = pd.concat(tables, ignore_index=True).drop_duplicates(key, keep="first")

@@ -86,14 +86,13 @@ def workloads(
     gained = gained.assign(workload=_names(gained))
     result = []
     for device in sorted(set(rows["device"]) & dram_gb_per_s.keys()):
-        ceilings = [
+        cuda, tensor = (
             limit_gflops(unit, None, measured_peaks.get(device, {}), peaks.get(device, {}))
             for unit in ("float64_cuda", "float64_tensor")
-        ]
-        if None in ceilings:
+        )
+        if cuda is None or tensor is None:
             continue
-        (cuda, _), (tensor, _) = ceilings
-        alpha, balance = tensor / cuda, machine_balance(cuda, dram_gb_per_s[device])
+        alpha, balance = tensor[0] / cuda[0], machine_balance(cuda[0], dram_gb_per_s[device])
         own = gained[gained["device"] == device]
         for workload, steps, intensity in _paper():
             mine = own[(own["workload"] == workload) & (own["steps"] == steps)]

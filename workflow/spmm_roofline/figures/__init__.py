@@ -1,11 +1,12 @@
 """Figures of the report. One module is one figure, and the folder is the registry.
 
-A figure's docstring is its title (first line) and its caption. It states its section and its position
-there (``SECTION``, ``PLACE``), the columns of ``cases`` for each combination of which it is drawn anew
-(``PER``), and has two functions on a dict of tables that hold only those rows: ``draw(tables, styles)`` gives a
-Matplotlib figure, or None where there is nothing to show, and ``says(tables)`` the one sentence that the data support.
-A figure in the form of a paper's own stands in the section ``study`` and names its ``STUDY``; a suite's may name one
-whose section points to it.
+The docstring of a figure is its title (first line) and its caption. ``SECTION`` and ``ORDER`` say where it appears on
+the page. It is drawn once for each combination of values in the columns ``PER`` of ``cases``. Its two functions take a
+dict of tables that hold only the rows of that combination: ``draw(tables, styles)`` returns a Matplotlib figure, or
+None if there is nothing to show; ``says(tables)`` returns the one sentence that the data support.
+
+A figure in the form of a paper's own has the section ``study`` and names its ``STUDY``. A figure of a suite may name a
+``STUDY`` too; the section of that study then links to it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 Tables = Mapping[str, "pd.DataFrame"]
 
-#: What tells a case of a kernel from all others.
+#: Columns that identify a case of a kernel.
 CASE = list(contracts.table("analysis_cases").key)
 
 
@@ -36,7 +37,7 @@ class Kind:
     title: str
     caption: str
     section: str
-    place: int
+    order: int
     per: tuple[str, ...]
     draw: Callable
     says: Callable
@@ -45,9 +46,9 @@ class Kind:
 
 @dataclass(frozen=True)
 class Drawn:
-    """One figure as it stands in a report: ``of`` is the combination of ``per`` that it shows.
+    """One figure of a report.
 
-    ``tables`` are the names of those that it was drawn from.
+    ``of`` is the combination of ``per`` that it shows; ``tables`` are the names of the tables that it was drawn from.
     """
 
     kind: Kind
@@ -74,24 +75,24 @@ class Drawn:
 def kinds() -> list[Kind]:
     """All figures: every module of this folder that can draw."""
     found = []
-    for module in pkgutil.iter_modules(__path__):
-        module = importlib.import_module(f"{__name__}.{module.name}")
+    for entry in pkgutil.iter_modules(__path__):
+        module: Any = importlib.import_module(f"{__name__}.{entry.name}")
         if hasattr(module, "draw"):
             title, _, caption = module.__doc__.partition("\n")
             name = module.__name__.rpartition(".")[2]
             per = tuple(module.PER)
-            place = (module.SECTION, module.PLACE)
+            where = (module.SECTION, module.ORDER)
             words = (title.rstrip("."), " ".join(caption.split()))
             study = getattr(module, "STUDY", "")
-            found.append(Kind(name, *words, *place, per, module.draw, module.says, study))
-    return sorted(found, key=lambda kind: (kind.section, kind.place, kind.name))
+            found.append(Kind(name, *words, *where, per, module.draw, module.says, study))
+    return sorted(found, key=lambda kind: (kind.section, kind.order, kind.name))
 
 
 def draw_all(tables: Tables, processes: int = 1) -> Iterator[Drawn]:
     """Every figure for every combination of its ``PER`` in ``tables["cases"]``, in order.
 
-    Several ``processes`` divide the work where the system can fork, so that all see the same tables; what is drawn does
-    not depend on their number.
+    ``processes`` forked workers divide the figures among them; a system that cannot fork uses one process. The figures
+    do not depend on the number of processes.
     """
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
@@ -122,7 +123,7 @@ def _inherit(tables: Tables, styles: dict[str, dict], taken: Any) -> None:
 
 
 def _draw_some() -> list[tuple[int, Drawn]]:
-    """The figures that no other process has taken: all processes pass through them in order, the first one draws."""
+    """The figures of this process: every process goes through all figures in order and draws those it takes first."""
 
     def take(number: int) -> bool:
         taken = _inherited["taken"]
@@ -135,12 +136,12 @@ def _draw_some() -> list[tuple[int, Drawn]]:
 
 
 def _draw(tables: Tables, styles: dict[str, dict], wanted: Callable[[int], bool]) -> Iterator[tuple[int, Drawn]]:
-    """Figures with their numbers, of the numbers that are ``wanted``."""
+    """The figures whose numbers are ``wanted``, each with its number."""
     import matplotlib
 
     from . import style
 
-    # The collector would look through tables and styles again and again, and takes a sixth of the time.
+    # Garbage collection would scan tables and styles repeatedly, which takes a sixth of the time.
     thresholds = gc.get_threshold()
     gc.set_threshold(100_000, *thresholds[1:])
     combinations = ((kind, of) for kind in kinds() for of in _combinations(tables, kind.per))
@@ -156,7 +157,7 @@ def _draw(tables: Tables, styles: dict[str, dict], wanted: Callable[[int], bool]
 
 
 def _with_cases(tables: Tables) -> Tables:
-    """The tables, where a row is about one case with the number of its row in ``cases`` as the column ``case``."""
+    """The tables; a table with one case per row gets the column ``case``, the number of that case's row in ``cases``."""
     cases = tables["cases"].assign(case=range(len(tables["cases"])))
     numbers = cases[[*CASE, "case"]]
     return {

@@ -1,8 +1,8 @@
 """Ceilings of double precision and what is computed below them
 The roofline of this device in float64 with the ceilings of CUDA cores and of tensor cores, measured where the line is
-solid and from the datasheet where it is dashed. Each upright line is a kind of product at its compulsory intensity:
-left of the knee of CUDA cores memory binds it, and a higher ceiling cannot help (Zhang et al. 2025, figure 2, where
-SCALE counts one operation an element and here two)."""
+solid and from the datasheet where it is dashed. Each vertical line is a kind of product at its compulsory intensity.
+Left of the machine balance of CUDA cores, memory is the bound and a higher ceiling cannot help (Zhang et al. 2025,
+figure 2, which counts one operation per element of SCALE where this report counts two)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .sentences import population
 from .style import INK, canvas
 
 STUDY = "memory_bound"
-SECTION, PLACE, PER = "study", 1, ("device",)
+SECTION, ORDER, PER = "study", 1, ("device",)
 
 POINTS = r"^([0-9]d[0-9]+pt)"
 
 
 def _products(tables):
-    """Verified products with one column in float64, with the ``product`` that each is."""
+    """Verified products with one column in float64; the column ``product`` names the kind."""
     cases = tables["cases"]
     rows = cases[
         (cases["study"] == STUDY) & (cases["n"] == 1) & (cases["status"] == "ok") & (cases["precision"] == "float64")
@@ -36,8 +36,8 @@ def _shown(tables):
 
 
 def _knee(tables):
-    """Intensity at which the ceiling of CUDA cores meets DRAM, the gain of the ceiling of tensor cores over it, and
-    what of both stands in the datasheet alone."""
+    """Machine balance of CUDA cores, the ceiling of tensor cores over theirs, and the labels of those two ceilings that
+    only the datasheet gives."""
     across = limits.levels(tables["ceilings"], "float64")
     slope = limits.slopes(tables["ceilings"]).get("dram")
     cuda = max((level for level in across if "CUDA" in level.label), key=lambda level: level.value, default=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -11,32 +11,32 @@ if TYPE_CHECKING:
 
 
 def grouped(ax: Axes, values: pd.DataFrame, styles: Mapping[str, Mapping], tilted: bool = False) -> None:
-    """Draw ``values`` upright: its index names the groups, its columns have a colour in ``styles``; NaN leaves a gap.
+    """Draw ``values`` as vertical bars: its index names the groups, its columns have a colour in ``styles``.
 
-    A bar has no marker: a colour that is too near to that of another column gives way to a hue that nobody has.
+    NaN leaves a gap. A bar has no marker, so a colour too close to another column's is replaced by an unused hue.
     """
     colours = _distinct([styles[name]["color"] for name in values.columns])
     width = 0.84 / max(1, len(values.columns))
-    for place, name in enumerate(values.columns):
-        shift = (place - (len(values.columns) - 1) / 2) * width
+    for position, name in enumerate(values.columns):
+        shift = (position - (len(values.columns) - 1) / 2) * width
         known = values[name].notna().to_numpy()
         x = [group + shift for group in range(len(values)) if known[group]]
         ax.bar(
             x,
             values[name][known],
             width=0.92 * width,
-            color=colours[place],
+            color=colours[position],
             label=name,
             linewidth=0,
         )
-    turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if tilted else {}
+    turned: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if tilted else {}
     ax.set_xticks(range(len(values)), values.index, **turned)
     ax.set_xlim(-0.6, len(values) - 0.4)
     ax.grid(axis="x", visible=False)
 
 
 def _distinct(colours: Sequence) -> list[tuple[float, float, float]]:
-    """``colours``, those too near to one before them replaced."""
+    """``colours``, with each one that is too close to an earlier one replaced."""
     import math
 
     from matplotlib.colors import to_rgb
@@ -51,19 +51,19 @@ def _distinct(colours: Sequence) -> list[tuple[float, float, float]]:
 
 
 def lying(ax: Axes, values: pd.Series, colours: Mapping[str, str], notes: Mapping[str, str]) -> None:
-    """Draw ``values`` as bars from the left, the first on top, a note behind each; the longest has an edge.
+    """Draw ``values`` as horizontal bars, the first on top, each with a note at its end; the longest has an edge.
 
-    The names of ``values`` are the ticks; NaN leaves a gap.
+    The index of ``values`` labels the ticks; NaN leaves a gap.
     """
     from .style import INK
 
     known = values.dropna()
-    for place, (name, value) in enumerate(values.items()):
+    for position, (name, value) in enumerate(values.items()):
         if name in known.index:
             best = value == known.max()
-            ax.barh(place, value, height=0.76, color=colours[name], edgecolor=INK, linewidth=1.3 if best else 0)
+            ax.barh(position, value, height=0.76, color=colours[name], edgecolor=INK, linewidth=1.3 if best else 0)
             ax.annotate(
-                notes[name], (value, place), (3, 0), textcoords="offset points", va="center", fontsize=6.5,
+                notes[name], (value, position), (3, 0), textcoords="offset points", va="center", fontsize=6.5,
                 fontweight="bold" if best else "normal",
             )  # fmt: skip
     ax.set_yticks(range(len(values)), values.index)

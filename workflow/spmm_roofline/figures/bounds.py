@@ -1,9 +1,10 @@
 """Gain of tensor cores and its limit
-Each mark is a case of a kernel on tensor cores: its speed over that of the fastest kernel on CUDA cores in the same
-class of precision, cuSPARSE included, over the most that tensor cores can gain at equal traffic (Zhang et
-al. 2025, equations 17 and 22, with the intensity of the SpMM and the measured bandwidth). Left of the diagonal the gain
-is larger than arithmetic allows: such a kernel moves fewer bytes than its rival, or the rival is far from its own
-limit. Cases whose fastest rival is cuBLAS or cuSPARSELt, which may use tensor cores themselves, are left out."""
+Each mark is a case of a kernel on tensor cores. Vertical axis: its speed-up over the fastest kernel on CUDA cores in
+the same class of precision, cuSPARSE included. Horizontal axis: the largest gain that tensor cores can have at equal
+traffic (Zhang et al. 2025, equations 17 and 22, with the intensity of the SpMM and the measured bandwidth). Above the
+diagonal the gain is larger than arithmetic allows: the kernel moves fewer bytes than its rival, or the rival is far
+from its own limit. Cases whose fastest rival is cuBLAS or cuSPARSELt, which may use tensor cores themselves, are left
+out."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ from .numbers import counted, times
 from .sentences import named, population
 from .style import INK, MOST_MARKS, apart, canvas, legend, tie
 
-SECTION, PLACE, PER = "suite", 12, ("device", "suite", "l2")
+SECTION, ORDER, PER = "suite", 12, ("device", "suite", "l2")
 
 #: Libraries of dense and of 2:4 products, which may use tensor cores and do not say so.
 DENSE = ("cublas", "cusparselt")
 
 
 def _shown(tables):
-    """Cases with a rival that does multiply on CUDA cores."""
+    """Cases whose rival multiplies on CUDA cores."""
     rows, cases = tables["bounds"], tables["cases"]
     dense = set(cases.loc[cases["study"].isin(DENSE), "kernel"])
     return rows[rows["gain"].notna() & ~rows["rival"].isin(dense)]
@@ -36,13 +37,13 @@ def draw(tables, styles):
     axes[0].set(xscale="log", yscale="log", xlim=(low, high))
     for ax, n in zip(axes, widths, strict=True):
         for kernel, look in looks.items():
-            part = rows[(rows["n"] == n) & (rows["kernel"] == kernel)]
+            subset = rows[(rows["n"] == n) & (rows["kernel"] == kernel)]
             many = len(rows) > MOST_MARKS
             marks = ax.scatter(
-                part["gain_limit"], part["gain"], s=16, linewidth=0, alpha=0.8, zorder=3, rasterized=many,
+                subset["gain_limit"], subset["gain"], s=16, linewidth=0, alpha=0.8, zorder=3, rasterized=many,
                 **look,
             )  # fmt: skip
-            tie(marks, part)
+            tie(marks, subset)
         ax.plot([low, high], [low, high], color=INK, linewidth=1, zorder=2)
         ax.axhline(1, color=INK, linewidth=0.6, linestyle=":", zorder=2)
         ax.set(title=f"N = {n}", xlabel="limit")

@@ -1,9 +1,10 @@
 """After how many multiplications a kernel has caught up with cuSPARSE
-Each kernel's verified cases that cuSPARSE has too, a matrix at a width, by the number of multiplications with one
-matrix after which preprocessing and multiplying together take less time than cuSPARSE with its own preprocessing; not
-every kernel ran on the same cases, and the sentence above compares those that ran on half of them or more, where all of
-these did. Grey: never, the kernel is slower. Preprocessing is packing on the device; reading the matrix and
-moving it there are left out. On the right: the median of preprocessing over one multiplication."""
+The verified cases of each kernel that cuSPARSE ran too, by the number of multiplications with one matrix after which
+preprocessing and multiplying together take less time than cuSPARSE with its own preprocessing. A case is a matrix at a
+width. Kernels ran on different cases; the sentence above compares the kernels that ran on at least half of the cases,
+on the cases that all of them ran. Grey: the kernel is slower and never catches up. Preprocessing is packing on the
+device; it excludes reading the matrix and copying it to the device. On the right: the median of preprocessing over one
+multiplication."""
 
 from __future__ import annotations
 
@@ -11,15 +12,15 @@ from .numbers import PRECISIONS, counted, significant
 from .sentences import few, leaders, named, population
 from .style import FAINT, LIBRARIES, canvas
 
-SECTION, PLACE, PER = "together", 3, ("device", "l2")
+SECTION, ORDER, PER = "together", 3, ("device", "l2")
 
-#: Most multiplications → colour, few ones dark; more than the last are one more colour.
+#: Largest number of multiplications → colour, from dark to pale; larger numbers have one further colour.
 STEPS = {1: "#08306b", 10: "#2171b5", 100: "#6baed6", 1000: "#b3d3ea"}
 LATER = "#e3edf7"
 
 
 def _shown(tables):
-    """Rows that could catch up, of classes in which not only libraries ran, on more than one matrix."""
+    """Rows that could catch up, in classes with more than one matrix and a kernel that is no library's."""
     rows = tables["together"]
     rows = rows[rows["speedup"].notna() & rows["preprocess_products"].notna() & (rows["study"] != "cusparse")]
     ours = ~rows["study"].isin(LIBRARIES)
@@ -44,19 +45,19 @@ def draw(tables, styles):
     rows = _shown(tables)
     if rows.empty:
         return None
-    parts = {name: own for name in PRECISIONS if len(own := rows[rows["precision_class"] == name])}
-    heights = [0.35 + 0.165 * own["kernel"].nunique() for own in parts.values()]
-    figure, axes = canvas(len(parts), 1, 0.8 + sum(heights), height_ratios=heights, sharex=True)
+    classes = {name: own for name in PRECISIONS if len(own := rows[rows["precision_class"] == name])}
+    heights = [0.35 + 0.165 * own["kernel"].nunique() for own in classes.values()]
+    figure, axes = canvas(len(classes), 1, 0.8 + sum(heights), height_ratios=heights, sharex=True)
     colours = [*STEPS.values(), LATER, FAINT]
-    for ax, (name, own) in zip(axes, parts.items(), strict=True):
+    for ax, (name, own) in zip(axes, classes.items(), strict=True):
         shares = _shares(own).reindex([kernel for kernel in reversed(styles) if (own["kernel"] == kernel).any()])
         left = 0.0
         for column, colour in zip(shares, colours, strict=True):
             ax.barh(range(len(shares)), 100 * shares[column], left=left, color=colour, height=0.8, linewidth=0)
             left = left + 100 * shares[column]
         costs = own.groupby("kernel")["preprocess_products"].median()
-        for place, kernel in enumerate(shares.index):
-            ax.text(100.8, place, f"{significant(costs[kernel], 2)}×", va="center", fontsize=6.5)
+        for position, kernel in enumerate(shares.index):
+            ax.text(100.8, position, f"{significant(costs[kernel], 2)}×", va="center", fontsize=6.5)
         ax.set_yticks(range(len(shares)), shares.index, fontsize=6.5)
         ax.set(title=PRECISIONS[name], xlim=(0, 100), ylim=(-0.6, len(shares) - 0.4))
         ax.grid(visible=False)
@@ -69,7 +70,7 @@ def draw(tables, styles):
 
 
 def _alike(rows):
-    """Rows of kernels that ran on at least half of the cases, on the cases that all of these ran."""
+    """Rows of the kernels that ran on at least half of the cases, on the cases that all these kernels ran."""
     case = ["matrix", "n"]
     own = rows.groupby("kernel")["matrix"].transform("size")
     rows = rows[2 * own >= len(rows.drop_duplicates(case))]

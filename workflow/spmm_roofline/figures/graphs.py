@@ -12,7 +12,7 @@ from .sentences import population
 from .style import INK, canvas
 
 STUDY = "cutespmm"
-SECTION, PLACE, PER = "study", 5, ("device", "suite", "l2")
+SECTION, ORDER, PER = "study", 5, ("device", "suite", "l2")
 
 
 def _shown(tables):
@@ -29,16 +29,14 @@ def draw(tables, styles):
     widths = sorted(rows["n"].unique())
     figure, axes = canvas(1, len(widths), 3.4, sharey=True)
     for ax, n in zip(axes, widths, strict=True):
-        part = rows[rows["n"] == n]
-        ours = part.pivot_table(index="matrix", columns="kernel", values="ours").reindex(
+        subset = rows[rows["n"] == n]
+        ours = subset.pivot_table(index="matrix", columns="kernel", values="ours").reindex(
             index=matrices, columns=kernels
         )
         grouped(ax, ours, styles, tilted=True)
-        for row in part.itertuples():
-            place = matrices.index(row.matrix) + (kernels.index(row.kernel) - (len(kernels) - 1) / 2) * 0.84 / len(
-                kernels
-            )
-            ax.plot([place - 0.18, place + 0.18], [row.published] * 2, color=INK, linewidth=1.8)
+        for row in subset.itertuples():
+            x = matrices.index(row.matrix) + (kernels.index(row.kernel) - (len(kernels) - 1) / 2) * 0.84 / len(kernels)
+            ax.plot([x - 0.18, x + 0.18], [row.published] * 2, color=INK, linewidth=1.8)
         ax.axhline(1, color=INK, linewidth=0.9, zorder=1)
         ax.set(title=f"N = {n}")
     axes[0].set(ylabel="over the best on scalar cores")
@@ -47,17 +45,17 @@ def draw(tables, styles):
 
 
 def says(tables):
-    # What stands in several tables of the paper counts once, and what was not measured here does not count.
+    # A case that is in several of the paper's tables counts once; a case that was not measured here does not count.
     rows = _shown(tables).dropna(subset="ours")
     if rows.empty:
         return ""
     rows = means(rows, "published", ["kernel", "matrix", "n", "ours"])
     said = []
-    for kernel, part in rows.groupby("kernel"):
-        ours, theirs = (means(part, name, ["kernel"])[name].item() for name in ("ours", "published"))
+    for kernel, subset in rows.groupby("kernel"):
+        ours, theirs = (means(subset, name, ["kernel"])[name].item() for name in ("ours", "published"))
         said.append(
-            f"{kernel} reaches {times(ours)} here and {times(theirs)} in the paper ({counted(len(part), 'case')} on "
-            f"{population(tables, part['matrix'])})"
+            f"{kernel} reaches {times(ours)} here and {times(theirs)} in the paper ({counted(len(subset), 'case')} on "
+            f"{population(tables, subset['matrix'])})"
         )
     return (
         "Over the best on scalar cores, in the geometric mean of the cases that the paper's tables have too: "

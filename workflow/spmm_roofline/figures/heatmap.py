@@ -1,7 +1,7 @@
 """Where each kernel wins and loses
 Speed-up over the fastest of cuSPARSE's CSR and COO algorithms for each kernel and matrix, one panel per width N. Orange
-is faster than cuSPARSE, purple slower; colours are full at a factor of 8. An empty cell has no time, or cuSPARSE has
-none. Matrices are sorted by the fill of their 16×16 tiles, the fullest on top."""
+is faster than cuSPARSE, purple slower; colours saturate at a factor of 8. A cell is empty if the kernel or cuSPARSE has
+no time. Matrices are sorted by the fill of their 16×16 tiles, the fullest on top."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .numbers import counted, significant, times
 from .sentences import named, population
 from .style import INK, WIDTH, panels
 
-SECTION, PLACE, PER = "suite", 3, ("device", "suite", "l2", "precision")
+SECTION, ORDER, PER = "suite", 3, ("device", "suite", "l2", "precision")
 
 
 def _shown(tables):
@@ -31,7 +31,7 @@ def draw(tables, styles):
     matrices = sorted(rows["matrix"].unique(), key=lambda name: (-fill.get(name, 0.0), name))
     limit = float(np.clip(np.abs(np.log2(rows["speedup"])).max(), 1, 3))
     labels = short_names(matrices)
-    # Inches for cells, beside the names of matrices and the bar of colours, and those that the name of a kernel needs.
+    # Inches left for cells beside the matrix names and the colour bar, and inches that the name of a kernel needs.
     room, column = WIDTH - 1.1 - 0.06 * max(map(len, labels)), 0.105
     columns = max(1, min(len(widths), int(room / (column * len(kernels) + 0.2))))
     lines = -(-len(widths) // columns)
@@ -44,8 +44,8 @@ def draw(tables, styles):
     above = {"rotation": tilt, "ha": "right", "va": "center" if tilt == 90 else "baseline", "rotation_mode": "anchor"}
     figure, axes = panels(len(widths), columns, row * len(matrices), around)
     columns = -(-len(widths) // lines)
-    for place, (ax, n) in enumerate(zip(axes, widths, strict=True)):
-        left, lowest = place % columns == 0, place + columns >= len(widths)
+    for position, (ax, n) in enumerate(zip(axes, widths, strict=True)):
+        left, lowest = position % columns == 0, position + columns >= len(widths)
         grid = rows[rows["n"] == n].pivot(index="matrix", columns="kernel", values="speedup")
         grid = grid.reindex(index=matrices, columns=kernels)
         text = grid.map(lambda value: significant(value, 2) if value == value else "")
@@ -56,14 +56,14 @@ def draw(tables, styles):
             yticklabels=False, xticklabels=False,
         )  # fmt: skip
         ax.set(title=f"N = {n}", xlabel="", ylabel="")
-        # Not through seaborn, which measures all labels to see whether they overlap.
+        # Not through seaborn, which measures all labels to check whether they overlap.
         if left:
             size = 8 if row > 0.2 else 7 if row > 0.12 else 6.5
-            ax.set_yticks([place + 0.5 for place in range(len(labels))], labels, fontsize=size)
+            ax.set_yticks([position + 0.5 for position in range(len(labels))], labels, fontsize=size)
         if lowest:
             size = 8 if cell > 0.14 else 7 if cell > 0.11 else 6.5
-            ax.set_xticks([place + 0.5 for place in range(len(kernels))], kernels, fontsize=size, **above)
-            if place // columns < lines - 1:
+            ax.set_xticks([position + 0.5 for position in range(len(kernels))], kernels, fontsize=size, **above)
+            if position // columns < lines - 1:
                 _hang(ax)
         ax.tick_params(length=0)
         ax.grid(False)
@@ -78,7 +78,7 @@ def draw(tables, styles):
 
 
 def _hang(ax) -> None:
-    """Let the names below an axes hang into the empty place under it, for which the layout would make room."""
+    """Let the names below an axes use the empty space under it; as tick labels they would take space in the layout."""
     for tick, label in zip(ax.get_xticks(), ax.get_xticklabels(), strict=True):
         text = ax.annotate(
             label.get_text(), (tick, 0), (0, -3), ("data", "axes fraction"), "offset points", fontsize=label.get_size(),

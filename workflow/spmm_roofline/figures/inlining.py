@@ -1,7 +1,7 @@
-"""An SVG as an element of a page: the page's colours, ids of its own, and no byte that shows nothing.
+"""An SVG as an element of a page: in the page's colours, with unique ids and nothing that is not visible.
 
-A page holds hundreds of figures with a hundred thousand marks: what Matplotlib repeats for each mark, its style, its
-long id and a hundredth of a point, would be most of the page.
+A page holds hundreds of figures with a hundred thousand marks. What Matplotlib repeats for each mark (its style, a long
+id, hundredths of a point) would be most of the page.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def inline(text: str, name: str, alternative: str) -> str:
     """The SVG ``text`` for an HTML page: ``alternative`` is its text for readers who cannot see it.
 
     Marks that :func:`style.tie` tied to rows keep the row numbers as ``data-cases``, for example ``3-5 9``. Ids start
-    with a mark made of ``name``, so that figures of one page do not collide. Coordinates are kept to a tenth of a
-    point, less than a quarter of a pixel at the width of the page.
+    with a hash of ``name``, so that figures of one page do not collide. Coordinates are rounded to a tenth of a point,
+    less than a quarter of a pixel at the width of the page.
     """
     root = ElementTree.fromstring(text)
     for element in root.iter():
@@ -58,14 +58,18 @@ def inline(text: str, name: str, alternative: str) -> str:
 
 
 def _short(attributes: dict[str, str]) -> dict[str, str]:
-    """Attributes that change when written without blanks and hundredths of a point."""
+    """Attributes that become shorter without blanks and hundredths of a point."""
     short = {}
     if re.match(r"rotate\(-?0 ", attributes.get("transform", "")):
         short["transform"] = ""
     if "style" in attributes:
         # The page has a typeface of its own.
-        parts = [part.strip() for part in attributes["style"].split(";")]
-        short["style"] = ";".join(re.sub(r":\s+", ":", part) for part in parts if not part.startswith("font-family"))
+        declarations = [declaration.strip() for declaration in attributes["style"].split(";")]
+        short["style"] = ";".join(
+            re.sub(r":\s+", ":", declaration)
+            for declaration in declarations
+            if not declaration.startswith("font-family")
+        )
     for key in ("x", "y", "d"):
         if key in attributes:
             tenths = re.sub(r"-?\d+\.\d+", _tenth, attributes[key])
@@ -79,20 +83,20 @@ def _tenth(found: re.Match) -> str:
 
 
 def _prune(element: ElementTree.Element) -> None:
-    """Remove metadata, style sheets that the page has, definitions without content, and groups that say nothing."""
-    kept = []
+    """Remove metadata, style sheets that the page has, empty definitions, and groups without attributes."""
+    kept: list[ElementTree.Element] = []
     for child in element:
         _prune(child)
         if child.tag in ("metadata", "style") or (child.tag in ("g", "defs") and not len(child)):
             continue
         child.attrib.pop("id", None) if child.tag == "g" else None
-        # A title holds for the group in which it stands.
+        # A title applies to the group that contains it.
         kept.extend(child if child.tag == "g" and not child.attrib and child.find("title") is None else [child])
     element[:] = kept
 
 
 def _name_ids(root: ElementTree.Element, mark: str) -> None:
-    """Give short ids to what is referred to, the same to definitions that are equal, and none to the rest."""
+    """Give short ids to the elements that are referred to, one id to equal definitions, and none to other elements."""
     wanted = {value[1:] for element in root.iter() if (value := element.get("href", "")).startswith("#")}
     wanted |= {
         name for element in root.iter() for value in element.attrib.values() for name in _REFERENCE.findall(value)
@@ -121,7 +125,7 @@ def _name_ids(root: ElementTree.Element, mark: str) -> None:
 
 
 def _hoist(root: ElementTree.Element) -> None:
-    """Say once what neighbouring marks have in common, in a group around them."""
+    """Move a style that neighbouring marks have in common to a group around them."""
     _join(root)
     for parent in list(root.iter()):
         if parent.tag == "defs":
@@ -140,7 +144,7 @@ def _hoist(root: ElementTree.Element) -> None:
 
 
 def _join(parent: ElementTree.Element) -> None:
-    """Make neighbouring groups one where they say the same, from the outside in."""
+    """Merge neighbouring groups with equal attributes, from the outside in."""
     kept: list[ElementTree.Element] = []
     for child in parent:
         last = kept[-1] if kept else None
@@ -154,10 +158,10 @@ def _join(parent: ElementTree.Element) -> None:
         _join(child)
 
 
-def share(page: str) -> tuple[str, str]:
-    """What the SVGs of ``page`` have in common: a style sheet with their styles as classes, and the page that uses it.
+def with_classes(page: str) -> tuple[str, str]:
+    """A style sheet with the styles of the SVGs of ``page`` as classes, and the page that uses these classes.
 
-    Few styles and shapes occur in thousands of marks; the more often one occurs, the shorter is its name.
+    A few styles and shapes occur in thousands of marks, so frequent ones get the shortest names.
     """
     figures = _SVG.findall(page)
     styles = _named("f", (style for svg in figures for style in _STYLE.findall(svg)))
@@ -171,7 +175,7 @@ def share(page: str) -> tuple[str, str]:
 
 
 def _named(letter: str, found: Iterable[str]) -> dict[str, str]:
-    """Each text that was found → a name, ordered by how often it was."""
+    """Each text that was found → a name; the most frequent text has the first name."""
     counts = collections.Counter(found)
     order = sorted(counts, key=lambda text: (-counts[text], text))
     return {text: f"{letter}{number:x}" for number, text in enumerate(order)}

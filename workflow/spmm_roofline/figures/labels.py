@@ -1,4 +1,4 @@
-"""Ticks and labels that stand apart: round numbers on logarithmic axes, names at the ends of lines, long names."""
+"""Ticks and labels that do not overlap: round numbers on logarithmic axes, names at the ends of lines, long names."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def short_names(names: Iterable[str], most: int = 40) -> list[str]:
-    """Names as labels: in those longer than ``most`` an ellipsis replaces letters of the middle, and different names
-    stay different. The words in which all long names end go first, but for the last letters of the name."""
+    """Names as labels: in a name longer than ``most`` letters an ellipsis replaces the middle. Different names stay
+    different. The words that all long names end with are dropped first, except for the last letters of the name."""
     names = list(names)
     long = list(dict.fromkeys(name for name in names if len(name) > most))
     words = zip(*(reversed(name.split("-")) for name in long), strict=False)
@@ -25,7 +25,7 @@ def short_names(names: Iterable[str], most: int = 40) -> list[str]:
     shortened = {}
     for name in long:
         head = name.removesuffix(end)
-        tail = re.search(r"[^-_]{0,8}$", name)[0]
+        tail = re.findall(r"[^-_]{0,8}$", name)[0]
         half = most // 2
         fits = end and len(head) + 2 + len(tail) <= most
         shortened[name] = f"{head}-…{tail}" if fits else f"{name[:half]}…{name[1 - half :]}"
@@ -34,12 +34,12 @@ def short_names(names: Iterable[str], most: int = 40) -> list[str]:
 
 
 def spread(heights: Sequence[float], gap: float, low: float = -math.inf, high: float = math.inf) -> list[float]:
-    """Heights of labels, at least ``gap`` apart and as near to ``heights`` as that and the limits allow.
+    """Heights of labels, at least ``gap`` apart and as close to ``heights`` as the gap and the limits allow.
 
-    Of equal heights the first stays on top. Where there is too little room, labels go below ``low``.
+    Of equal heights the first is on top. If they do not all fit, labels go below ``low``.
     """
     order = sorted(range(len(heights)), key=lambda at: (heights[at], -at))
-    # Labels that would meet are a run, which stands around the mean of what its labels want.
+    # Labels that would overlap form a run, centred on the mean of the heights that they want.
     runs: list[tuple[float, list[int]]] = []
     for at in order:
         bottom, members = heights[at], [at]
@@ -61,8 +61,8 @@ def spread(heights: Sequence[float], gap: float, low: float = -math.inf, high: f
 
 
 def label_ends(ax: Axes, ends: Mapping[str, float], looks: Mapping[str, Mapping], height: float) -> None:
-    """Names of lines at the right edge of axes that are about ``height`` inches high, each near its end and none on
-    another; the axes' limits are final."""
+    """Write the name of each line at the right edge of the axes, near the line's end and without overlap. The axes are
+    about ``height`` inches high and their limits are final."""
     gap = 9.5 / (72 * height)
     ax.get_ylim()  # or the transformation would not know them yet
     scale = ax.get_yaxis_transform() + ax.transAxes.inverted()
@@ -85,8 +85,8 @@ def short(value: float) -> str:
 
 
 def plain_log(axis, room: int = 7, ticks: Iterable[float] | None = None) -> None:
-    """Plain numbers on a logarithmic axis whose limits are final: ``ticks``, or the finest steps of which at most
-    ``room`` fit and whose labels stand apart."""
+    """Plain numbers on a logarithmic axis whose limits are final: ``ticks``, or the finest steps that have at most
+    ``room`` ticks and whose labels do not overlap."""
     low, high = sorted(axis.get_view_interval())
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     choices = []
@@ -99,20 +99,26 @@ def plain_log(axis, room: int = 7, ticks: Iterable[float] | None = None) -> None
 
 
 def fitting(axis, choices: Sequence[Sequence[float]], text=short) -> None:
-    """Ticks on a logarithmic axis: of ``choices``, the finest first, those whose labels stand apart; the last of them
-    where none do. Only the layout knows the length of the axis, so that the choice is made when the figure is drawn."""
+    """Ticks on a logarithmic axis: the first of ``choices`` (finest first) whose labels do not overlap, else the last.
+
+    Only the layout knows the length of the axis, so the choice is made when the figure is drawn.
+    """
+    from matplotlib.axis import Axis
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     class Fitting(FixedLocator):
         def __call__(self):
+            assert isinstance(self.axis, Axis), "set_major_locator has set it"
+            figure = self.axis.get_figure(root=True)
+            assert figure is not None, "ticks are asked for when a figure is drawn"
             box, (low, high) = self.axis.axes.bbox, sorted(self.axis.get_view_interval())
-            points = 72 / self.axis.get_figure(root=True).dpi
+            points = 72 / figure.dpi
             at = low, high, int(points * (box.height if upright else box.width))
             if at not in known:
                 known[at] = _fit(choices, *at, None if upright else text)
             return known[at]
 
-    known: dict[tuple, list[float]] = {}  # Matplotlib asks again and again, on behalf of all axes that share this one.
+    known: dict[tuple, list[float]] = {}  # Matplotlib asks repeatedly, once for each axes that shares this axis.
     upright = axis.axis_name == "y"
     axis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
     axis.set_major_locator(Fitting(list(choices[-1])))
@@ -120,8 +126,8 @@ def fitting(axis, choices: Sequence[Sequence[float]], text=short) -> None:
 
 
 def _fit(choices: Sequence[Sequence[float]], low: float, high: float, length: float, text) -> list[float]:
-    """The first of ``choices`` whose labels stand apart on an axis ``length`` points long; ``text``: None of labels
-    above each other."""
+    """The first of ``choices`` whose labels do not overlap on an axis ``length`` points long. ``text`` formats a label;
+    it is None for a vertical axis."""
     size, gap, beyond = RC["xtick.labelsize"], 4, 5.5
     for choice in choices:
         end, kept, apart = -math.inf, [], True
@@ -129,7 +135,7 @@ def _fit(choices: Sequence[Sequence[float]], low: float, high: float, length: fl
             at = length * math.log(value / low) / math.log(high / low)
             half = size / 2 if text is None else 0.32 * size * len(text(value))
             if text is not None and (at - half < -beyond or at + half > length + beyond):
-                continue  # The label would reach into the neighbouring axes.
+                continue  # The label would overlap the neighbouring axes.
             apart = apart and at - half >= end + gap
             end = at + half
             kept.append(value)

@@ -1,8 +1,9 @@
 """The ladder of kernels on matrices of applications
-Rate of each kernel on each matrix at the widest B, counting all its stored 16×16 tiles; each rung adds an idea to one
-above it, and the fastest has an edge. Behind each bar the time of one call. In brackets: share of its 16×32 tiles that
-are 2:4. Blue kernels are SMaT's, orange ones the thesis', grey a library's. All accumulate in FP16, but for the
-libraries, which add in FP32; other kernels with sums in FP32 are left out (Mistry 2025, figures 3.6 and 3.7)."""
+Rate of each kernel on each matrix at the widest B, counting all stored 16×16 tiles of the matrix. Each rung adds an
+idea to a rung above it. The fastest bar has an edge, and each bar shows the time of one call. In brackets: share of the
+matrix's 16×32 tiles that are 2:4. Blue kernels are SMaT's, orange ones the thesis's, grey ones a library's. All
+accumulate in FP16 except the libraries, which add in FP32; other kernels with sums in FP32 are left out (Mistry 2025,
+figures 3.6 and 3.7)."""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ from .style import OTHER, STUDIES, canvas
 from .tiles import beside, ladder, libraries, rated
 
 STUDY = "sptc"
-SECTION, PLACE, PER = "study", 4, ("device", "suite", "l2")
+SECTION, ORDER, PER = "study", 4, ("device", "suite", "l2")
 
 MOST_MATRICES, COLUMNS = 24, 4
 
 
 def _shown(tables):
-    """Rows of the widest B on matrices that were not made of tiles."""
+    """Rows with the widest B on matrices that are not mixtures of tiles."""
     if not alone(tables["cases"], STUDY):
         return rated(tables).head(0)
     rows = rated(tables)
@@ -39,15 +40,15 @@ def draw(tables, styles):
     share = tables["matrices"].drop_duplicates("matrix").set_index("matrix")["tile_24_16x32_fraction"]
     lines = -(-len(matrices) // COLUMNS)
     figure, axes = canvas(lines, COLUMNS, 0.4 + lines * (0.45 + 0.142 * len(kernels)), sharey=True)
-    for place, ax in enumerate(axes):
-        if place >= len(matrices):
+    for position, ax in enumerate(axes):
+        if position >= len(matrices):
             ax.set_visible(False)
             continue
-        own = rows[rows["matrix"] == matrices[place]].set_index("kernel")
+        own = rows[rows["matrix"] == matrices[position]].set_index("kernel")
         lying(ax, own["tflops"].reindex(kernels), colours, own["time_ms"].map(duration))
-        ax.set_title(f"{matrices[place]} ({percent(share[matrices[place]])})")
+        ax.set_title(f"{matrices[position]} ({percent(share[matrices[position]])})")
         ax.tick_params(axis="y", labelsize=7)
-        if place + COLUMNS >= len(matrices):
+        if position + COLUMNS >= len(matrices):
             ax.set(xlabel="TFLOP/s")
     return figure
 

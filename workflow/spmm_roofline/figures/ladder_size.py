@@ -1,7 +1,7 @@
 """The ladder of kernels over the size of the matrix
-Rate of each kernel on mixtures of 10 % dense and of 10 % 2:4 tiles, or whichever are there in several sizes, over the
-rows of the matrix at the widest B; both axes are logarithmic. All kernels are credited with the stored 16×16 tiles and
-accumulate in FP16, but for the libraries, dashed, which add in FP32 (Mistry 2025, section 3.1.2 gives the range of
+Rate of each kernel over the rows of the matrix at the widest B, on mixtures of 10 % dense and of 10 % 2:4 tiles, or on
+other mixtures that have several sizes; both axes are logarithmic. All kernels are credited with the stored 16×16 tiles
+and accumulate in FP16, except the libraries, dashed, which add in FP32 (Mistry 2025, section 3.1.2 gives the range of
 sizes)."""
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from .style import LIBRARIES, canvas, legend
 from .tiles import PATTERNS, beside, lines, looks, mixed, rated
 
 STUDY = "sptc"
-SECTION, PLACE, PER = "study", 3, ("device", "suite", "l2")
+SECTION, ORDER, PER = "study", 3, ("device", "suite", "l2")
 
 
 def _shown(tables):
-    """Rows of the widest B on mixtures in several sizes, one mixture a pattern."""
+    """Rows with the widest B on mixtures in several sizes, one mixture per pattern."""
     rows = mixed(rated(tables))
     rows = rows[rows["n"] == rows["n"].max()]
     rows = rows.assign(mixture=rows["matrix"].str.replace(r"-\d+$", "", regex=True))
@@ -35,9 +35,9 @@ def draw(tables, styles):
     own = looks(tables, rows, styles)
     sizes = sorted(rows["m"].unique())
     for ax, pattern in zip(axes, patterns, strict=True):
-        part = rows[rows["pattern"] == pattern]
-        lines(ax, part, "m", own)
-        ax.set(xscale="log", yscale="log", xlabel="rows", title=f"{part['mixture'].iloc[0]}, {pattern}")
+        subset = rows[rows["pattern"] == pattern]
+        lines(ax, subset, "m", own)
+        ax.set(xscale="log", yscale="log", xlabel="rows", title=f"{subset['mixture'].iloc[0]}, {pattern}")
         plain_log(ax.xaxis, ticks=sizes)
         ax.set_xticks(sizes, labels=[short(size) if size % 1024 else f"{size // 1024}Ki" for size in sizes])
     axes[0].set(ylabel=f"TFLOP/s at N = {rows['n'].iloc[0]}")
@@ -55,7 +55,7 @@ def says(tables):
     for m in sorted({own["m"].min(), own["m"].max()}):
         leaders = sorted(own.loc[own["m"] == m, "kernel"].unique())
         verb = "is" if len(leaders) == 1 else "are"
-        part = rows[rows["m"] == m]
-        said.append(f"With {m:,} rows the fastest of the ladder {verb} {listed(leaders)}{beside(part)}.")
+        subset = rows[rows["m"] == m]
+        said.append(f"With {m:,} rows the fastest of the ladder {verb} {listed(leaders)}{beside(subset)}.")
     where = f"{population(tables, own['matrix'])} at N = {rows['n'].iloc[0]}"
     return f"{where}, the ladder with FP16 sums. {' '.join(said)}"

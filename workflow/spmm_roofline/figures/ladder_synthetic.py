@@ -1,9 +1,9 @@
 """The ladder of kernels on mixtures of tiles
-Rate of each kernel on matrices with the given percentages of dense (d) and 2:4 (s) 16×32 tiles, the others zero, at the
-widest B; each rung adds an idea to one above it, and the fastest has an edge. Behind each bar the time of one call.
-Blue kernels are SMaT's, orange ones the thesis', grey a library's. All are credited with the stored 16×16 tiles and
-accumulate in FP16, but for the libraries, which add in FP32; other kernels with sums in FP32 are left out (Mistry 2025,
-figures 3.2 to 3.4)."""
+Rate of each kernel at the widest B on matrices with the given percentages of dense (d) and 2:4 (s) 16×32 tiles; the
+other tiles are zero. Each rung adds an idea to a rung above it. The fastest bar has an edge, and each bar shows the
+time of one call. Blue kernels are SMaT's, orange ones the thesis's, grey ones a library's. All are credited with the
+stored 16×16 tiles and accumulate in FP16 except the libraries, which add in FP32; other kernels with sums in FP32 are
+left out (Mistry 2025, figures 3.2 to 3.4)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .style import LIBRARIES, OTHER, STUDIES, canvas
 from .tiles import PATTERNS, beside, ladder, mixed, rated
 
 STUDY = "sptc"
-SECTION, PLACE, PER = "study", 1, ("device", "suite", "l2")
+SECTION, ORDER, PER = "study", 1, ("device", "suite", "l2")
 
 
 def _shown(tables):
-    """Rows of the widest B and, of mixtures in several sizes, of the largest."""
+    """Rows with the widest B; of a mixture in several sizes, only the largest."""
     rows = mixed(rated(tables))
     rows = rows[rows["n"] == rows["n"].max()]
     return rows[rows["m"] == rows.groupby(["full", "sparse24"])["m"].transform("max")]
@@ -31,23 +31,23 @@ def draw(tables, styles):
     kernels = ladder(tables, rows)
     studies = rows.drop_duplicates("kernel").set_index("kernel")["study"]
     colours = {name: STUDIES.get(studies[name], OTHER) for name in kernels}
-    patterns = {name: part for name in PATTERNS if len(part := rows[rows["pattern"] == name])}
-    names = {name: list(part.sort_values(["full", "sparse24"])["matrix"].unique()) for name, part in patterns.items()}
+    patterns = {name: found for name in PATTERNS if len(found := rows[rows["pattern"] == name])}
+    names = {name: list(found.sort_values(["full", "sparse24"])["matrix"].unique()) for name, found in patterns.items()}
     columns = max(len(found) for found in names.values())
     figure, axes = canvas(len(patterns), columns, 0.4 + len(patterns) * (0.5 + 0.148 * len(kernels)), sharey=True)
-    for place, ax in enumerate(axes):
-        pattern = list(patterns)[place // columns]
-        if place % columns >= len(names[pattern]):
+    for position, ax in enumerate(axes):
+        pattern = list(patterns)[position // columns]
+        if position % columns >= len(names[pattern]):
             ax.set_visible(False)
             continue
-        matrix = names[pattern][place % columns]
+        matrix = names[pattern][position % columns]
         own = rows[rows["matrix"] == matrix].set_index("kernel")
         lying(ax, own["tflops"].reindex(kernels), colours, own["time_ms"].map(duration))
         ax.set_title(matrix)
         ax.tick_params(axis="y", labelsize=7)
-        if place % columns == 0:
+        if position % columns == 0:
             ax.set(ylabel=pattern)
-        if place + columns >= len(axes):
+        if position + columns >= len(axes):
             ax.set(xlabel="TFLOP/s")
     return figure
 

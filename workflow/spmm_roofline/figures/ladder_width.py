@@ -1,6 +1,6 @@
 """The ladder of kernels over the width of B
-Rate of each kernel on a matrix all of whose 16×32 tiles are 2:4, over the width N of B, 8·N_MULT in the thesis; both
-axes are logarithmic. All kernels are credited with the stored 16×16 tiles and accumulate in FP16, but for the
+Rate of each kernel over the width N of B (8·N_MULT in the thesis) on a matrix whose 16×32 tiles are all 2:4; both
+axes are logarithmic. All kernels are credited with the stored 16×16 tiles and accumulate in FP16, except the
 libraries, dashed, which add in FP32 (Mistry 2025, figure 3.5, which does not give the size of the matrix)."""
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from .style import LIBRARIES, canvas
 from .tiles import libraries, lines, looks, rated
 
 STUDY = "sptc"
-SECTION, PLACE, PER = "study", 2, ("device", "suite", "l2")
+SECTION, ORDER, PER = "study", 2, ("device", "suite", "l2")
 
-#: Slots of a tile, and the widths that are a curve.
+#: Slots of a tile, and the smallest number of widths that is drawn as a curve.
 TILE, LEAST_WIDTHS = 16 * 32, 4
 
 
 def _shown(tables):
-    """Rows on the largest matrix without a tile of zeros that is made of 2:4 tiles."""
+    """Rows on the largest matrix whose tiles are all 2:4 and not zero."""
     rows = rated(tables)
     known = tables["matrices"].drop_duplicates("matrix")
     slots = known["m"].astype("float64") * known["k"]

@@ -1,4 +1,4 @@
-"""Kernels of a study in the order in which one builds on the other."""
+"""Kernels of a study in the order in which they build on each other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def ordered(ladder: pd.DataFrame, kernels: Iterable[str]) -> list[str]:
-    """``kernels`` by the number of rungs below each in the table ``ladder``, those of one height by their names."""
+    """``kernels`` by the number of rungs below each in the table ``ladder``, those of equal height by name."""
     after = dict(zip(ladder["kernel"], ladder["after"], strict=True))
 
     def height(kernel: str) -> int:

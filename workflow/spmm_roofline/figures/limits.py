@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-#: Dtype of A → units that multiply for its kernels, as the ceilings call them.
+#: Dtype of A → units on which its kernels multiply, as the ceilings name them.
 UNITS = {
     "float16": ("float16_tensor", "float16_tensor_sparse24", "float32_cuda"),
     "bfloat16": ("bfloat16_tensor", "bfloat16_tensor_sparse24", "float32_cuda"),
@@ -21,13 +21,13 @@ UNITS = {
     "float32": ("float32_cuda",),
     "float64": ("float64_tensor", "float64_cuda"),
 }
-#: Level of memory → its name for people and the line that shows it.
+#: Level of memory → its label and its line style.
 SLOPES = {"dram": ("DRAM", "solid"), "l2": ("L2", "dashdot")}
 
 
 @dataclass(frozen=True)
 class Level:
-    """A level of computation: GFLOP/s, and whether they were measured."""
+    """A ceiling of computation in GFLOP/s, and whether it was measured."""
 
     label: str
     value: float
@@ -35,7 +35,7 @@ class Level:
 
 
 def levels(ceilings: pd.DataFrame, *precisions: str) -> list[Level]:
-    """What limits computation in these dtypes of A, the lowest first; of 2:4 products only what was measured."""
+    """Ceilings of computation for these dtypes of A, the lowest first; for 2:4 products only measured ones."""
     units = {unit for precision in precisions for unit in UNITS[precision]}
     found = []
     for row in ceilings[ceilings["ceiling"].isin(units)].itertuples():
@@ -52,17 +52,17 @@ def _label(unit: str, through: str) -> str:
 
 
 def slopes(ceilings: pd.DataFrame) -> dict[str, float]:
-    """Level of memory → highest measured rate in GB/s, of the levels that :data:`SLOPES` shows."""
+    """Level of memory → highest measured rate in GB/s, for the levels in :data:`SLOPES`."""
     rows = ceilings[ceilings["level"].isin(SLOPES) & ceilings["measured"].notna()]
     return rows.groupby("level")["measured"].max().to_dict()
 
 
 def highest(across: list[Level], low: float, top: float) -> float:
-    """Upper limit of an axis from ``low`` on which ``top`` and the labels of all levels are seen."""
+    """Upper limit of an axis that begins at ``low`` and shows ``top`` and the labels of all levels."""
     high = 2 * top
     for _ in range(20):
         gap = _gap(low, high)
-        needed = gap * max(_places([level.value for level in across], gap), default=0)
+        needed = gap * max(_label_heights([level.value for level in across], gap), default=0)
         if needed <= high:
             break
         high = 1.1 * needed
@@ -77,15 +77,15 @@ def lines(ax: Axes, shown: dict[str, float], across: list[Level], top: float) ->
         dashes = "solid" if level.measured else (0, (5, 3))
         start = max(level.value / first, left) if shown else left
         ax.hlines(level.value, start, right, color=INK, linewidth=0.9, linestyle=dashes)
-    places = _places([level.value for level in across], _gap(low, high))
-    for level, place in zip(across, places, strict=True):
+    heights = _label_heights([level.value for level in across], _gap(low, high))
+    for level, label_height in zip(across, heights, strict=True):
         text = f"{level.label}: {rate(level.value)}"
-        ax.annotate(text, (right, place), (-2, 2), textcoords="offset points", ha="right", fontsize=7)
+        ax.annotate(text, (right, label_height), (-2, 2), textcoords="offset points", ha="right", fontsize=7)
     for number, (name, gb_per_s) in enumerate(shown.items()):
         label, line = SLOPES[name]
         end = min(top / gb_per_s, right)
         ax.plot([left, end], [gb_per_s * left, gb_per_s * end], color=INK, linewidth=1.2, linestyle=line)
-        # Labels lean as the slopes do, far from those of the levels, and on either side of neighbouring slopes.
+        # Labels are parallel to the slopes, far from the labels of the levels, on opposite sides of neighbouring slopes.
         upper = number == len(shown) - 1
         at = max(left, low / gb_per_s) ** 0.97 * end**0.03
         height = gb_per_s * at * _gap(low, high) ** (0.4 if upper else -0.4)
@@ -97,20 +97,21 @@ def lines(ax: Axes, shown: dict[str, float], across: list[Level], top: float) ->
 
 
 def _gap(low: float, high: float) -> float:
-    """Ratio of two values whose labels stand above each other without touching."""
+    """Smallest ratio of two values whose labels do not overlap."""
     return (high / low) ** 0.045
 
 
-def _places(values: list[float], gap: float) -> list[float]:
-    """Where labels of rising ``values`` stand on a logarithmic axis: those of close lines above the last of them.
+def _label_heights(values: list[float], gap: float) -> list[float]:
+    """Heights of the labels of rising ``values`` on a logarithmic axis.
 
-    A line that the labels below it would reach is a close one, too.
+    The labels of close lines are stacked above the last of these lines; a line within reach of the stack below it
+    counts as close.
     """
-    places: list[float] = []
+    heights: list[float] = []
     start = 0
     for number, value in enumerate(values):
         reached = value * gap ** (number + 1 - start)
         if number + 1 == len(values) or values[number + 1] >= reached:
-            places += [value * gap**step for step in range(number + 1 - start)]
+            heights += [value * gap**step for step in range(number + 1 - start)]
             start = number + 1
-    return places
+    return heights

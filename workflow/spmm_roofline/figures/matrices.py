@@ -1,7 +1,7 @@
 """The matrices
 Left: rows and mean non-zeros of a row. Right: fill of the 16×16 tiles that hold a non-zero, the structure on which
-tensor-core kernels depend: 6 % is one non-zero a tile row, 100 % a dense tile. A colour with a marker is a kind of
-matrix."""
+tensor-core kernels depend: 6 % is one non-zero per tile row, 100 % a dense tile. Each combination of colour and marker
+is a kind of matrix."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .numbers import counted, percent
 from .sentences import population
 from .style import HUES, MARKERS, canvas
 
-SECTION, PLACE, PER = "matrices", 1, ()
+SECTION, ORDER, PER = "matrices", 1, ()
 
 
 def _kinds(matrices) -> dict[str, dict]:
-    """Kind → look; a hue that comes back does so with another marker."""
+    """Kind → colour and marker; a hue that repeats has another marker."""
     kinds = sorted(matrices["kind"].unique())
     return {
         kind: {"color": HUES[number % len(HUES)], "marker": MARKERS[number % 6 + number // len(HUES) % 2 * 6]}
@@ -31,14 +31,14 @@ def draw(tables, styles):
     few = len(matrices) <= 40
     lines = list(matrices.sort_values("tile_fill_16x16_fraction")["matrix"]) if few else [*looks][::-1]
     figure, (plane, fill) = canvas(1, 2, 1.0 + max(2.6, 0.19 * len(lines)) + 0.2 * few)
-    for kind, part in matrices.groupby("kind"):
+    for kind, subset in matrices.groupby("kind"):
         look = {"s": 26, "linewidth": 0, "alpha": 0.85} | looks[kind]
-        plane.scatter(part["m"], part["row_length_mean"], label=kind, **look)
+        plane.scatter(subset["m"], subset["row_length_mean"], label=kind, **look)
         if few:
-            heights = [lines.index(name) for name in part["matrix"]]
+            heights: list[float] = [lines.index(name) for name in subset["matrix"]]
         else:
-            heights = [lines.index(kind) + 0.08 * (rank * 3 % 7 - 3) for rank in range(len(part))]
-        fill.scatter(100 * part["tile_fill_16x16_fraction"], heights, zorder=3, **look)
+            heights = [lines.index(kind) + 0.08 * (rank * 3 % 7 - 3) for rank in range(len(subset))]
+        fill.scatter(100 * subset["tile_fill_16x16_fraction"], heights, zorder=3, **look)
     plane.set(xscale="log", yscale="log", xlabel="rows", ylabel="mean non-zeros of a row")
     plane.set_xlim(matrices["m"].min() / 2, matrices["m"].max() * 2)
     plain_log(plane.xaxis)

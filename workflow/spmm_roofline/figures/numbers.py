@@ -1,4 +1,4 @@
-"""Numbers as people read them: three significant digits at most, with their unit."""
+"""Numbers as text: three significant digits at most, with their unit."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def times(ratio: float | None) -> str:
 
 
 def percent(fraction: float | None) -> str:
-    """A share of 0…1 (or above) as whole per cent; small shares keep one decimal, and only exact values read as 0 % or
-    100 %."""
+    """A fraction of 0…1 (or above) as whole per cent; small fractions keep one decimal, and only exact values read as
+    0 % or 100 %."""
     if fraction is None or fraction != fraction:
         return "–"
     if 0 < fraction < 0.0005:

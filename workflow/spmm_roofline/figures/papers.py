@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Paper:
-    """What people call the study, and where its text is to be found."""
+    """Title of a study and the source of its text."""
 
     title: str
     source: str
@@ -30,5 +30,5 @@ PAPERS = {
 
 
 def alone(cases: pd.DataFrame, study: str) -> bool:
-    """Whether kernels of ``study`` ran in ``cases`` and none of another paper: such rows are an experiment of its."""
+    """Whether ``cases`` has kernels of ``study`` and of no other paper: its rows are then an experiment of that study."""
     return set(cases["study"].unique()) & PAPERS.keys() == {study}

@@ -1,9 +1,9 @@
 """How often a kernel is the best, and how far off it is where it is not
-Performance profiles after Dolan and Moré (2002): the share of cases, a matrix at a width, on which a kernel takes at
-most a multiple of the time of the fastest kernel of that case. A line that starts higher wins more often; one that
-reaches the top sooner is the safer choice; one that stays below it failed on the rest, or was not asked for it. The
-cases are those that kernels of the most studies were asked for; a kernel stands here if it was asked for half of them.
-Thick and named: the best kernel of each study, the one with the largest area below its line."""
+Performance profiles after Dolan and Moré (2002): the share of cases on which a kernel takes at most a multiple of the
+time of the fastest kernel. A case is a matrix at a width. A line that starts higher wins more often; a line that
+reaches the top sooner is the safer choice; a line that stays below the top has no time on the other cases. The cases
+are those that kernels of the most studies were asked for; a kernel is shown if it was asked for at least half of them.
+Thick and named: the best kernel of each study, with the largest area below its line."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from .numbers import PRECISIONS, counted, listed
 from .sentences import few, leaders, named, population
 from .style import canvas
 
-SECTION, PLACE, PER = "together", 1, ("device", "l2")
+SECTION, ORDER, PER = "together", 1, ("device", "l2")
 
 
 def _shown(tables):
-    """Classes in which studies compete, those of most cases first: name, profiles, the best kernel of each study."""
+    """Precision classes in which studies compete, those with the most cases first: name, profiles, and the best kernel
+    of each study."""
     rows = tables["performance"]
     order = rows.groupby("precision_class")["cases"].max().sort_values(ascending=False, kind="stable").index
     panels = []
     for name in order:
         lines = rows[rows["precision_class"] == name].pivot(index="tau", columns="kernel", values="share_fraction")
         studies = rows[rows["precision_class"] == name].drop_duplicates("kernel").set_index("kernel")["study"]
-        # The factors rise by equal steps, so that the mean is the area below the line.
+        # The factors rise in equal steps, so the mean is proportional to the area below the line.
         ranked = lines.mean().sort_values(ascending=False, kind="stable").index
         panels.append((name, lines, [own[0] for own in ranked.groupby(studies[ranked]).values()]))
     return panels
@@ -56,7 +57,7 @@ def draw(tables, styles):
 
 
 def _most(counts, name) -> tuple[str, str]:
-    """Who leads in ``counts``, and the verb that goes with them."""
+    """The kernels with the highest count, and the verb that follows them."""
     best = leaders(counts)
     return few([name(kernel) for kernel in best]), "is" if len(best) == 1 else "are each"
 

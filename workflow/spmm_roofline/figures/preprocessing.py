@@ -1,7 +1,7 @@
 """What packing costs, and when it has paid
-Left: time of packing the format on the device over that of one multiplication, a mark a matrix. Right: share of the
-matrices on which packing and multiplying together have become faster than the best on scalar cores, over the number of
-multiplications; where a line stays below 100 %, packing never pays on the rest."""
+Left: time of packing the format on the device over the time of one multiplication, a mark per matrix. Right: share of
+the matrices on which packing and multiplying together are faster than the best on scalar cores, over the number of
+multiplications; where a line stays below 100 %, packing never pays on the other matrices."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .sentences import few, leaders, population, uneven
 from .style import apart, canvas
 
 STUDY = "cutespmm"
-SECTION, PLACE, PER = "suite", 9, ("device", "suite", "l2")
+SECTION, ORDER, PER = "suite", 9, ("device", "suite", "l2")
 
 
 def _shown(tables):
-    """Rows of the middle width."""
+    """Rows with N = 128, or with the median width."""
     rows = tables["synergy"].dropna(subset=["preprocess_products", "speedup"])
     rows = rows[rows["preprocess_products"] > 0]
     if rows["matrix"].nunique() < 4:
@@ -33,9 +33,9 @@ def draw(tables, styles):
     looks, ends = apart(styles, rows), {}
     height = 1.0 + 0.28 * max(5, len(kernels))
     figure, (cost, paid) = canvas(1, 2, height)
-    for place, kernel in enumerate(reversed(kernels)):
+    for position, kernel in enumerate(reversed(kernels)):
         own = rows[rows["kernel"] == kernel].sort_values("matrix")
-        heights = [place + 0.05 * (rank * 3 % 9 - 4) for rank in range(len(own))]
+        heights = [position + 0.05 * (rank * 3 % 9 - 4) for rank in range(len(own))]
         cost.scatter(own["preprocess_products"], heights, s=14, linewidth=0, alpha=0.8, **looks[kernel])
         after = sorted(own["break_even"].dropna().clip(lower=1))
         shares = [100 * (rank + 1) / len(own) for rank in range(len(after))]

@@ -1,8 +1,8 @@
-"""When not to look at the zeros of pruned weights
-Time of the fastest sparse kernel over that of cuBLAS' dense product on the same weights, cuSPARSE and all kernels of
-the suite included; above 1 the dense product is faster. A mark is a layer at its own sparsity. A dense product is
-compared with sparse kernels of its precision, TF32 with those of FP32 as well. Dotted: the sparsity up to which the
-dense product in TF32 wins on every layer. The axis of sparsity is logarithmic in the share of non-zeros."""
+"""When a dense product beats sparse kernels on pruned weights
+Time of the fastest sparse kernel over the time of cuBLAS's dense product on the same weights; the sparse kernels are
+cuSPARSE and all kernels of the suite. Above 1 the dense product is faster. A mark is a layer at its own sparsity. A
+dense product is compared with sparse kernels of its precision, TF32 also with FP32. Dotted: the sparsity up to which
+the dense product in TF32 wins on every layer. The axis of sparsity is logarithmic in the share of non-zeros."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .sentences import population
 from .style import INK, canvas
 
 STUDY, DENSE = "attention", "cublas"
-SECTION, PLACE, PER = "study", 3, ("device", "suite", "l2")
+SECTION, ORDER, PER = "study", 3, ("device", "suite", "l2")
 
-#: Precision of a dense product → precisions of the sparse kernels that it stands against, and its look.
+#: Precision of a dense product → precisions of the sparse kernels that it is compared with, its colour and marker.
 RIVALS = {
     "float32": (("float32",), {"color": "#0072b2", "marker": "o"}),
     "tf32": (("float32", "tf32"), {"color": "#d55e00", "marker": "s"}),
@@ -32,20 +32,20 @@ def _shown(tables):
     rows = cases[(cases["kind"] == "pruned") & (cases["status"] == "ok")]
     rows = named(rows if (rows["study"] == STUDY).any() else rows.head(0))
     dense = rows["study"] == DENSE
-    parts = []
+    compared = []
     for precision, (others, _) in RIVALS.items():
         fastest = rows[~dense & rows["precision"].isin(others)].groupby(["matrix", "n"])["time_ms"].min()
         own = rows[dense & (rows["precision"] == precision)]
         own = own.sort_values("time_ms").drop_duplicates(["matrix", "n"])
-        parts.append(own.merge(fastest.rename("sparse_ms").reset_index(), on=["matrix", "n"]))
-    found = pd.concat(parts, ignore_index=True)
+        compared.append(own.merge(fastest.rename("sparse_ms").reset_index(), on=["matrix", "n"]))
+    found = pd.concat(compared, ignore_index=True)
     layer = 1 - found["nnz"] / (found["m"].astype(float) * found["k"])
     return found.assign(layer=layer, ratio=found["sparse_ms"] / found["time_ms"])
 
 
-def _until(part) -> float | None:
+def _until(subset) -> float | None:
     """Sparsity up to which the dense product wins on every layer; None where it loses on the fullest."""
-    least = part.groupby("layer")["ratio"].min().sort_index()
+    least = subset.groupby("layer")["ratio"].min().sort_index()
     lost = least[least <= 1]
     won = least.index if lost.empty else least.index[least.index < lost.index[0]]
     return float(won[-1]) if len(won) else None
@@ -59,9 +59,9 @@ def draw(tables, styles):
     figure, axes = canvas(1, len(widths), 3.2, sharex=True, sharey=True)
     for ax, n in zip(axes, widths, strict=True):
         for precision, (_, look) in RIVALS.items():
-            part = rows[(rows["n"] == n) & (rows["precision"] == precision)]
-            label = f"dense {PRECISIONS[precision]}" if len(part) else None
-            ax.scatter(1 - part["layer"], part["ratio"], s=16, linewidth=0, label=label, zorder=3, **look)
+            subset = rows[(rows["n"] == n) & (rows["precision"] == precision)]
+            label = f"dense {PRECISIONS[precision]}" if len(subset) else None
+            ax.scatter(1 - subset["layer"], subset["ratio"], s=16, linewidth=0, label=label, zorder=3, **look)
         until = _until(rows[(rows["n"] == n) & (rows["precision"] == "tf32")])
         if until is not None:
             ax.axvline(1 - until, color=INK, linewidth=1, linestyle=":")
@@ -80,11 +80,11 @@ def draw(tables, styles):
 
 
 def _wins(precision, own, narrow: bool) -> str:
-    """Up to which sparsity the dense product in ``precision`` wins, width by width; ``narrow``: a sparse kernel that
-    it stands against adds in FP16."""
-    until = {n: _until(part) for n, part in own.groupby("n")}
+    """The sparsity up to which the dense product in ``precision`` wins, width by width. ``narrow``: a sparse kernel
+    that it is compared with adds in FP16."""
+    until = {n: _until(subset) for n, subset in own.groupby("n")}
     shares = [f"{significant(100 * most)} % at N = {n}" for n, most in until.items() if most is not None]
-    always = [str(n) for n, part in own.groupby("n") if (part["ratio"] > 1).all()]
+    always = [str(n) for n, subset in own.groupby("n") if (subset["ratio"] > 1).all()]
     never = [str(n) for n, most in until.items() if most is None]
     words = [f"beats them all up to a sparsity of about {listed(shares)}" if shares else ""]
     words[0] += f" (which is every layer at N = {listed(always)})" if always else ""

@@ -1,8 +1,8 @@
 """Kernels of the attention study one by one, over sparsity and over sequence length
-Speed-up over cuSPARSE as the thesis called it, its CSR algorithm 1 with both operands transposed on the way, on weights
-pruned by L0 regularisation; a column a kernel, and pale the kernels made from it here. Above: over the sparsity at the
-longest sequence N of the thesis. Below: over N at the lowest sparsity. Dashed: what the thesis prints of an RTX 4070 Ti
-Super (Lagos 2025, figures 4.2, 4.7, 4.8, 4.12, 4.14 and 4.16, from its tables 5.1 to 5.5); lines have gaps where its
+Speed-up over cuSPARSE as the thesis called it (CSR algorithm 1 with both dense operands transposed) on weights pruned by
+L0 regularisation. Each column is a kernel; pale lines are kernels made from it here. Top: over the sparsity at the
+longest sequence N of the thesis. Bottom: over N at the lowest sparsity. Dashed: the thesis's numbers for an RTX 4070 Ti
+Super (Lagos 2025, figures 4.2, 4.7, 4.8, 4.12, 4.14 and 4.16, from its tables 5.1 to 5.5); a line has a gap where the
 text gives no number."""
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from .sentences import population
 from .style import INK, STUDIES, canvas
 
 STUDY = "attention"
-SECTION, PLACE, PER = "study", 1, ("device", "suite", "l2")
+SECTION, ORDER, PER = "study", 1, ("device", "suite", "l2")
 
-#: The method that the thesis' figures show.
+#: The method that the thesis's figures show.
 METHOD = "l0_regularization"
 
 
 def _rows(tables):
-    """Cases of the study's kernels with both sides of a speed-up over the thesis' call, on weights of several
-    sparsities pruned by one method."""
+    """Cases of the study's kernels that have a speed-up over the thesis's call, on weights of several sparsities pruned
+    by one method."""
     cases = tables["cases"]
     rows = cases[(cases["kind"] == "pruned") & (cases["study"] == STUDY) & cases["over_own_call"].notna()]
     rows = named(rows.assign(speedup=rows["over_own_call"]))
@@ -33,7 +33,7 @@ def _rows(tables):
 
 
 def _shown(tables):
-    """Our speed-ups and the thesis' of its kernels, and the method of pruning."""
+    """Speed-ups of the study's kernels measured here and in the thesis, and the method of pruning."""
     rows = _rows(tables)
     if rows.empty:
         return rows, rows, ""
@@ -46,13 +46,13 @@ def _shown(tables):
 
 
 def _longest(ours, theirs) -> int:
-    """The longest sequence that the thesis has too; ours where it has none of them."""
+    """The longest sequence that the thesis has too; the longest of ours if it has none of them."""
     both = set(ours["n"]) & set(theirs["n"])
     return max(both or set(ours["n"]))
 
 
 def _columns(kernels) -> dict[str, list[str]]:
-    """Kernel → itself and the kernels whose names go on from its own."""
+    """Kernel → itself and the kernels whose names extend its own."""
     first = [name for name in kernels if not any(name.startswith(f"{other}_") for other in kernels)]
     return {name: [name, *(other for other in kernels if other.startswith(f"{name}_"))] for name in first}
 
@@ -64,8 +64,8 @@ def draw(tables, styles):
     longest, densest = _longest(ours, theirs), ours["sparsity"].min()
     columns = _columns(ordered(tables["ladder"], ours["kernel"]))
     figure, axes = canvas(2, len(columns), 4.0, sharey=True)
-    for place, (kernel, family) in enumerate(columns.items()):
-        over_sparsity, over_n = axes[place], axes[len(columns) + place]
+    for position, (kernel, family) in enumerate(columns.items()):
+        over_sparsity, over_n = axes[position], axes[len(columns) + position]
         for name in reversed(family):
             own = ours[ours["kernel"] == name]
             look = styles[kernel] | {
@@ -74,17 +74,17 @@ def draw(tables, styles):
                 "markersize": 4,
                 "markeredgewidth": 0,
             }
-            part = own[own["n"] == longest]
-            over_sparsity.plot(100 * part["sparsity"], part["speedup"], linewidth=1.6, **look)
-            part = own[own["sparsity"] == densest]
-            over_n.plot(part["n"], part["speedup"], linewidth=1.6, **look)
+            subset = own[own["n"] == longest]
+            over_sparsity.plot(100 * subset["sparsity"], subset["speedup"], linewidth=1.6, **look)
+            subset = own[own["sparsity"] == densest]
+            over_n.plot(subset["n"], subset["speedup"], linewidth=1.6, **look)
         told = theirs[theirs["kernel"] == kernel]
         sparsities, widths = sorted(ours["sparsity"].unique()), sorted(ours["n"].unique())
         line = {"color": INK, "linewidth": 1.1, "linestyle": "--", "marker": "x", "markersize": 3.5}
-        part = told[told["n"] == longest].set_index("sparsity")["speedup"].reindex(sparsities)
-        over_sparsity.plot([100 * value for value in sparsities], part, **line)
-        part = told[told["sparsity"] == densest].set_index("n")["speedup"].reindex(widths)
-        over_n.plot(widths, part, **line)
+        subset = told[told["n"] == longest].set_index("sparsity")["speedup"].reindex(sparsities)
+        over_sparsity.plot([100 * value for value in sparsities], subset, **line)
+        subset = told[told["sparsity"] == densest].set_index("n")["speedup"].reindex(widths)
+        over_n.plot(widths, subset, **line)
         over_sparsity.set(title=kernel, xlabel="sparsity (%)")
         over_n.set(xscale="log", xlabel="N")
         few = widths[:: max(1, len(widths) // 2)]

@@ -1,8 +1,8 @@
 """Kernels of the attention study by method of pruning, beside dense products
-Speed-up over the fastest of cuSPARSE's CSR and COO algorithms in FP32 over the sparsity of the model, a column a
-method, at the shortest and at the longest sequence N: the study's kernels, and cuBLAS' dense product in FP32 and TF32,
-which does not see the zeros (Lagos 2025, tables 5.1 to 5.5, which have no dense product). A layer may be sparser than
-its model."""
+Speed-up over the fastest of cuSPARSE's CSR and COO algorithms in FP32 against the sparsity of the model, at the
+shortest and at the longest sequence N; each column is a method. Shown are the study's kernels and cuBLAS's dense
+product in FP32 and TF32, which also multiplies the zeros (Lagos 2025, tables 5.1 to 5.5, which have no dense product).
+A layer may be sparser than its model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .sentences import BASELINE, lead, population
 from .style import INK, apart, canvas, legend
 
 STUDY, DENSE = "attention", "cublas"
-SECTION, PLACE, PER = "study", 2, ("device", "suite", "l2")
+SECTION, ORDER, PER = "study", 2, ("device", "suite", "l2")
 
 
 def _rows(tables):
@@ -41,11 +41,11 @@ def draw(tables, styles):
     found = apart(styles, rows)
     styles = {name: found[name] for name in [*(name for name in found if name not in own), *own]}
     figure, axes = canvas(len(widths), len(methods), 0.9 + 2.1 * len(widths), sharex=True, sharey=True)
-    for place, ax in enumerate(axes):
-        n, method = widths[place // len(methods)], methods[place % len(methods)]
-        part = rows[(rows["n"] == n) & (rows["method"] == method)]
+    for position, ax in enumerate(axes):
+        n, method = widths[position // len(methods)], methods[position % len(methods)]
+        subset = rows[(rows["n"] == n) & (rows["method"] == method)]
         for kernel in styles:
-            line = part[part["kernel"] == kernel].sort_values("sparsity")
+            line = subset[subset["kernel"] == kernel].sort_values("sparsity")
             dashed = {} if (line["study"] == STUDY).all() else {"linestyle": "--", "linewidth": 2}
             ax.plot(
                 100 * line["sparsity"],
@@ -54,9 +54,9 @@ def draw(tables, styles):
             )
         ax.axhline(1, color=INK, linewidth=0.9, zorder=1)
         ax.set(yscale="log")
-        if place < len(methods):
+        if position < len(methods):
             ax.set(title=spoken(method))
-        if place >= len(axes) - len(methods):
+        if position >= len(axes) - len(methods):
             ax.set(xlabel="sparsity (%)")
         if method == methods[0]:
             ax.set(ylabel=f"over cuSPARSE, N = {n}")

@@ -1,4 +1,4 @@
-"""Kernels on tensor cores that cuTeSpMM's figures compare: of each study the one that is fastest over all."""
+"""Kernels on tensor cores that cuTeSpMM's figures compare: the fastest kernel of each study."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 STUDY = "cutespmm"
 
-#: Fewer matrices than this are no distribution.
+#: The smallest number of matrices that is shown as a distribution.
 LEAST_MATRICES = 20
 
 
 def shown(tables) -> pd.DataFrame:
-    """Rows of ``synergy`` where the study ran on enough matrices, of the leading kernel of each study alone."""
+    """Rows of ``synergy`` of the leading kernel of each study; none if the study ran on too few matrices."""
     rows = tables["synergy"]
     rows = rows[~rows["study"].isin(LIBRARIES)]
     if rows.loc[rows["study"] == STUDY, "matrix"].nunique() < LEAST_MATRICES:
@@ -25,9 +25,9 @@ def shown(tables) -> pd.DataFrame:
 
 
 def leading(rows: pd.DataFrame) -> list[str]:
-    """Of each study the kernel with the highest geometric mean of its speed-up, that of :data:`STUDY` first.
+    """The kernel of each study with the highest geometric mean speed-up, :data:`STUDY` first.
 
-    Only kernels that ran on the most cases of their study take part, so that the means are over the same matrices.
+    Only the kernels with the most cases in their study are compared, so that the means are over the same matrices.
     """
     import numpy as np
 

@@ -14,7 +14,7 @@ from .numbers import counted, listed, percent
 from .sentences import BOUNDS, named, population
 from .style import MOST_MARKS, apart, groups_of, key, panels, tie, without_variants
 
-SECTION, PLACE, PER = "suite", 4, ("device", "suite", "l2")
+SECTION, ORDER, PER = "suite", 4, ("device", "suite", "l2")
 
 #: Panel → precisions of its rows, and those whose ceilings are drawn: FP16 and BF16 have the same.
 PANELS = {
@@ -37,13 +37,13 @@ def draw(tables, styles):
         own = rows[rows["precision"].isin(precisions)]
         groups = groups_of(styles, own) if len(own) else []
         for number, group in enumerate(groups, start=1):
-            part = f", {number} of {len(groups)}" if len(groups) > 1 else ""
-            shown.append((f"{title}{part}", drawn, own[own["kernel"].isin(group)]))
+            which = f", {number} of {len(groups)}" if len(groups) > 1 else ""
+            shown.append((f"{title}{which}", drawn, own[own["kernel"].isin(group)]))
     if not shown:
         return None
     slopes = limits.slopes(tables["ceilings"])
     across = [limits.levels(tables["ceilings"], *drawn) for _, drawn, _ in shown]
-    longest = max(part["kernel"].nunique() for _, _, part in shown)
+    longest = max(subset["kernel"].nunique() for _, _, subset in shown)
     height = 3.3 + 0.16 * -(-longest // 2)
     figure, axes = panels(len(shown), 2 if len(shown) in (2, 4) else 3, height, 0.1, sharex=True, sharey=True)
     tops = [max([rows["useful_gflops"].max(), *(level.value for level in levels)]) for levels in across]
@@ -54,11 +54,11 @@ def draw(tables, styles):
     high = max(limits.highest(levels, low, top) for levels, top in zip(across, tops, strict=True))
     axes[0].set(xscale="log", yscale="log", xlim=(left, right), ylim=(low, high))
     many = len(rows) > MOST_MARKS
-    for ax, (title, _, part), levels, top in zip(axes, shown, across, tops, strict=True):
+    for ax, (title, _, subset), levels, top in zip(axes, shown, across, tops, strict=True):
         ax.set(title=title)
         limits.lines(ax, slopes, levels, top)
-        looks = apart(styles, part)
-        for kernel, of_kernel in part.groupby("kernel"):
+        looks = apart(styles, subset)
+        for kernel, of_kernel in subset.groupby("kernel"):
             x, y = of_kernel["intensity_flop_per_byte"], of_kernel["useful_gflops"]
             marks = ax.scatter(x, y, s=24, linewidth=0, alpha=0.85, zorder=3, rasterized=many, **looks[kernel])
             tie(marks, of_kernel)

@@ -14,7 +14,7 @@ from .numbers import counted, listed, percent, times
 from .sentences import named, population
 from .style import apart, canvas, groups_of, key, tie
 
-SECTION, PLACE, PER = "suite", 5, ("device", "suite", "l2", "precision")
+SECTION, ORDER, PER = "suite", 5, ("device", "suite", "l2", "precision")
 
 #: Level of memory → column of the intensity, and what the axis says.
 PANELS = {
@@ -40,29 +40,29 @@ def draw(tables, styles):
     top = max([rows["useful_gflops"].max(), *(level.value for level in across)])
     low = rows["useful_gflops"].min() / 2
     axes[0].set(ylim=(low, limits.highest(across, low, top)))
-    for place, ax in enumerate(axes):
-        group, (level, (column, label)) = groups[place // 2], [*PANELS.items()][place % 2]
+    for position, ax in enumerate(axes):
+        group, (level, (column, label)) = groups[position // 2], [*PANELS.items()][position % 2]
         columns = [column, *(["intensity_flop_per_byte"] if level == "dram" else [])]
         left, right = rows[columns].min().min() / 2, rows[columns].max().max() * 4
         own = {level: slopes[level]} if level in slopes else {}
         right = max(right, *(3 * top / value for value in own.values()), 0)
-        number = f", {1 + place // 2} of {len(groups)}" if len(groups) > 1 else ""
+        number = f", {1 + position // 2} of {len(groups)}" if len(groups) > 1 else ""
         title = f"{limits.SLOPES[level][0]}{number}"
         ax.set(xscale="log", yscale="log", title=title, xlabel=label, xlim=(left, right))
         limits.lines(ax, own, across, top)
         looks = apart(styles, rows[rows["kernel"].isin(group)])
-        for kernel, part in rows[rows["kernel"].isin(group)].groupby("kernel"):
+        for kernel, subset in rows[rows["kernel"].isin(group)].groupby("kernel"):
             style = looks[kernel]
-            x, y = part[column], part["useful_gflops"]
+            x, y = subset[column], subset["useful_gflops"]
             if level == "dram":
-                compulsory = part["intensity_flop_per_byte"]
+                compulsory = subset["intensity_flop_per_byte"]
                 ax.hlines(y, x, compulsory, color=style["color"], linewidth=0.5, zorder=2)
                 ax.scatter(
                     compulsory, y, s=12, marker=style["marker"], facecolors="none", edgecolors=[style["color"]],
                     linewidth=0.6, zorder=3,
                 )  # fmt: skip
             marks = ax.scatter(x, y, s=24, linewidth=0, alpha=0.85, zorder=4, **style)
-            tie(marks, part)
+            tie(marks, subset)
         half = -(-len(group) // 2)
         key(ax, looks, group[:half] if level == "dram" else group[half:], 0.2)
         plain_log(ax.xaxis, room=9)

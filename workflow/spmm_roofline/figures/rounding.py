@@ -10,7 +10,7 @@ from .numbers import counted, significant
 from .sentences import population
 from .style import INK, canvas, legend
 
-SECTION, PLACE, PER = "matrices", 2, ()
+SECTION, ORDER, PER = "matrices", 2, ()
 
 
 def _pairs(tables):
@@ -42,9 +42,9 @@ def draw(tables, styles):
     names = sorted(pairs["twin"].unique())
     figure, axes = canvas(1, len(names), 3.6, sharex=True, sharey=True)
     longest = pairs["longest"].clip(lower=1)
-    for ax, (twin, part) in zip(axes, pairs.groupby("twin", sort=True), strict=True):
-        for kernel, column in ((twin, "rel_error_narrow"), (part["kernel"].iloc[0], "rel_error")):
-            ax.scatter(part["longest"], part[column], s=26, linewidth=0, alpha=0.85, zorder=3, **styles[kernel])
+    for ax, (twin, subset) in zip(axes, pairs.groupby("twin", sort=True), strict=True):
+        for kernel, column in ((twin, "rel_error_narrow"), (subset["kernel"].iloc[0], "rel_error")):
+            ax.scatter(subset["longest"], subset[column], s=26, linewidth=0, alpha=0.85, zorder=3, **styles[kernel])
         span = [longest.min(), longest.max()]
         ax.plot(span, [2**-11 * (length / 6) ** 0.5 for length in span], color=INK, linewidth=1, zorder=2)
         ax.set(xscale="log", yscale="log", title=twin, xlabel="longest row (non-zeros)")

@@ -12,7 +12,7 @@ from .sentences import population
 from .style import INK, canvas
 
 STUDY = "cutespmm"
-SECTION, PLACE, PER = "study", 1, ("device", "suite", "l2")
+SECTION, ORDER, PER = "study", 1, ("device", "suite", "l2")
 
 WIDTH_OF_PAPER = 128
 LOOKS = {"high": ("#d55e00", "^"), "medium": ("#e6a532", "s"), "low": ("#0072b2", "o")}
@@ -38,9 +38,9 @@ def draw(tables, styles):
     for ax, kernel in zip(axes, kernels, strict=True):
         own = rows[rows["kernel"] == kernel]
         for synergy, (colour, marker) in LOOKS.items():
-            part = own[own["synergy"] == synergy]
+            subset = own[own["synergy"] == synergy]
             ax.scatter(
-                part["best_sc_gflops"], part["useful_gflops"], s=20, color=colour, marker=marker, linewidth=0,
+                subset["best_sc_gflops"], subset["useful_gflops"], s=20, color=colour, marker=marker, linewidth=0,
                 label=f"{synergy} synergy", zorder=3,
             )  # fmt: skip
         ax.plot(ends, ends, color=INK, linewidth=1)

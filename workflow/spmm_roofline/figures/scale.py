@@ -12,7 +12,7 @@ from .sentences import population
 from .style import INK, canvas, legend
 
 STUDY = "memory_bound"
-SECTION, PLACE, PER = "study", 2, ("device", "suite", "l2")
+SECTION, ORDER, PER = "study", 2, ("device", "suite", "l2")
 
 #: A product with a diagonal moves two vectors; fewer sizes than this are no curve.
 KIND, LEAST_SIZES = "diagonal", 3
@@ -53,21 +53,21 @@ def draw(tables, styles):
         return None
     l2 = _l2(tables)
     figure, (rate, ratio) = canvas(1, 2, 3.4, sharex=True)
-    for kernel, part in rows.sort_values("compulsory_bytes").groupby("kernel"):
+    for kernel, subset in rows.sort_values("compulsory_bytes").groupby("kernel"):
         rate.plot(
-            part["compulsory_bytes"], 1e-6 * part["compulsory_bytes"] / part["time_ms"], markersize=5,
+            subset["compulsory_bytes"], 1e-6 * subset["compulsory_bytes"] / subset["time_ms"], markersize=5,
             markeredgewidth=0, **styles[kernel],
         )  # fmt: skip
     ratio.plot(
         ratios["compulsory_bytes"], 1 / ratios["gain"], linestyle="none", markersize=6, markeredgewidth=0,
         **styles[ratios["kernel"].iloc[0]],
     )  # fmt: skip
-    for part in _sides(ratios, l2).values():
-        if len(part):
-            span = part["compulsory_bytes"].min() / 1.2, part["compulsory_bytes"].max() * 1.2
-            ratio.hlines(_mean(part), *span, color=styles[part["kernel"].iloc[0]]["color"], linewidth=2)
-            label = f"mean {times(_mean(part))}"
-            ratio.annotate(label, (span[0], _mean(part)), (2, 5), textcoords="offset points", fontsize=8)
+    for subset in _sides(ratios, l2).values():
+        if len(subset):
+            span = subset["compulsory_bytes"].min() / 1.2, subset["compulsory_bytes"].max() * 1.2
+            ratio.hlines(_mean(subset), *span, color=styles[subset["kernel"].iloc[0]]["color"], linewidth=2)
+            label = f"mean {times(_mean(subset))}"
+            ratio.annotate(label, (span[0], _mean(subset)), (2, 5), textcoords="offset points", fontsize=8)
     ratio.axhline(1, color=INK, linewidth=1)
     ratio.axhline(1 / ratios["gain_limit"].max(), color=INK, linewidth=0.9, linestyle="dashed")
     for ax in (rate, ratio):
@@ -91,7 +91,7 @@ def says(tables):
     said = [f"{times(_mean(ratios))} the rate of tensor cores over all sizes"]
     if l2 == l2:
         where = {"inside": "up to half of L2", "beyond": "beyond it"}
-        said = [f"{times(_mean(part))} {where[name]}" for name, part in _sides(ratios, l2).items() if len(part)]
+        said = [f"{times(_mean(subset))} {where[name]}" for name, subset in _sides(ratios, l2).items() if len(subset)]
         said[0] = said[0].replace("× ", "× the rate of tensor cores ").replace("beyond it", "beyond half of L2")
         said[-1] += f" (L2 holds {size(l2)})"
     largest = rows[rows["compulsory_bytes"] == rows["compulsory_bytes"].max()]

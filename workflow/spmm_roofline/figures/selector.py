@@ -12,7 +12,7 @@ from .numbers import PRECISIONS, counted, percent
 from .sentences import named, population
 from .style import INK, canvas
 
-SECTION, PLACE, PER = "answer", 1, ("device",)
+SECTION, ORDER, PER = "answer", 1, ("device",)
 
 #: Okabe and Ito's hues, one a precision.
 HUES = {"float16": "#d55e00", "bfloat16": "#cc79a7", "tf32": "#009e73", "float32": "#0072b2", "float64": "#6b7079"}
@@ -45,10 +45,10 @@ def draw(tables, styles):
         off = own["predicted_ms"] / own["time_ms"]
         times.scatter(own["time_ms"], off, s=10, linewidth=0, alpha=0.6, color=colour, rasterized=True, zorder=3)
         for held_out, column, line in LINES:
-            part = rows[(rows["held_out"] == held_out) & (rows["precision"] == precision)]
-            if part.empty:
+            subset = rows[(rows["held_out"] == held_out) & (rows["precision"] == precision)]
+            if subset.empty:
                 continue
-            steps = sorted(part[column])
+            steps = sorted(subset[column])
             shares = [(rank + 1) / len(steps) for rank in range(len(steps))]
             regrets.step(
                 [0, *steps, farthest], [0, *shares, 1], where="post", color=colour, linestyle=line, linewidth=1.4,

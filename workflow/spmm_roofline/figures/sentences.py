@@ -32,12 +32,12 @@ def population(tables, matrices: Iterable[str]) -> str:
     names = set(matrices)
     known = tables["matrices"].drop_duplicates("matrix")
     sources = dict(zip(known["matrix"], known["source"], strict=True))
-    origins = [ORIGINS.get(sources.get(name), UNKNOWN) for name in names]
+    origins = [ORIGINS.get(sources.get(name, ""), UNKNOWN) for name in names]
     counts = {origin: origins.count(origin) for origin in (*dict.fromkeys(ORIGINS.values()), UNKNOWN)}
     counts = {origin: count for origin, count in counts.items() if count}
     if len(counts) != 1:
-        parts = [f"{count:,} {origin}" for origin, count in counts.items()]
-        return counted(len(names), "matrix", "matrices") + (f" ({listed(parts)})" if parts else "")
+        origins_told = [f"{count:,} {origin}" for origin, count in counts.items()]
+        return counted(len(names), "matrix", "matrices") + (f" ({listed(origins_told)})" if origins_told else "")
     (origin,) = counts
     if origin == UNKNOWN:
         return f"{counted(len(names), 'matrix', 'matrices')} {UNKNOWN}"

@@ -11,7 +11,7 @@ from .numbers import times
 from .sentences import LEAST_OF_INTERVAL, named, population
 from .style import INK, MOST_MARKS, canvas, marks
 
-SECTION, PLACE, PER = "suite", 2, ("device", "suite", "l2", "precision")
+SECTION, ORDER, PER = "suite", 2, ("device", "suite", "l2", "precision")
 
 
 def _shown(tables):
@@ -36,17 +36,17 @@ def draw(tables, styles):
     axes[0].set_yticks(range(len(order)), order)
     for ax, n in zip(axes, widths, strict=True):
         ax.axvline(1, color=INK, linewidth=1, zorder=1)
-        for place, kernel in enumerate(order):
+        for position, kernel in enumerate(order):
             style = styles[kernel]
             ratios = ratios_of.get((n, kernel), ())
             # Below the mean, and neighbours in rank on different heights, so that equal values stay apart.
-            heights = [place - 0.25 + 0.05 * ((rank * 2) % 5 - 2) for rank in range(len(ratios))]
+            heights = [position - 0.25 + 0.05 * ((rank * 2) % 5 - 2) for rank in range(len(ratios))]
             marks(ax, ratios, heights, s=12, alpha=0.7, zorder=2, rasterized=many, **style)
             mean = means_of.get((n, kernel))
             if mean:
                 span = [mean.geomean_low, mean.geomean_high]
-                ax.plot(span, [place] * 2, color=style["color"], linewidth=2.2, zorder=3)
-                marks(ax, [mean.geomean], [place], s=58, edge=0.8, markeredgecolor=INK, zorder=4, **style)
+                ax.plot(span, [position] * 2, color=style["color"], linewidth=2.2, zorder=3)
+                marks(ax, [mean.geomean], [position], s=58, edge=0.8, markeredgecolor=INK, zorder=4, **style)
         ax.set(title=f"N = {n}", xmargin=0.08)
     fitting(axes[0].xaxis, _ticks(rows["speedup"].min(), rows["speedup"].max()), _ratio)
     figure.supxlabel("speed-up over cusparse_best")
@@ -61,7 +61,7 @@ def _ticks(low: float, high: float) -> list[list[float]]:
         fine = (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.5, 1.8, 2, 2.5, 3)
         near = [value for value in fine if 0.95 * low <= value <= 1.05 * high or value == 1]
         one = near.index(1)
-        choices += [[v for place, v in enumerate(near) if (place - one) % step == 0] for step in (1, 2, 3)]
+        choices += [[v for position, v in enumerate(near) if (position - one) % step == 0] for step in (1, 2, 3)]
     powers = [power for power in range(-16, 17) if low / 1.5 <= 2.0**power <= high * 1.5 or power == 0]
     return choices + [[2.0**power for power in powers if power % step == 0] for step in (1, 2, 3, 4, 6, 8, 16)]
 

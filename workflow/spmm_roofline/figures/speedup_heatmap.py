@@ -11,7 +11,7 @@ from .numbers import PRECISIONS, counted, times
 from .sentences import EXTERNAL, OWN, named, population
 from .style import FAINT, INK, LIBRARIES, canvas, tell
 
-SECTION, PLACE, PER = "together", 2, ("device", "l2")
+SECTION, ORDER, PER = "together", 2, ("device", "l2")
 FULL = 3  # powers of two at which a colour is full
 NAMED = 45  # more matrices than these go without their names, as do longer names than
 LETTERS = 24
@@ -86,12 +86,12 @@ def says(tables):
         said = [
             f"a kernel of {whose} is faster than cuSPARSE on {int((best > 0).sum())} of "
             f"{population(tables, best.index)}"
-            for whose, part in (
+            for whose, subset in (
                 ("the published studies", grid[~own.isin([OWN, EXTERNAL])]),
                 ("this project", grid[own == OWN]),
                 ("a user", grid[own == EXTERNAL]),
             )
-            if len(best := part.max().dropna())
+            if len(best := subset.max().dropna())
         ]
         top = grid.stack().dropna().sort_values(kind="stable").index[-1]
         told.append(

@@ -13,7 +13,7 @@ from .sentences import BASELINE, population
 from .style import INK, canvas
 
 STUDY = "memory_bound"
-SECTION, PLACE, PER = "study", 3, ("device", "suite", "l2")
+SECTION, ORDER, PER = "study", 3, ("device", "suite", "l2")
 
 #: The paper's limit of the gain in double precision (equation 23).
 LIMIT = 4 / 3
@@ -64,12 +64,12 @@ def draw(tables, styles):
     figure, (rate, ratio) = canvas(1, 2, 3.9, width_ratios=(3, 1))
     grouped(rate, rates, styles, tilted=True)
     rate.set(ylabel="effective GFLOP/s")
-    for place, (_, part) in enumerate(ratios.groupby("inside", sort=False)):
-        spread = [place + 0.06 * (rank * 3 % 7 - 3) for rank in range(len(part))]
-        ratio.scatter(spread, part["ratio"], s=24, linewidth=0, zorder=3, **styles[part["kernel"].iloc[0]])
-        mean = _mean(part["ratio"])
-        ratio.hlines(mean, place - 0.36, place + 0.36, color=INK, linewidth=1.6, zorder=4)
-        ratio.annotate(times(mean), (place + 0.36, mean), (0, 3), textcoords="offset points", ha="right", fontsize=8)
+    for position, (_, subset) in enumerate(ratios.groupby("inside", sort=False)):
+        spread = [position + 0.06 * (rank * 3 % 7 - 3) for rank in range(len(subset))]
+        ratio.scatter(spread, subset["ratio"], s=24, linewidth=0, zorder=3, **styles[subset["kernel"].iloc[0]])
+        mean = _mean(subset["ratio"])
+        ratio.hlines(mean, position - 0.36, position + 0.36, color=INK, linewidth=1.6, zorder=4)
+        ratio.annotate(times(mean), (position + 0.36, mean), (0, 3), textcoords="offset points", ha="right", fontsize=8)
     sides = ["inside L2" if inside else "beyond L2" for inside, _ in ratios.groupby("inside", sort=False)]
     ratio.set_xticks(range(len(sides)), sides)
     ratio.set(ylabel="speed-up of cuSPARSE", xlim=(-0.6, len(sides) - 0.4))
@@ -87,9 +87,9 @@ def says(tables):
     known = tables["devices"]["l2_bytes"].notna().any()
     kernels = listed(sorted(ratios["kernel"].unique()))
     said = []
-    for inside, part in ratios.groupby("inside", sort=False):
+    for inside, subset in ratios.groupby("inside", sort=False):
         side = f" {'inside' if inside else 'beyond'} L2" if known else ""
-        said.append(f"{times(_mean(part['ratio']))} on {population(tables, part['matrix'])}{side}")
+        said.append(f"{times(_mean(subset['ratio']))} on {population(tables, subset['matrix'])}{side}")
     cuda = rows[~rows["kernel"].isin(tensor)].groupby("matrix")["time_ms"].min()
     gain = (ratios.set_index("matrix")["time_ms"].rdiv(cuda)).dropna()
     mean = f"Geometric mean of the rate of {BASELINE} over that of {kernels}, on tensor cores: {' and '.join(said)}."

@@ -12,7 +12,7 @@ from .sentences import few, leaders, named
 from .style import INK, canvas
 
 STUDY, LIBRARY = "gemm24", "cusparselt"
-SECTION, PLACE, PER = "study", 1, ("device", "suite", "l2")
+SECTION, ORDER, PER = "study", 1, ("device", "suite", "l2")
 
 
 def _squares(tables):
@@ -55,11 +55,11 @@ def draw(tables, styles):
         ratio.axhline(1, color=INK, linewidth=1)
         published = tables["published"]
         told = published[published["quantity"] == f"over_{LIBRARY}"]
-        places = {size: place for place, size in enumerate(over.index)}
+        positions = {size: position for position, size in enumerate(over.index)}
         for row in told.to_dict("records"):
-            if row["n"] in places:
+            if row["n"] in positions:
                 ratio.plot(
-                    [places[row["n"]]], [row["published"]], marker="_", markersize=16, color=INK, markeredgewidth=2
+                    [positions[row["n"]]], [row["published"]], marker="_", markersize=16, color=INK, markeredgewidth=2
                 )
         ratio.set(ylabel="over the library for 2:4", xlabel="M = N = K")
     figure.legend(*rate.get_legend_handles_labels(), loc="outside lower center", ncols=len(rates.columns))

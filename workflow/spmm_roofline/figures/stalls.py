@@ -11,7 +11,7 @@ from .numbers import counted, percent, significant
 from .sentences import population, uneven
 from .style import canvas
 
-SECTION, PLACE, PER = "counters", 1, ("device", "l2", "study")
+SECTION, ORDER, PER = "counters", 1, ("device", "l2", "study")
 
 #: State → name and colour, in the order of the bars; what is not here is one more bar.
 STATES = {
@@ -74,8 +74,8 @@ def draw(tables, styles):
         ax.barh(range(len(means)), widths, left=left, color=colour, height=0.8, linewidth=0)
         handles.append(Patch(color=colour, label=name))
         left = left + widths
-    for place, total in enumerate(totals):
-        ax.text(100.8, place, significant(total), va="center", fontsize=7)
+    for position, total in enumerate(totals):
+        ax.text(100.8, position, significant(total), va="center", fontsize=7)
     ax.set_yticks(range(len(means)), means.index, fontsize=7)
     ax.set(xlim=(0, 100), ylim=(-0.6, len(means) - 0.4), xlabel="warps (%)")
     ax.grid(visible=False)

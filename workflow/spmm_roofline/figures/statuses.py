@@ -7,7 +7,7 @@ from __future__ import annotations
 from .numbers import counted, listed
 from .style import canvas
 
-SECTION, PLACE, PER = "suite", 5, ("device", "suite")
+SECTION, ORDER, PER = "suite", 5, ("device", "suite")
 
 COLOURS = {
     "ok": "#b9c0ca",

@@ -12,7 +12,7 @@ from .sentences import population
 from .style import canvas
 
 STUDY = "memory_bound"
-SECTION, PLACE, PER = "study", 4, ("device", "suite", "l2")
+SECTION, ORDER, PER = "study", 4, ("device", "suite", "l2")
 
 #: Dimensions and points at the head of a matrix's name and at the end of a kernel's.
 POINTS = r"[0-9]d[0-9]+pt"
@@ -35,8 +35,8 @@ def _shown(tables):
 def _sizes(rows) -> dict:
     """Smaller and larger grids of each stencil; the larger alone where there is one."""
     largest = rows["m"] == rows.groupby("shape")["m"].transform("max")
-    parts = {"smaller grid": rows[~largest], "larger grid": rows[largest]}
-    return {name: part for name, part in parts.items() if len(part)}
+    grids = {"smaller grid": rows[~largest], "larger grid": rows[largest]}
+    return {name: subset for name, subset in grids.items() if len(subset)}
 
 
 def draw(tables, styles):
@@ -47,10 +47,10 @@ def draw(tables, styles):
     looks = {name: styles[rows.loc[rows["algorithm"] == name, "kernel"].min()] for name in algorithms}
     order = rows.groupby("shape")["nnz"].max().index
     order = sorted(order, key=lambda name: (name.split("d")[0], int(name.split("d")[1].removesuffix("pt"))))
-    parts = _sizes(rows)
-    figure, axes = canvas(1, len(parts), 3.5, sharey=True)
-    for ax, (name, part) in zip(axes, parts.items(), strict=True):
-        rates = part.pivot_table(index="shape", columns="algorithm", values="rate", aggfunc="max")
+    grids = _sizes(rows)
+    figure, axes = canvas(1, len(grids), 3.5, sharey=True)
+    for ax, (name, subset) in zip(axes, grids.items(), strict=True):
+        rates = subset.pivot_table(index="shape", columns="algorithm", values="rate", aggfunc="max")
         grouped(ax, rates.reindex(index=order, columns=algorithms), looks)
         ax.set(title=name)
     axes[0].set(ylabel="GStencil/s")

@@ -11,7 +11,7 @@ import io
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +43,7 @@ MARKERS = "osD^vPX*h<>p"
 INK, FAINT, PAPER = "#14171e", "#c9ced7", "#fdfdfe"
 
 #: Matplotlib settings; the salt and the absent date keep the bytes of an SVG stable.
-RC = {
+RC: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "spmm-roofline",
     "font.family": "sans-serif",
@@ -108,7 +108,7 @@ def kernel_styles(rows: pd.DataFrame) -> dict[str, dict]:
     """
     pairs = rows[["study", "kernel"]].drop_duplicates().sort_values(["study", "kernel"])
     order = sorted(pairs["study"].unique(), key=lambda study: (study not in LIBRARIES, study))
-    styles = {}
+    styles: dict[str, dict] = {}
     for study in order:
         tones = _tones(STUDIES.get(study, OTHER))
         for number, kernel in enumerate(pairs.loc[pairs["study"] == study, "kernel"]):
@@ -140,7 +140,8 @@ def apart(styles: Mapping[str, Mapping], rows: pd.DataFrame) -> dict[str, dict]:
     shown = [kernel for kernel in styles if kernel in studies]
     own = [kernel for kernel in shown if studies[kernel] not in LIBRARIES]
     crowded = max((sum(studies[own] == study) for study in set(studies[own])), default=0) > 3
-    looks, taken = {}, set()
+    looks: dict[str, dict] = {}
+    taken = set()
     colours: dict[str, Iterator] = {study: itertools.cycle(_tones(STUDIES[study])) for study in LIBRARIES}
     hues = itertools.cycle(HUES)
     for kernel in shown:

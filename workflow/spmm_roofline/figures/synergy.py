@@ -12,7 +12,7 @@ from .sentences import population, uneven
 from .style import INK, canvas, legend, tie
 
 STUDY = "cutespmm"
-SECTION, PLACE, PER = "study", 2, ("device", "suite", "l2")
+SECTION, ORDER, PER = "study", 2, ("device", "suite", "l2")
 
 
 def draw(tables, styles):
@@ -23,11 +23,11 @@ def draw(tables, styles):
     figure, axes = canvas(1, len(widths), 3.4, sharex=True, sharey=True)
     for ax, n in zip(axes, widths, strict=True):
         for kernel in filter(set(rows["kernel"]).__contains__, styles):
-            part = rows[(rows["n"] == n) & (rows["kernel"] == kernel)]
+            subset = rows[(rows["n"] == n) & (rows["kernel"] == kernel)]
             marks = ax.scatter(
-                part["oi_shmem"], part["useful_gflops"], s=18, linewidth=0, alpha=0.8, zorder=3, **styles[kernel]
+                subset["oi_shmem"], subset["useful_gflops"], s=18, linewidth=0, alpha=0.8, zorder=3, **styles[kernel]
             )
-            tie(marks, part)
+            tie(marks, subset)
         for limit in (64, 128):
             ax.axvline(limit, color=INK, linewidth=0.8, linestyle=":", zorder=2)
         ax.set(xscale="log", yscale="log", title=f"N = {n}", xlabel="512 α (FLOP a transaction)")

@@ -11,7 +11,7 @@ from .rivals import shown
 from .style import canvas
 
 STUDY = "cutespmm"
-SECTION, PLACE, PER = "study", 3, ("device", "suite", "l2")
+SECTION, ORDER, PER = "study", 3, ("device", "suite", "l2")
 
 GREY = "#8a8f98"
 
@@ -33,13 +33,13 @@ def draw(tables, styles):
     figure, axes = canvas(
         len(found), len(widths), 0.8 + (0.5 + 0.22 * len(kernels)) * len(found), sharex=True, sharey=True
     )
-    for place, ax in enumerate(axes):
-        name, n = found[place // len(widths)], widths[place % len(widths)]
-        part = rows[(rows["synergy"] == name) & (rows["n"] == n)].set_index("kernel")
+    for position, ax in enumerate(axes):
+        name, n = found[position // len(widths)], widths[position % len(widths)]
+        subset = rows[(rows["synergy"] == name) & (rows["n"] == n)].set_index("kernel")
         for y, kernel in enumerate(reversed(kernels)):
-            if kernel not in part.index:
+            if kernel not in subset.index:
                 continue
-            row, colour = part.loc[kernel], styles.get(kernel, {}).get("color", GREY)
+            row, colour = subset.loc[kernel], styles.get(kernel, {}).get("color", GREY)
             ax.hlines(y, row["least_gflops"], row["most_gflops"], color=colour, linewidth=1)
             box = row["upper_quartile_gflops"] - row["lower_quartile_gflops"]
             ax.barh(y, box, left=row["lower_quartile_gflops"], height=0.62, color=colour, alpha=0.85)
@@ -47,11 +47,11 @@ def draw(tables, styles):
         ax.set(xscale="log")
         ax.set_yticks(range(len(kernels)), reversed(kernels))
         ax.grid(axis="y", visible=False)
-        if place < len(widths):
+        if position < len(widths):
             ax.set_title(f"N = {n}")
-        if place % len(widths) == 0:
-            ax.set_ylabel(f"{name} ({part['matrices'].max() if len(part) else 0})")
-        if place >= len(axes) - len(widths):
+        if position % len(widths) == 0:
+            ax.set_ylabel(f"{name} ({subset['matrices'].max() if len(subset) else 0})")
+        if position >= len(axes) - len(widths):
             ax.set_xlabel("useful GFLOP/s")
     plain_log(axes[0].xaxis, room=6)
     return figure
@@ -66,9 +66,9 @@ def says(tables):
         return "No kernel on scalar cores ran in FP32 to compare with."
     said = []
     for name in ("high", "medium", "low"):
-        part = own[own["synergy"] == name].sort_values(["geomean", "kernel", "n"])
-        if len(part):
-            best = part.iloc[-1]
+        subset = own[own["synergy"] == name].sort_values(["geomean", "kernel", "n"])
+        if len(subset):
+            best = subset.iloc[-1]
             matrices = counted(best["matrices"], "matrix", "matrices")
             said.append(f"{times(best['geomean'])} on {matrices} of {name} synergy ({best['kernel']}, N = {best['n']})")
     return f"Highest geometric means of TF32 over the best on scalar cores in FP32: {', '.join(said)}."

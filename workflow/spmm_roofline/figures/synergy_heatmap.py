@@ -11,7 +11,7 @@ from .sentences import population
 from .style import canvas
 
 STUDY = "cutespmm"
-SECTION, PLACE, PER = "study", 4, ("device", "suite", "l2")
+SECTION, ORDER, PER = "study", 4, ("device", "suite", "l2")
 
 ROWS = (0, 20_000, 50_000, 100_000, 500_000, float("inf"))
 NAMES = ("below 20k", "20k to 50k", "50k to 100k", "100k to 500k", "500k and more")
@@ -37,11 +37,11 @@ def draw(tables, styles):
     height = 0.7 + len(kernels) * (0.5 + 0.36 * len(sizes))
     figure, axes = canvas(len(kernels), len(widths), height, sharex=True, sharey=True)
     rows = rows.assign(log=np.log2(rows["speedup"].astype(float)))
-    for place, ax in enumerate(axes):
-        kernel, n = kernels[place // len(widths)], widths[place % len(widths)]
-        part = rows[(rows["n"] == n) & (rows["kernel"] == kernel)]
-        grid = part.pivot_table(index="size", columns="synergy", values="log", aggfunc="mean", observed=True)
-        count = part.pivot_table(index="size", columns="synergy", values="log", aggfunc="size", observed=True)
+    for position, ax in enumerate(axes):
+        kernel, n = kernels[position // len(widths)], widths[position % len(widths)]
+        subset = rows[(rows["n"] == n) & (rows["kernel"] == kernel)]
+        grid = subset.pivot_table(index="size", columns="synergy", values="log", aggfunc="mean", observed=True)
+        count = subset.pivot_table(index="size", columns="synergy", values="log", aggfunc="size", observed=True)
         grid, count = (x.reindex(index=sizes, columns=["low", "medium", "high"]) for x in (grid, count))
         text = [
             [f"{times(2**value)}\n{int(number)}" if value == value else "" for value, number in zip(*line, strict=True)]
@@ -51,8 +51,8 @@ def draw(tables, styles):
             grid.astype(float), ax=ax, vmin=-2, vmax=2, cmap="PuOr_r", cbar=False, annot=np.array(text), fmt="",
             linewidths=0.6, linecolor="#ffffff00", annot_kws={"fontsize": 7.5},
         )  # fmt: skip
-        ax.set(title=f"{kernel}, N = {n}", xlabel="", ylabel="rows" if place % len(widths) == 0 else "")
-        if place >= len(axes) - len(widths):
+        ax.set(title=f"{kernel}, N = {n}", xlabel="", ylabel="rows" if position % len(widths) == 0 else "")
+        if position >= len(axes) - len(widths):
             ax.set(xlabel="synergy")
         ax.tick_params(length=0, rotation=0)
         ax.grid(False)

@@ -11,7 +11,7 @@ from .numbers import counted, rate
 from .sentences import lead, named, population
 from .style import LIBRARIES, canvas, legend, marks, without_variants
 
-SECTION, PLACE, PER = "suite", 1, ("device", "suite", "l2", "precision")
+SECTION, ORDER, PER = "suite", 1, ("device", "suite", "l2", "precision")
 
 
 def _shown(tables):
@@ -38,12 +38,12 @@ def draw(tables, styles):
     axes[0].set(xscale="log", ylim=(-0.6, len(labels) - 0.4))
     axes[0].set_yticks(range(len(labels)), short_names(labels))
     for ax, n in zip(axes, widths, strict=True):
-        part = rows[rows["n"] == n]
+        subset = rows[rows["n"] == n]
         if alone:
-            for kernel, of_kernel in part.groupby("kernel"):
+            for kernel, of_kernel in subset.groupby("kernel"):
                 marks(ax, of_kernel["useful_gflops"], labels.index(kernel), s=26, zorder=2, **styles[kernel])
         elif many:
-            groups = [part.loc[part["kernel"] == kernel, "useful_gflops"].to_numpy() for kernel in labels]
+            groups = [subset.loc[subset["kernel"] == kernel, "useful_gflops"].to_numpy() for kernel in labels]
             boxes = ax.boxplot(
                 groups, positions=range(len(labels)), orientation="horizontal", widths=0.6, whis=(5, 95),
                 patch_artist=True, showfliers=False, manage_ticks=False,
@@ -52,10 +52,10 @@ def draw(tables, styles):
                 box.set(facecolor=styles[kernel]["color"], alpha=0.75)
                 median.set(color="black", linewidth=1.2)
         else:
-            spread = part.groupby("matrix")["useful_gflops"].agg(["min", "max"])
-            places = [matrices.index(matrix) for matrix in spread.index]
-            ax.hlines(places, spread["min"], spread["max"], color="#9aa0aa", linewidth=0.8, zorder=1)
-            for kernel, of_kernel in part.groupby("kernel"):
+            spread = subset.groupby("matrix")["useful_gflops"].agg(["min", "max"])
+            positions = [matrices.index(matrix) for matrix in spread.index]
+            ax.hlines(positions, spread["min"], spread["max"], color="#9aa0aa", linewidth=0.8, zorder=1)
+            for kernel, of_kernel in subset.groupby("kernel"):
                 lane = 0.7 * ((lanes[kernel] + 0.5) / (1 + max(lanes.values())) - 0.5)
                 y = [matrices.index(matrix) - lane for matrix in of_kernel["matrix"]]
                 marks(ax, of_kernel["useful_gflops"], y, s=24, zorder=2, **styles[kernel])

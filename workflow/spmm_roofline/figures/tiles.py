@@ -33,8 +33,8 @@ def rated(tables) -> pd.DataFrame:
 
 def mixed(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows on mixtures of tiles, with the per cents ``full`` and ``sparse24`` and the ``pattern`` of the thesis."""
-    parts = rows["matrix"].str.extract(MIXTURE).astype("float64")
-    rows = rows.assign(full=parts["full"], sparse24=parts["sparse24"]).dropna(subset="full")
+    percents = rows["matrix"].str.extract(MIXTURE).astype("float64")
+    rows = rows.assign(full=percents["full"], sparse24=percents["sparse24"]).dropna(subset="full")
     pattern = (rows["full"] > 0).map({True: PATTERNS[0], False: PATTERNS[1]})
     return rows.assign(pattern=pattern.mask((rows["full"] > 0) & (rows["sparse24"] > 0), PATTERNS[2]))
 

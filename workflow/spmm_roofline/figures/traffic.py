@@ -11,7 +11,7 @@ from .numbers import bandwidth, counted, times
 from .sentences import named, population, uneven
 from .style import INK, canvas
 
-SECTION, PLACE, PER = "suite", 11, ("device", "suite", "l2")
+SECTION, ORDER, PER = "suite", 11, ("device", "suite", "l2")
 
 
 def _shown(tables):
@@ -27,16 +27,16 @@ def draw(tables, styles):
     busy = rows["cache_gb_per_s"] > rows["cache_gb_per_s"].max() / 2
     panels = ("dram_over_compulsory", "cache_over_compulsory")
     for ax, column, title in zip(axes, panels, ("DRAM", "L2"), strict=True):
-        for place, kernel in enumerate(order):
+        for position, kernel in enumerate(order):
             own = rows[rows["kernel"] == kernel].sort_values(["matrix", "n"])
             style = styles[kernel]
-            heights = [place + 0.05 * (rank * 3 % 9 - 4) for rank in range(len(own))]
+            heights = [position + 0.05 * (rank * 3 % 9 - 4) for rank in range(len(own))]
             filled = [style["color"] if title == "DRAM" or flag else "none" for flag in busy[own.index]]
             ax.scatter(
                 own[column], heights, s=22, marker=style["marker"], facecolors=filled, edgecolors=[style["color"]],
                 linewidth=0.9, zorder=3,
             )  # fmt: skip
-            ax.vlines(own[column].median(), place - 0.34, place + 0.34, color=INK, linewidth=1.4, zorder=4)
+            ax.vlines(own[column].median(), position - 0.34, position + 0.34, color=INK, linewidth=1.4, zorder=4)
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":", zorder=2)
         ax.set(xscale="log", title=title, xlabel="bytes / compulsory bytes", ylim=(-0.6, len(order) - 0.4))
         ax.set_yticks(range(len(order)), order)

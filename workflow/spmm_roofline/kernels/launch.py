@@ -82,7 +82,8 @@ def prepare(
     if head.scratch:
         (size,) = expressions.evaluate(head.scratch, names)
         # All bits set are NaN: a partial sum that was never written shows in C.
-        names["scratch"] = cupy.full(max(int(size), 1), 0xFF, dtype="uint8")
+        names["scratch"] = cupy.empty(max(int(size), 1), dtype="uint8")
+        names["scratch"].data.memset_async(0xFF, names["scratch"].nbytes, cupy.cuda.get_current_stream())
     launches = [_Launch.of(head, launch, module, names) for launch in head.launches]
 
     def bind(b: Any, c: Any, alpha: float, beta: float) -> Callable[[Any], None]:

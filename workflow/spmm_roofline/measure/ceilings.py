@@ -122,13 +122,16 @@ def measure(
 def _measure(request: dict[str, Any], waiting: list[Case], keep: Callable[[Case, Mapping[str, Any]], None]) -> None:
     """Workers until every case has its row; one that dies leaves the rest to the next."""
     while waiting:
-        before, under_way = len(waiting), None
+        before = len(waiting)
+        under_way: Case | None = None
         worker = WorkerProcess(WORKER_COMMAND)
         worker.ask({**request, "cases": waiting})
         for event in worker.events(request["options"]["case_timeout_s"]):
             if "begin" in event:
-                under_way = tuple(event["begin"])
+                name, size = event["begin"]
+                under_way = name, size
             elif "row" in event:
+                assert under_way is not None, "a worker announces a case before it sends the row"
                 keep(under_way, event["row"])
                 waiting.remove(under_way)
                 under_way = None

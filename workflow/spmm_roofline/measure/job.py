@@ -110,7 +110,7 @@ def inputs(job: Job, features: Mapping[str, tuple[str, dict[str, Any]]]) -> dict
     Raises :class:`~spmm_roofline.contracts.Damaged` for machine code that is not what the compiler wrote.
     """
     code = Path(job.cubin).read_bytes() if job.cubin and Path(job.cubin).exists() else b""
-    if job.kernel_row and code:
+    if job.cubin and job.kernel_row and code:
         wanted = contracts.read_row(job.kernel_row, "kernels")["cubin_sha256"]
         if wanted and hashlib.sha256(code).hexdigest() != wanted:
             raise contracts.Damaged({job.cubin: "not the machine code that was compiled"})

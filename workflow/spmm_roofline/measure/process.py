@@ -34,10 +34,12 @@ class WorkerProcess:
 
     def ask(self, request: dict[str, Any] | None) -> None:
         """Hand over the request; None sends the worker home."""
+        pipe = self._process.stdin
+        assert pipe is not None, "the process was started with a pipe"
         try:
             if request is not None:
-                self._process.stdin.write(json.dumps(request).encode())
-            self._process.stdin.close()
+                pipe.write(json.dumps(request).encode())
+            pipe.close()
         except BrokenPipeError:
             pass  # it died while loading; its complaint is read when its events end
         if request is None:
@@ -46,6 +48,7 @@ class WorkerProcess:
     def events(self, timeout_s: float) -> Iterator[dict[str, Any]]:
         """Events until the worker ends; it is killed if it says nothing for ``timeout_s``."""
         output = self._process.stdout
+        assert output is not None, "the process was started with a pipe"
         buffer = b""
         deadline = time.monotonic() + timeout_s
         try:

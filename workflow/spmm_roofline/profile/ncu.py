@@ -180,11 +180,12 @@ def read(text: str, metrics: list[str]) -> dict[str, list[Counter]]:
 
 
 def _of_call(metric: str, values: list[float | None], weights: list[float]) -> float | None:
-    if None in values:
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
         return None
     if metric.endswith(".sum") or metric.startswith("memory_"):
-        return sum(values)
-    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
+        return sum(known)
+    return sum(value * weight for value, weight in zip(known, weights, strict=True)) / sum(weights)
 
 
 def _number(text: str) -> float | None:

@@ -36,9 +36,9 @@ def answers(tables: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
                 "alone": alone(cases),
                 "claims": scorecard(tables["claims"], device),
                 "choices": [
-                    {**choice(part, precision), "says": sentence(cases, precision)}
+                    {**choice(subset, precision), "says": sentence(cases, precision)}
                     for precision in PRECISIONS
-                    if len(part := kinds[kinds["precision"] == precision]) and (part["study"] != "cusparse").any()
+                    if len(subset := kinds[kinds["precision"] == precision]) and (subset["study"] != "cusparse").any()
                 ],
             }
         )
@@ -96,9 +96,9 @@ def sentence(fastest: pd.DataFrame, precision: str) -> str:
         return f"In {name} {rival} is the fastest in {every}.{more}"
     names = few(leaders(wins["kernel"].value_counts()))
     gain = times(float(np.exp(np.log(wins["speedup"]).mean())))
-    share = every if len(wins) == len(known) else f"{len(wins):,} of {counted(len(known), 'case')}"
+    most = every if len(wins) == len(known) else f"{len(wins):,} of {counted(len(known), 'case')}"
     return (
-        f"In {name} another kernel beats {rival} in {share}, there by {gain} in the geometric mean, most often "
+        f"In {name} another kernel beats {rival} in {most}, there by {gain} in the geometric mean, most often "
         f"{names}.{more}"
     )
 
@@ -110,11 +110,11 @@ def limits(fastest: pd.DataFrame) -> str:
         return "What limits them is unknown: the device has no measured DRAM rate or no file in config/devices."
     counts = known["bound"].value_counts()
     order = sorted((name for name in BOUNDS if name in counts), key=lambda name: -counts[name])
-    parts = [f"{BOUNDS[name]} in {percent(counts[name] / len(known))}" for name in order]
+    units = [f"{BOUNDS[name]} in {percent(counts[name] / len(known))}" for name in order]
     median = float(known["bound_fraction"].median())
     rest = " and spend most of their time on something else" if median < 0.5 else ""
     return (
-        f"Of the fastest rows the limit that binds is {listed(parts)}; in the median they reach {percent(median)} of "
+        f"Of the fastest rows the limit that binds is {listed(units)}; in the median they reach {percent(median)} of "
         f"their limit{rest}."
     )
 

@@ -47,17 +47,17 @@ def bundle(paths: Iterable[str | Path], provenance: dict[str, Any], out: str | P
                 if name.startswith("../"):
                     raise ValueError(f"{file} lies outside of the project and cannot be part of its bundle")
                 parts[name] = file
-    for name, file in parts.items():
-        if name.endswith("/report.html"):
-            check_figures(Path(file), Path(file).with_name("figures"))
+    for name, content in parts.items():
+        if isinstance(content, Path) and name.endswith("/report.html"):
+            check_figures(content, content.with_name("figures"))
     manifest = "".join(f"{_sha256(parts[name])}  {name}\n" for name in sorted(parts)).encode()
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
     try:
         with (
-            os.fdopen(handle, "wb") as file,
-            gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as stream,
+            os.fdopen(handle, "wb") as raw,
+            gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as stream,
             tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive,
         ):
             for name, content in {MANIFEST: manifest, **dict(sorted(parts.items()))}.items():
@@ -86,6 +86,7 @@ def check(path: str | Path) -> dict[str, int]:
                 if not member.isreg() or name.startswith("/") or ".." in Path(name).parts or name in hashes:
                     raise BundleError(f"{path}: {name!r} is no plain file of a bundle, or stands there twice")
                 content = archive.extractfile(member)
+                assert content is not None, "a regular file has content"
                 if expected is None:
                     expected = _expected(name, content.read(), path)
                     continue

@@ -16,8 +16,8 @@ WIDTHS_MOST = 4
 def choice(kinds: pd.DataFrame, precision: str) -> dict[str, Any]:
     """The opening tables of a precision, for kinds of matrix with the same widths, a few widths per table and a line
     per kind."""
-    widths = kinds.groupby("kind")["n"].agg(lambda part: tuple(sorted(map(int, part))))
-    by_place = {(row.kind, int(row.n)): row for row in kinds.itertuples()}
+    widths = kinds.groupby("kind")["n"].agg(lambda subset: tuple(sorted(map(int, subset))))
+    by_cell = {(row.kind, int(row.n)): row for row in kinds.itertuples()}
     tables = []
     for shared, names in widths.groupby(widths, sort=True):
         columns = -(-len(shared) // -(-len(shared) // WIDTHS_MOST))
@@ -25,7 +25,7 @@ def choice(kinds: pd.DataFrame, precision: str) -> dict[str, Any]:
             some = shared[first : first + columns]
             lines = []
             for kind in sorted(names.index):
-                cells = [_cell(by_place[kind, n]) for n in some]
+                cells = [_cell(by_cell[kind, n]) for n in some]
                 lines.append({"kind": kind, "matrices": max(cell["matrices"] for cell in cells), "cells": cells})
             tables.append({"widths": some, "lines": lines})
     tables.sort(key=lambda table: (-len(table["lines"]), table["widths"]))

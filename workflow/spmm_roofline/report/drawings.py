@@ -31,19 +31,18 @@ def sha256(svg: str) -> str:
     return hashlib.sha256(svg.encode()).hexdigest()
 
 
-def damaged(html: Path, folder: Path) -> list[Path]:
-    """Files in ``folder`` that are missing or are not the figures of the page ``html``, in the order of the page."""
-    found = []
+def check(html: Path, folder: Path) -> None:
+    """Check that ``folder`` holds the figures of the page ``html``.
+
+    Raises :class:`contracts.ContractError` with all files that are missing or differ from the page, in its order.
+    :mod:`spmm_roofline.damage` has no page to compare with when a run starts; it only parses each figure.
+    """
+    wrong = []
     for name, digest in _FIGURE.findall(html.read_text(encoding="utf-8")):
         path = folder / f"{name}.svg"
         if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
-            found.append(path)
-    return found
-
-
-def check(html: Path, folder: Path) -> None:
-    """Raise :class:`contracts.ContractError` that names the files of ``folder`` that differ from the page."""
-    broken = damaged(html, folder)
-    if broken:
-        names = ", ".join(map(str, broken))
-        raise contracts.ContractError(f"{names}: not the figure that {html} shows; delete the page to make it again")
+            wrong.append(str(path))
+    if wrong:
+        raise contracts.ContractError(
+            f"{', '.join(wrong)}: not the figure that {html} shows; delete the page to make it again"
+        )

@@ -58,10 +58,10 @@ def limits(data: dict[str, pd.DataFrame], drawn: Iterable[Drawn]) -> Iterable[di
     drawn = [figure for figure in drawn if figure.kind.section == "counters"]
     for (device, l2, study), own in rows.groupby(["device", "l2", "study"], sort=True):
         of = {"device": device, "l2": l2, "study": study}
-        kernels = [(kernel, part) for kernel, part in own.groupby("kernel", sort=True)]
+        kernels = [(kernel, subset) for kernel, subset in own.groupby("kernel", sort=True)]
         yield of | {
             "figures": [figure for figure in drawn if figure.of == of],
-            "kernels": [{"name": kernel, "says": sentence(part)} for kernel, part in kernels],
+            "kernels": [{"name": kernel, "says": sentence(subset)} for kernel, subset in kernels],
             "table": table(kernels, data["stalls"]),
             "matrices": own["matrix"].nunique(),
         }
@@ -152,7 +152,7 @@ MEDIANS = (
 
 def table(kernels: list[tuple[str, pd.DataFrame]], stalls: pd.DataFrame) -> Table:
     """Medians over the profiled cases, a line a kernel; columns that no kernel fills are left out."""
-    filled = [column for column in MEDIANS if any(part[column.field].notna().any() for _, part in kernels)]
+    filled = [column for column in MEDIANS if any(subset[column.field].notna().any() for _, subset in kernels)]
     columns = (
         Column("kernel", "kernel", code),
         Column("precision", "precision", lambda dtype: Cell(PRECISIONS.get(dtype, "–"))),
@@ -161,7 +161,9 @@ def table(kernels: list[tuple[str, pd.DataFrame]], stalls: pd.DataFrame) -> Tabl
         *filled,
         Column("waits most", "waits", text_or_dash),
     )
-    lines = (_line(kernel, part, stalls, [column.field for column in filled]) for kernel, part in kernels)
+    lines = (
+        _line(kernel, rows, stalls, [column.field for column in filled if column.field]) for kernel, rows in kernels
+    )
     return made_of("Counters, medians over the profiled cases", columns, lines)
 
 

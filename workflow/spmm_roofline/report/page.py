@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..figures.inlining import share
+from ..figures.inlining import with_classes
 from ..figures.numbers import PRECISIONS, listed
 from . import answer, limits
 from .drawings import sha256
@@ -78,7 +78,7 @@ def render(
         style=(template_folder / "style.css").read_text(),
         scripts=[(template_folder / name).read_text() for name in ("tables.js", "rows.js")],
     )
-    sheet, page = share(page)
+    sheet, page = with_classes(page)
     return page.replace("</style>", f"{sheet}\n</style>", 1)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +116,11 @@ def _of_device(device: str, first: str, titles: Mapping[str, str]) -> Iterator[C
 #: Factors over the least time that the table of performance profiles shows.
 TAUS = (1.0, 1.1, 1.5, 2.0, 5.0)
 
+
+def _within(tau: float) -> Callable[[Any], Cell]:
+    return lambda row: number(percent)(row.within[tau])
+
+
 PERFORMANCE = (
     KERNEL,
     Column("study", "study", text),
@@ -123,10 +128,7 @@ PERFORMANCE = (
     Column("L2", "l2", text),
     Column("cases", "cases", count),
     Column("without a time", None, lambda row: count(row.cases - row.ran)),
-    *(
-        Column("fastest" if tau == 1 else f"{tau:g}×", None, lambda row, tau=tau: number(percent)(row.within[tau]))
-        for tau in TAUS
-    ),
+    *(Column("fastest" if tau == 1 else f"{tau:g}×", None, _within(tau)) for tau in TAUS),
 )
 
 
@@ -149,6 +151,11 @@ def _profiles(rows: pd.DataFrame) -> Iterator[SimpleNamespace]:
 #: Numbers of products after which preprocessing may have paid.
 PRODUCTS = (1, 10, 100, 1000)
 
+
+def _after(products: int) -> Callable[[Any], Cell]:
+    return lambda row: number(percent)(row.after[products])
+
+
 BREAK_EVEN = (
     KERNEL,
     Column("study", "study", text),
@@ -157,10 +164,7 @@ BREAK_EVEN = (
     Column("cases", "cases", count),
     Column("preprocessing / multiplication, median", "preprocessing", number(significant)),
     Column("faster", "ever", number(percent)),
-    *(
-        Column(f"after {products:,}", None, lambda row, products=products: number(percent)(row.after[products]))
-        for products in PRODUCTS
-    ),
+    *(Column(f"after {products:,}", None, _after(products)) for products in PRODUCTS),
     Column("break-even, median where it is faster", "median", count),
 )
 
@@ -176,18 +180,18 @@ def break_even(rows: pd.DataFrame) -> Table:
 
 def _paid(rows: pd.DataFrame) -> Iterator[SimpleNamespace]:
     own = rows[rows["speedup"].notna() & rows["preprocess_products"].notna() & (rows["study"] != "cusparse")]
-    for (dtype, l2, study, kernel), part in own.groupby(["precision_class", "l2", "study", "kernel"], sort=True):
-        ever = part["break_even"].dropna().astype(float)
+    for (dtype, l2, study, kernel), subset in own.groupby(["precision_class", "l2", "study", "kernel"], sort=True):
+        ever = subset["break_even"].dropna().astype(float)
         yield SimpleNamespace(
             kernel=kernel,
-            stale=part["stale"].any(),
+            stale=subset["stale"].any(),
             study=study,
             precision=dtype,
             l2=l2,
-            cases=len(part),
-            preprocessing=part["preprocess_products"].median(),
-            ever=len(ever) / len(part),
-            after={products: (ever <= products).sum() / len(part) for products in PRODUCTS},
+            cases=len(subset),
+            preprocessing=subset["preprocess_products"].median(),
+            ever=len(ever) / len(subset),
+            after={products: (ever <= products).sum() / len(subset) for products in PRODUCTS},
             median=ever.median() if len(ever) else None,
         )
 

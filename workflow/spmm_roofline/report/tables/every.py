@@ -75,8 +75,8 @@ def all_rows(cases: pd.DataFrame) -> dict[str, Any]:
         if any(isinstance(value, str) for value in plain):
             plain = ["" if value is None else value for value in plain]
             texts[at] = sorted(set(plain))
-            place = {text: number for number, text in enumerate(texts[at])}
-            plain = [place[text] for text in plain]
+            number_of = {text: number for number, text in enumerate(texts[at])}
+            plain = [number_of[text] for text in plain]
         values.append(plain)
     return {"columns": columns, "shown": len(SHOWN), "texts": texts, "values": values}
 

@@ -57,8 +57,8 @@ def resources(kernels: pd.DataFrame) -> Table:
             *(Column(arch, None, _resources(arch)) for arch in sorted(kernels["arch"].unique())),
         ),
         (
-            (kernel, {row.arch: row for row in part.itertuples()})
-            for kernel, part in kernels.groupby("kernel", sort=True)
+            (kernel, {row.arch: row for row in subset.itertuples()})
+            for kernel, subset in kernels.groupby("kernel", sort=True)
         ),
     )
 

@@ -62,19 +62,21 @@ def published(rows: pd.DataFrame) -> list[Table]:
     shares = rows["quantity"] == "share_of_matrices"
     pruned = ~shares & rows["matrix"].str.match(NAME)
     found = []
-    for (device, suite), part in rows[~shares].groupby(["device", "suite"], sort=True):
-        where = f"{suite} on {device}, ratios over {listed(sorted(_baseline(name) for name in set(part['quantity'])))}"
-        weights = named(part[pruned.loc[part.index]])
+    for (device, suite), subset in rows[~shares].groupby(["device", "suite"], sort=True):
+        where = (
+            f"{suite} on {device}, ratios over {listed(sorted(_baseline(name) for name in set(subset['quantity'])))}"
+        )
+        weights = named(subset[pruned.loc[subset.index]])
         if len(weights):
             weights = weights.assign(method=weights["method"].map(spoken), column=weights["sparsity"])
             found.append(_beside(f"{where}, by sparsity", weights, ("source", "n", "method", "kernel"), percent))
-        others = part[~pruned.loc[part.index]]
+        others = subset[~pruned.loc[subset.index]]
         if len(others):
             others = others.assign(column=others["n"])
             found.append(_beside(f"{where}, by N", others, ("source", "matrix", "kernel"), str))
-    for device, part in rows[shares].groupby("device", sort=True):
+    for device, subset in rows[shares].groupby("device", sort=True):
         caption = f"Share of matrices by synergy on {device}, ours / the paper's"
-        found.append(table(caption, SHARES, part.sort_values(["source", "ours"]).itertuples()))
+        found.append(table(caption, SHARES, subset.sort_values(["source", "ours"]).itertuples()))
     return found
 
 
@@ -87,17 +89,23 @@ def _baseline(quantity: str) -> str:
 def _beside(where: str, rows: pd.DataFrame, index: tuple[str, ...], shown: Callable[[Any], str]) -> Table:
     """A line for each combination of ``index`` and a column for each value of ``column``, ours / the paper's."""
 
-    def ratio(value: Any) -> Callable[[Any], Cell]:
-        return lambda line: _both(*line[1][value], times) if value in line[1] else Cell("–")
+    def ratio(value: Any) -> Column:
+        def cell(line: Any) -> Cell:
+            if value not in line[1]:
+                return Cell("–")
+            ours, theirs = line[1][value]
+            return _both(ours, theirs, times)
 
-    def key(at: int, name: str) -> Column:
+        return Column(shown(value), None, cell)
+
+    def key(position: int, name: str) -> Column:
         cell = count if name == "n" else text
-        return Column("N" if name == "n" else name, None, lambda line: cell(line[0][at]))
+        return Column("N" if name == "n" else name, None, lambda line: cell(line[0][position]))
 
     lines = [
-        (key, {row.column: (row.ours, row.published) for row in part.itertuples()})
-        for key, part in rows.groupby(list(index), sort=True)
+        (values, {row.column: (row.ours, row.published) for row in own.itertuples()})
+        for values, own in rows.groupby(list(index), sort=True)
     ]
-    columns = [key(at, name) for at, name in enumerate(index)]
-    columns += [Column(shown(value), None, ratio(value)) for value in sorted(rows["column"].unique())]
+    columns = [key(position, name) for position, name in enumerate(index)]
+    columns += [ratio(value) for value in sorted(rows["column"].unique())]
     return table(f"Ours / the paper's: {where}", columns, lines)
