@@ -54,7 +54,7 @@ def test_snakemakes_own_report_has_page_figures_and_claims(project):
         index = archive.read("report/report.html").decode()
     figures = {path.name for path in (project.root / "results/report/figures").glob("*.svg")}
     assert figures and {"report.html", "claims.csv"} | figures <= names
-    for words in ('"Report"', '"Figures"', '"Claims"', "opens without a network", "bears out the other"):
+    for words in ('"Report"', '"Figures"', '"Claims"', "needs no network", "confirm the claims"):
         assert words in index, f"Snakemake's report does not say {words!r}"
     assert project.jobs() == set()
 
@@ -206,16 +206,6 @@ def test_an_external_library_runs_alone_and_again_when_it_changes(project_to_bre
     assert project.jobs() == set()
     on_host(path, FACTOR="2.0f")
     assert project.jobs() == own_road
-
-
-def test_packed_arrays_may_be_dropped(project_to_break):
-    """Packed arrays of a thousand matrices would fill the disk, and nothing needs them after the statistics."""
-    project, without = project_to_break, ("--config", "formats={keep: false}")
-    for path in (project.root / "results/formats").glob("*/*.npz"):
-        path.unlink()
-    assert project.jobs() == set() == project.jobs("report", *without)
-    project.snakemake("results/formats/csr/mesh.json", "--forcerun", "pack_format", *without)
-    assert (project.root / "results/formats/csr/mesh.npz").stat().st_size < 100
 
 
 def test_one_matrix_of_ones_own(project, tmp_path):

@@ -143,15 +143,15 @@ def test_counted_bytes_have_a_roofline_of_their_own(under_ceilings, drawn):
     # Sectors of 32 bytes through L2 at 8000 GB/s.
     own = synthetic.measure_row("mma_bt", "cfd1", 128)
     share = 32 * synthetic.COUNTERS["lts__t_sectors_srcunit_tex.sum"] / 8000e6 / own["time_ms"]
-    assert f"that of L2 in 1; in the median a case reaches {numbers.percent(share)}" in under_ceilings[name].says
-    assert "The rate of L2 was not measured" in drawn[name].says and "that of DRAM in 1;" in drawn[name].says
+    assert f"limit is L2 in 1; in the median a case reaches {numbers.percent(share)}" in under_ceilings[name].says
+    assert "The rate of L2 was not measured" in drawn[name].says and "limit is DRAM in 1;" in drawn[name].says
 
 
 def test_labels_of_close_levels_stand_above_the_last():
     from spmm_roofline.figures import limits
 
-    assert limits._places([1.0, 10.0, 11.0, 12.0, 100.0], 2.0) == [1.0, 12.0, 24.0, 48.0, 100.0]
-    assert limits._places([], 2.0) == []
+    assert limits._label_heights([1.0, 10.0, 11.0, 12.0, 100.0], 2.0) == [1.0, 12.0, 24.0, 48.0, 100.0]
+    assert limits._label_heights([], 2.0) == []
 
 
 def test_all_kernels_together(tables, drawn):
@@ -215,7 +215,7 @@ def test_sentences_change_with_the_rows(tmp_path):
     says = {figure.name: figure.says for figure in figures.draw_all(tables)}
     # The record of the folder describes an h200: no limit is known for rows of an a100, and the sentence says so.
     assert "No limit is known" in says["roofline-a100-real-sample-cold"]
-    assert says["speedup-a100-real-sample-cold-float32"].startswith("On 1 real matrix, the highest mean is that of")
+    assert "has the highest mean" in says["speedup-a100-real-sample-cold-float32"]
     assert "interval" not in says["speedup-a100-real-sample-cold-float32"]
 
 

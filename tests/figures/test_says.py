@@ -105,9 +105,9 @@ def _():
         "ours wins at one width",
         world(rows(*cases), speedup=won),
         (
-            "On 4 real matrices, the highest mean is that of rows at N = 8: 2.00× (95 % interval 1.50× to "
-            "2.50×), faster than cuSPARSE on 4 of 4; the lowest is that of rows at N = 32: 0.500×, faster on "
-            "1 of 3. Each mean is over those of them that its kernel ran, 3 to 4."
+            "On 4 real matrices, rows at N = 8 has the highest mean, 2.00× (95 % interval 1.50× to 2.50×), and is "
+            "faster than cuSPARSE on 4 of 4; rows at N = 32 has the lowest, 0.500×, and is faster on 1 of 3. Each mean "
+            "is over the matrices that its kernel ran, 3 to 4."
         ),
     )
     lost = means(("narrow", "sptc", 8, 0.5, 0.25, 0.75, 3, 0))
@@ -115,7 +115,7 @@ def _():
         "ours loses everywhere; three matrices have no interval",
         world(rows(*cases[:3], **NARROW | {"kernel": "narrow", "speedup": 0.5}), speedup=lost),
         (
-            "On 3 real matrices, the highest mean is that of narrow (FP16 sums) at N = 8: 0.500×, faster than"
+            "On 3 real matrices, narrow (FP16 sums) at N = 8 has the highest mean, 0.500×, and is faster than"
             " cuSPARSE on 0 of 3."
         ),
     )
@@ -188,7 +188,7 @@ def _():
         "memory binds",
         world(rows(memory, memory | {"matrix": "toy", "bound_fraction": 0.996})),
         (
-            "On 2 matrices (1 real and 1 generated) the lowest limit is that of memory for 2 of 2 rows; the "
+            "On 2 matrices (1 real and 1 generated) the lowest limit is memory for 2 of 2 rows; the "
             "fastest kernel of a case reaches 75 % of its limit in the median of 2 cases; rows on toy at N = 32 "
             "comes closest, at 99.6 %."
         ),
@@ -197,7 +197,7 @@ def _():
         "nothing binds by memory",
         world(rows(compute)),
         (
-            "On 1 real matrix the lowest limit is that of the unit that multiplies for 1 of 1 row; the fastest "
+            "On 1 real matrix the lowest limit is the unit that multiplies for 1 of 1 row; the fastest "
             "kernel of a case reaches 25 % of its limit in the median of 1 case; narrow (FP16 sums) on mesh at "
             "N = 32 comes closest, at 25 %."
         ),
@@ -207,7 +207,7 @@ def _():
         "all three bind, and the slower kernel of a case is not its fastest",
         world(rows(memory, memory | {"kernel": "slow", "time_ms": 9.0, "bound_fraction": 0.1}, compute, launch)),
         (
-            "On 1 real matrix the lowest limit is that of memory for 2, the unit that multiplies for 1 and the "
+            "On 1 real matrix the lowest limit is memory for 2, the unit that multiplies for 1 and the "
             "replay of an empty graph for 1 of 4 rows; the fastest kernel of a case reaches 50 % of its limit in "
             "the median of 3 cases; rows on mesh at N = 8 comes closest, at 90 %."
         ),
@@ -216,7 +216,7 @@ def _():
         "the fastest kernel has no limit, and is not replaced by the next",
         world(rows({"time_ms": 0.1, "kernel": "unknown"}, memory)),
         (
-            "On 1 real matrix the lowest limit is that of memory for 1 of 1 row; rows on mesh at N = 32 comes "
+            "On 1 real matrix the lowest limit is memory for 1 of 1 row; rows on mesh at N = 32 comes "
             "closest, at 50 %."
         ),
     )
@@ -241,7 +241,7 @@ def _():
         "memory binds",
         told(dram, dram | {"matrix": "toy", "bound_fraction": 0.75}),
         (
-            "Of 2 cases on 2 matrices (1 real and 1 generated) the lowest limit is that of DRAM in 2; in the "
+            "Of 2 cases on 2 matrices (1 real and 1 generated) the lowest limit is DRAM in 2; in the "
             "median a case reaches 62 % of it, and the limits allow 2.00× its rate. Closest to its limit is "
             "rows on toy, N = 32, with 75 %. To be twice as fast, 2 of 2 must move or compute less."
         ),
@@ -250,7 +250,7 @@ def _():
         "nothing binds by memory, and the rate of L2 is unknown",
         told(compute | {"l2_limit_gflops": None}),
         (
-            "Of 1 case on 1 real matrix the lowest limit is that of computation in 1; in the median a case "
+            "Of 1 case on 1 real matrix the lowest limit is computation in 1; in the median a case "
             "reaches 25 % of it, and the limits allow 4.00× its rate. Closest to its limit is rows on mesh, N"
             " = 32, with 25 %. To be twice as fast, 0 of 1 must move or compute less. The rate of L2 was not "
             "measured and limits nothing here."
@@ -262,7 +262,7 @@ def _():
         "all four bind",
         told(dram, compute | {"n": 16}, launch, l2),
         (
-            "Of 4 cases on 1 real matrix the lowest limit is that of DRAM in 1, L2 in 1, computation in 1 and an "
+            "Of 4 cases on 1 real matrix the lowest limit is DRAM in 1, L2 in 1, computation in 1 and an "
             "empty replay in 1; in the median a case reaches 62 % of it, and the limits allow 1.75× its rate. "
             "Closest to its limit is rows on mesh, N = 8, with 90 %. To be twice as fast, 2 of 4 must move or "
             "compute less."
@@ -1121,8 +1121,8 @@ def _():
         own = [{"precision": "float16"} | dict(zip(names, row, strict=False)) | dict(*row[6:]) for row in found]
         return world(rows({"kernel": "narrow"} | NARROW), selector=rows(*own))
 
-    meant = "The regret is the time that the chosen kernel takes longer than the fastest candidate. "
-    tried = "Whoever runs the three candidates of the shortest predicted times once is left with "
+    meant = "Regret is the extra time of the chosen kernel relative to the fastest candidate. "
+    tried = "Running the three candidates with the shortest predicted times once leaves "
     right = ("mesh", "matrix", "rows", "rows", 0.0, 0.0)
     wrong = ("toy", "matrix", "rows", "narrow", 0.5, 0.0)
     yield (
@@ -1135,8 +1135,8 @@ def _():
         )
         + tried
         + (
-            "0 % over all precisions, each matrix held out. The worst choice is rows instead of narrow (FP16 sums) "
-            "on toy at N = 32 in FP16, each matrix held out."
+            "0 % over all precisions, with each matrix held out. The worst choice is rows instead of narrow (FP16 "
+            "sums) on toy at N = 32 in FP16, each matrix held out."
         ),
     )
     # Times of 4, 1 and 2 times the fastest: a geometric mean of 2, and of 2 on the one real matrix.
@@ -1155,8 +1155,8 @@ def _():
         )
         + tried
         + (
-            "0 % over all precisions, each matrix held out. The worst choice is rows instead of narrow (FP16 sums) "
-            "on toy at N = 32 in FP16, every matrix of its kind held out."
+            "0 % over all precisions, with each matrix held out. The worst choice is rows instead of narrow (FP16 "
+            "sums) on toy at N = 32 in FP16, every matrix of its kind held out."
         ),
     )
     single = {"precision": "float32"}
@@ -1172,8 +1172,8 @@ def _():
         )
         + tried
         + (
-            "0 % over all precisions, each matrix held out. The worst choice is rows instead of narrow (FP16 sums) "
-            "on toy at N = 32 in FP16, each matrix held out."
+            "0 % over all precisions, with each matrix held out. The worst choice is rows instead of narrow (FP16 "
+            "sums) on toy at N = 32 in FP16, each matrix held out."
         ),
     )
     yield (
@@ -1185,7 +1185,7 @@ def _():
             "is below 20 % in 1 of 1. "
         )
         + tried
-        + "0 % over all precisions, each matrix held out. The chosen kernel is the fastest candidate everywhere.",
+        + "0 % over all precisions, with each matrix held out. The chosen kernel is the fastest candidate everywhere.",
     )
     yield "no matrix held out alone", told(*far), ""
 

@@ -127,7 +127,7 @@ def test_a_case_that_was_not_profiled_says_why(job, tmp_path):
     [
         ("no permission", "no_permission", "NVreg_RestrictProfilingToAdminUsers=0"),
         ("unknown metric", "failed", "Failed to find metric x; `ncu --query-metrics` lists"),
-        ("nothing", "failed", "ended well and profiled nothing of this case"),
+        ("nothing", "failed", "succeeded but profiled nothing of this case"),
         ("unsupported", "failed", "Unsupported: n is odd"),
         ("truncated", "failed", "table of counters is cut short"),
         ("unreadable", "failed", "Failed to open the report"),

@@ -68,18 +68,18 @@ def bound(*found):
     [
         (
             bound(("launch", 0.2), ("compute", 0.3), ("memory", 0.6), ("memory", 0.9), ("", NONE)),
-            "Of the fastest rows the limit that binds is memory in 50 %, the unit that multiplies in 25 % and the "
+            "The bound of the fastest rows is memory in 50 %, the unit that multiplies in 25 % and the "
             "replay of an empty graph in 25 %; in the median they reach 45 % of their limit and spend most of their "
             "time on something else.",
         ),
         (
             bound(("launch", 0.7), ("launch", 0.9), ("compute", 0.8)),
-            "Of the fastest rows the limit that binds is the replay of an empty graph in 67 % and the unit that "
+            "The bound of the fastest rows is the replay of an empty graph in 67 % and the unit that "
             "multiplies in 33 %; in the median they reach 80 % of their limit.",
         ),
         (
             bound(("compute", 0.5)),
-            "Of the fastest rows the limit that binds is the unit that multiplies in 100 %; in the median they reach "
+            "The bound of the fastest rows is the unit that multiplies in 100 %; in the median they reach "
             "50 % of their limit.",
         ),
         (

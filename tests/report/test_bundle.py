@@ -67,8 +67,8 @@ def link(name):
         (lambda parts: {**parts, "../out": b""}, r"'\.\./out' is no plain file"),
         (lambda parts: {**parts, "/out": b""}, "'/out' is no plain file"),
         (lambda parts: {**parts, "link": link("link")}, "'link' is no plain file"),
-        (lambda parts: dict(list(parts.items())[1:]), r"does not begin with a MANIFEST\.sha256"),
-        (lambda parts: {**parts, "MANIFEST.sha256": b"x"}, r"does not begin with a MANIFEST\.sha256"),
+        (lambda parts: dict(list(parts.items())[1:]), r"does not begin with MANIFEST\.sha256"),
+        (lambda parts: {**parts, "MANIFEST.sha256": b"x"}, r"does not begin with MANIFEST\.sha256"),
         (lambda parts: {}, r"MANIFEST\.sha256 is missing"),
     ],
 )

@@ -157,7 +157,7 @@ def _draw(tables: Tables, styles: dict[str, dict], wanted: Callable[[int], bool]
 
 
 def _with_cases(tables: Tables) -> Tables:
-    """The tables; a table with one case per row gets the column ``case``, the number of that case's row in ``cases``."""
+    """The tables; a table with one case per row gets the column ``case``, the row number of that case in ``cases``."""
     cases = tables["cases"].assign(case=range(len(tables["cases"])))
     numbers = cases[[*CASE, "case"]]
     return {

@@ -85,7 +85,7 @@ def lines(ax: Axes, shown: dict[str, float], across: list[Level], top: float) ->
         label, line = SLOPES[name]
         end = min(top / gb_per_s, right)
         ax.plot([left, end], [gb_per_s * left, gb_per_s * end], color=INK, linewidth=1.2, linestyle=line)
-        # Labels are parallel to the slopes, far from the labels of the levels, on opposite sides of neighbouring slopes.
+        # Labels are parallel to the slopes, far from the levels' labels, on opposite sides of neighbouring slopes.
         upper = number == len(shown) - 1
         at = max(left, low / gb_per_s) ** 0.97 * end**0.03
         height = gb_per_s * at * _gap(low, high) ** (0.4 if upper else -0.4)

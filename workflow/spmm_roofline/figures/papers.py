@@ -30,5 +30,5 @@ PAPERS = {
 
 
 def alone(cases: pd.DataFrame, study: str) -> bool:
-    """Whether ``cases`` has kernels of ``study`` and of no other paper: its rows are then an experiment of that study."""
+    """Whether ``cases`` has kernels of ``study`` and of no other paper, and so is an experiment of that study."""
     return set(cases["study"].unique()) & PAPERS.keys() == {study}

@@ -41,7 +41,7 @@ def draw(tables, styles):
         shares = [100 * (rank + 1) / len(own) for rank in range(len(after))]
         if after:
             ends[kernel] = shares[-1]
-            last = rows["break_even"].max()  # up to the edge, where the name stands
+            last = rows["break_even"].max()  # up to the edge, next to the name
             paid.step([*after, last], [*shares, shares[-1]], where="post", color=looks[kernel]["color"], linewidth=1.8)
     cost.set(xscale="log", xlabel=f"packing / one multiplication at N = {n}")
     cost.set_yticks(range(len(kernels)), reversed(kernels))

@@ -1,5 +1,5 @@
 """Kernels of the attention study one by one, over sparsity and over sequence length
-Speed-up over cuSPARSE as the thesis called it (CSR algorithm 1 with both dense operands transposed) on weights pruned by
+Speed-up over cuSPARSE as the thesis called it (its CSR algorithm 1 with both operands transposed) on weights pruned by
 L0 regularisation. Each column is a kernel; pale lines are kernels made from it here. Top: over the sparsity at the
 longest sequence N of the thesis. Bottom: over N at the lowest sparsity. Dashed: the thesis's numbers for an RTX 4070 Ti
 Super (Lagos 2025, figures 4.2, 4.7, 4.8, 4.12, 4.14 and 4.16, from its tables 5.1 to 5.5); a line has a gap where the

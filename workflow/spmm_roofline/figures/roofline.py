@@ -1,10 +1,10 @@
 """Roofline
-Each mark is one kernel on one matrix at one width: useful rate over compulsory intensity, 2·nnz·N over the bytes of A
-in CSR (none where its format implies the structure), the touched rows of B, and C, each moved once. Slopes are the
-highest measured rates of DRAM and, where it was measured, of L2; levels are measured ceilings of the units that
-multiply (solid) or datasheet peaks (dashed). Many kernels are spread over several panels. A
-mark below the slope of DRAM either moves more bytes than it must or waits; a mark above it found operands in L2, or
-left its result there. The limit that a row is held against allows for that."""
+Each mark is one kernel on one matrix at one width: useful rate over compulsory intensity, which is 2·nnz·N over the
+bytes of A in CSR (without its structure if the format stores none), the touched rows of B, and C, each moved once.
+Slopes are the highest measured rates of DRAM and, if measured, of L2; levels are measured ceilings of the units that
+multiply (solid) or datasheet peaks (dashed). Many kernels are spread over several panels. A mark below the slope of
+DRAM either moves more bytes than it must or waits; a mark above it found operands in L2 or left its result there. The
+limit that a row is compared with allows for that."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def draw(tables, styles):
     tops = [max([rows["useful_gflops"].max(), *(level.value for level in levels)]) for levels in across]
     left, right = rows["intensity_flop_per_byte"].min() / 2, rows["intensity_flop_per_byte"].max() * 4
     if slopes:
-        right = max(right, 3 * max(tops) / min(slopes.values()))  # the knee of every level stands in the picture
+        right = max(right, 3 * max(tops) / min(slopes.values()))  # shows where every level crosses the slopes
     low = rows["useful_gflops"].min() / 2
     high = max(limits.highest(levels, low, top) for levels, top in zip(across, tops, strict=True))
     axes[0].set(xscale="log", yscale="log", xlim=(left, right), ylim=(low, high))
@@ -91,6 +91,6 @@ def says(tables):
     share = percent(top["bound_fraction"])
     closest = f"; {name(top['kernel'])} on {top['matrix']} at N = {top['n']} comes closest, at {share}"
     return (
-        f"On {population(tables, known['matrix'])} the lowest limit is that of {binds} of {counted(len(known), 'row')}"
+        f"On {population(tables, known['matrix'])} the lowest limit is {binds} of {counted(len(known), 'row')}"
         f"{reached}{closest}."
     )

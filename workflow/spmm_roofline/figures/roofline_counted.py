@@ -1,10 +1,10 @@
-"""Roofline at the bytes that were counted
-Useful rate over the intensity at the bytes that Nsight Compute counted. Left: bytes between DRAM and L2, and as a
-hollow mark at the other end of the line the compulsory ones. Right: bytes between multiprocessors and L2. With a warm
-L2 the DRAM bytes are those of the profiled call, which finds another L2 than consecutive calls do, and bind nothing.
-Slopes are the highest measured rates of the level, other lines the ceilings of the units that multiply, dashed where
-only the datasheet is known. A mark on a slope can gain only by moving fewer bytes there; one far below all lines waits
-for something else."""
+"""Roofline at the counted bytes
+Useful rate over the intensity at the bytes that Nsight Compute counted. Left: bytes between DRAM and L2; a line leads
+to a hollow mark at the compulsory intensity. Right: bytes between multiprocessors and L2. With a warm L2 the DRAM bytes
+are no bound, because the profiled call finds another state of L2 than consecutive calls do. Slopes are the highest
+measured rates of the level; other lines are the ceilings of the units that multiply, dashed if only the datasheet gives
+them. A mark on a slope can gain only by moving fewer bytes at that level; a mark far below all lines waits for
+something else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .style import apart, canvas, groups_of, key, tie
 
 SECTION, ORDER, PER = "suite", 5, ("device", "suite", "l2", "precision")
 
-#: Level of memory → column of the intensity, and what the axis says.
+#: Level of memory → column of the intensity, and the label of the axis.
 PANELS = {
     "dram": ("dram_flop_per_byte", "intensity at DRAM (FLOP/B)"),
     "l2": ("cache_flop_per_byte", "intensity at L2 (FLOP/B)"),
@@ -90,7 +90,7 @@ def says(tables):
     l2 = "" if known["l2_limit_gflops"].notna().any() else " The rate of L2 was not measured and limits nothing here."
     reached, room = percent(known["bound_fraction"].median()), times(known["distance"].median())
     return (
-        f"Of {counted(len(known), 'case')} on {population(tables, known['matrix'])} the lowest limit is that of "
-        f"{binds}; in the median a case reaches {reached} of it, and the limits allow {room} its rate.{closest} "
+        f"Of {counted(len(known), 'case')} on {population(tables, known['matrix'])} the lowest limit is {binds}; "
+        f"in the median a case reaches {reached} of it, and the limits allow {room} its rate.{closest} "
         f"To be twice as fast, {more:,} of {len(known):,} must move or compute less.{l2}"
     )

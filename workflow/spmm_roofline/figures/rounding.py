@@ -1,7 +1,7 @@
 """Rounding of the sums
-Error of a kernel that adds in FP16 beside the twin that adds in FP32, a matrix a mark, over its longest row; the
-largest over the suites and widths that both ran. The line is u·√L/√6 with u = 2⁻¹¹: what random signs let the roundings
-of L additions grow to."""
+Error of a kernel that adds in FP16 beside its twin that adds in FP32, over the longest row of the matrix. A mark is a
+matrix, with the largest error over the suites and widths that both kernels ran. The line is u·√L/√6 with u = 2⁻¹¹, the
+expected rounding error of L additions with random signs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ SECTION, ORDER, PER = "matrices", 2, ()
 
 
 def _pairs(tables):
-    """Kernels with sums in FP16 beside their twins with sums in FP32, a matrix a row: largest errors over the suites
-    and widths that both ran."""
+    """Kernels with sums in FP16 beside their twins with sums in FP32, a row per matrix: the largest errors over the
+    suites and widths that both ran."""
     cases = tables["cases"]
     lengths = dict(zip(tables["matrices"]["matrix"], tables["matrices"]["row_length_max"], strict=True))
     rows = cases[(cases["status"] == "ok") & (cases["dtype_a"] == "float16") & (cases["study"] != "cusparse")]

@@ -1,7 +1,7 @@
 """Tensor cores against scalar cores, matrix by matrix
-Useful rate of a kernel on TF32 tensor cores over that of the best on scalar cores in FP32, cuSPARSE's included; a mark
-a matrix, above the line tensor cores win. Of each study the kernel that is fastest over all is shown; the paper shows
-TC-GNN alone (Xiang et al. 2024, figure 2, N = 128). Colours are the classes of synergy."""
+Useful rate of a kernel on TF32 tensor cores against the best on scalar cores in FP32, cuSPARSE included. A mark is a
+matrix; above the line tensor cores win. The kernel with the highest mean speed-up of each study is shown; the paper
+shows TC-GNN alone (Xiang et al. 2024, figure 2, N = 128). Colours are the classes of synergy."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """SCALE on CUDA cores and on tensor cores
-Left: bytes of x and y over the time of one call, over their size; dotted lines mark half of L2 and all of L2. Right:
-how much faster CUDA cores are, size by size, with the geometric means on either side of half of L2; below 1 tensor
-cores win, and the dashed line is the most that they can gain (Zhang et al. 2025, figure 6 and equation 23, there on an
-A100 and a GH200)."""
+Left: bytes of x and y over the time of one call, against their size; dotted lines mark half of L2 and all of L2. Right:
+speed-up of CUDA cores over tensor cores at each size, with the geometric means on either side of half of L2. Below 1
+tensor cores win, and the dashed line is their largest possible gain (Zhang et al. 2025, figure 6 and equation 23, there
+on an A100 and a GH200)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .style import INK, canvas, legend
 STUDY = "memory_bound"
 SECTION, ORDER, PER = "study", 2, ("device", "suite", "l2")
 
-#: A product with a diagonal moves two vectors; fewer sizes than this are no curve.
+#: A product with a diagonal matrix moves two vectors; a curve has at least this number of sizes.
 KIND, LEAST_SIZES = "diagonal", 3
 
 
 def _shown(tables):
-    """Rows of vectors, and the ratios of tensor to CUDA cores with their size in bytes."""
+    """Verified rows on diagonal matrices, and the ratios of tensor to CUDA cores with their size in bytes."""
     cases = tables["cases"]
     rows = cases[(cases["study"] == STUDY) & (cases["kind"] == KIND) & (cases["n"] == 1) & (cases["status"] == "ok")]
     ratios = tables["bounds"].merge(rows[["kernel", "matrix", "n", "compulsory_bytes"]], on=["kernel", "matrix", "n"])
@@ -29,12 +29,12 @@ def _shown(tables):
 
 
 def _l2(tables) -> float:
-    """Bytes of L2; NaN where the device does not say."""
+    """Bytes of L2; NaN if the size is unknown."""
     return float(tables["devices"]["l2_bytes"].astype("float64").max())
 
 
 def _mean(ratios) -> float:
-    """Geometric mean of how much faster CUDA cores are; NaN of none."""
+    """Geometric mean of the speed-up of CUDA cores; NaN without rows."""
     import numpy as np
 
     return float(np.exp(-np.log(ratios["gain"].astype(float)).mean())) if len(ratios) else float("nan")

@@ -1,9 +1,9 @@
 """Choosing a kernel without measuring
-What the selector chooses for cases that its training did not see. Left: time that it predicts for the chosen kernel
-over the measured one, a case a mark, every case with its matrix held out. Right: share of the cases in which the chosen
-kernel takes at most that much longer than the fastest candidate, up to the worst case; solid with the matrix held out,
-dashed with every matrix of its kind, dotted with the matrix held out and the three of the shortest predicted times run
-once each. The vertical line is the worst that the selector should have."""
+What the selector chooses for cases that it was not trained on. Left: predicted over measured time of the chosen kernel;
+a mark is a case whose matrix was held out. Right: share of the cases whose regret is at most the value on the axis, up
+to the worst case. Solid: the matrix is held out; dashed: every matrix of its kind is held out; dotted: the matrix is
+held out and the three candidates with the shortest predicted times are run once each. The vertical line is the largest
+regret that the selector should have."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from .style import INK, canvas
 
 SECTION, ORDER, PER = "answer", 1, ("device",)
 
-#: Okabe and Ito's hues, one a precision.
+#: Okabe and Ito's hues, one per precision.
 HUES = {"float16": "#d55e00", "bfloat16": "#cc79a7", "tf32": "#009e73", "float32": "#0072b2", "float64": "#6b7079"}
-#: The worst regret that the selector should have.
+#: The largest regret that the selector should have.
 GOAL = 0.2
-#: Regrets that the axis names beside 0, as far as it reaches; those that would stand too close to 0 are left out.
+#: Ticks of the regret beside 0, up to the end of the axis; those too close to 0 are left out.
 TICKS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
-#: Sources of matrices that nobody made for a measurement; pruned weights of one shape are too easy to tell.
+#: Sources of matrices that were not made for a measurement; pruned weights of one shape are too easy to predict.
 REAL = ("suitesparse", "file")
 LINES = (("matrix", "regret", "-"), ("kind", "regret", "--"), ("matrix", "tried_regret", ":"))
-#: What is held out → how a sentence calls it.
+#: What is held out → its words in a sentence.
 HELD_OUT = {"matrix": "each matrix held out", "kind": "every matrix of its kind held out"}
 
 
@@ -59,9 +59,9 @@ def draw(tables, styles):
     plain_log(times.xaxis, room=6)
     plain_log(times.yaxis, room=7)
     regrets.axvline(GOAL, color=INK, linewidth=0.8, linestyle=":", zorder=2)
-    # Twice and four times the time of the fastest stand as far apart as once and twice.
+    # Twice and four times the time of the fastest are as far apart as once and twice.
     regrets.set_xscale("function", functions=(np.log1p, np.expm1))
-    # The last step of every line stands inside.
+    # The last step of every line is inside the axes.
     regrets.set(xlim=(0, farthest * 1.02), ylim=(0.4, 1.005), xlabel="regret", ylabel="share of cases")
     regrets.set_xticks([0, *(value for value in TICKS if farthest / 100 <= value <= farthest)])
     regrets.xaxis.set_major_formatter(lambda value, _: f"{100 * value:,.0f} %")
@@ -90,14 +90,14 @@ def says(tables):
         else "The chosen kernel is the fastest candidate everywhere."
     )
     return (
-        f"The regret is the time that the chosen kernel takes longer than the fastest candidate. {' '.join(told)} "
-        f"Whoever runs the three candidates of the shortest predicted times once is left with {tried} over all "
-        f"precisions, each matrix held out. {farthest}"
+        f"Regret is the extra time of the chosen kernel relative to the fastest candidate. {' '.join(told)} "
+        f"Running the three candidates with the shortest predicted times once leaves {tried} over all "
+        f"precisions, with each matrix held out. {farthest}"
     )
 
 
 def _longer(regrets) -> str:
-    """Geometric mean of the time of the chosen kernel over that of the fastest, minus 1."""
+    """Geometric mean of one plus the regret, minus one."""
     import numpy as np
 
     return percent(float(np.expm1(np.log1p(regrets.astype(float)).mean())))

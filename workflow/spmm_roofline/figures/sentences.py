@@ -1,4 +1,4 @@
-"""What the sentences of figures have in common: the matrices that they speak of, and the names of kernels."""
+"""Words that the sentences of several figures use: for their matrices, for kernels, and for who is the fastest."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from .numbers import counted, listed
 if TYPE_CHECKING:
     import pandas as pd
 
-#: What every speed-up is over: the derived kernel cusparse_best, of the algorithms that ran on a case.
+#: The baseline of every speed-up: the derived kernel cusparse_best, the fastest of the algorithms that ran on a case.
 BASELINE = "the fastest of cuSPARSE's CSR and COO algorithms"
 #: Study of the project's own kernels, which no text describes.
 OWN = "flagship"
-#: Study of kernels that a user brought along.
+#: Study of kernels that a user adds.
 EXTERNAL = "external"
-#: A mean over fewer matrices than these has no interval worth saying.
+#: The smallest number of matrices whose mean is given with an interval.
 LEAST_OF_INTERVAL = 4
 
-#: What binds a row → how a sentence calls it.
+#: Bound of a row → its words in a sentence.
 BOUNDS = {"memory": "memory", "compute": "the unit that multiplies", "launch": "the replay of an empty graph"}
 
-#: Where a matrix comes from → what a sentence calls it.
+#: Source of a matrix → its word in a sentence.
 ORIGINS = {"suitesparse": "real", "file": "real", "dlmc": "pruned", "generated": "generated"}
 UNKNOWN = "of unknown origin"
 
 
 def population(tables, matrices: Iterable[str]) -> str:
-    """``75 real matrices``, ``13 matrices (9 real and 4 generated)``: how many there are, and what they are."""
+    """Number and origin of matrices: ``75 real matrices``, ``13 matrices (9 real and 4 generated)``."""
     names = set(matrices)
     known = tables["matrices"].drop_duplicates("matrix")
     sources = dict(zip(known["matrix"], known["source"], strict=True))
@@ -45,19 +45,19 @@ def population(tables, matrices: Iterable[str]) -> str:
 
 
 def named(tables) -> Callable[[str], str]:
-    """How a sentence calls a kernel: sums in FP16 are said, because most kernels beside it add in FP32."""
+    """Kernel → its name in a sentence, which mentions sums in FP16 because most other kernels add in FP32."""
     cases = tables["cases"]
     narrow = set(cases.loc[cases["dtype_accumulator"] == "float16", "kernel"])
     return lambda kernel: f"{kernel} (FP16 sums)" if kernel in narrow else kernel
 
 
 def leaders(counts: pd.Series) -> list[str]:
-    """The names that share the highest count, in the order of the alphabet."""
+    """The names with the highest count, in alphabetical order."""
     return sorted(counts.index[counts == counts.max()])
 
 
 def few(names: list[str], most: int = 3) -> str:
-    """Names in a sentence; of many the first ``most`` and how many others there are."""
+    """Names in a sentence; a long list becomes the first ``most`` and the number of others."""
     return listed(names if len(names) <= most + 1 else [*names[:most], f"{len(names) - most} others"])
 
 
@@ -69,7 +69,7 @@ def lead(counts: pd.Series, done: str, name: Callable[[str], str] = str) -> str:
 
 
 def uneven(rows: pd.DataFrame, have: str = "has a time on", plural: str = "have a time on") -> str:
-    """A sentence where not every kernel of ``rows`` is there on every case of them; empty where all are."""
+    """A sentence for ``rows`` in which some kernels lack some of the cases; empty if every kernel has all of them."""
     case = [column for column in ("suite", "matrix", "n") if column in rows]
     own = rows.drop_duplicates(["kernel", *case]).groupby("kernel").size()
     fewer = int((own < len(rows.drop_duplicates(case))).sum())

@@ -1,6 +1,6 @@
 """Speed-up over the best of cuSPARSE
-Each small mark is one matrix, the large one the geometric mean over the matrices on which the kernel and cuSPARSE have
-a time, with its 95 % bootstrap interval where there are four or more. Left of 1 the kernel loses to cuSPARSE. The
+Each small mark is one matrix. The large mark is the geometric mean over the matrices on which the kernel and cuSPARSE
+have a time, with its 95 % bootstrap interval if there are four or more. Left of 1 the kernel loses to cuSPARSE. The
 baseline is the fastest of cuSPARSE's CSR and COO algorithms that ran on the same case in the same precision (TF32 is
 compared with FP32)."""
 
@@ -39,7 +39,7 @@ def draw(tables, styles):
         for position, kernel in enumerate(order):
             style = styles[kernel]
             ratios = ratios_of.get((n, kernel), ())
-            # Below the mean, and neighbours in rank on different heights, so that equal values stay apart.
+            # Below the mean, with neighbours in rank at different heights, so that equal values do not overlap.
             heights = [position - 0.25 + 0.05 * ((rank * 2) % 5 - 2) for rank in range(len(ratios))]
             marks(ax, ratios, heights, s=12, alpha=0.7, zorder=2, rasterized=many, **style)
             mean = means_of.get((n, kernel))
@@ -54,8 +54,8 @@ def draw(tables, styles):
 
 
 def _ticks(low: float, high: float) -> list[list[float]]:
-    """Round ratios that contain 1, the finest first: powers of two, before them finer steps where the ratios span less
-    than a factor of 3."""
+    """Lists of round ratios that contain 1, the finest first: powers of two, preceded by finer steps if the ratios span
+    less than a factor of 3."""
     choices = []
     if high / low < 3:
         fine = (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.5, 1.8, 2, 2.5, 3)
@@ -92,15 +92,15 @@ def says(tables):
     interval = best["matrices"] >= LEAST_OF_INTERVAL and best[["geomean_low", "geomean_high"]].notna().all()
     spread = f" (95 % interval {times(best['geomean_low'])} to {times(best['geomean_high'])})" if interval else ""
     said = (
-        f"On {where}, the highest mean is that of {name(best['kernel'])} at N = {best['n']}: "
-        f"{times(best['geomean'])}{spread}, faster than cuSPARSE on {best['wins']} of {best['matrices']}"
+        f"On {where}, {name(best['kernel'])} at N = {best['n']} has the highest mean, "
+        f"{times(best['geomean'])}{spread}, and is faster than cuSPARSE on {best['wins']} of {best['matrices']}"
     )
     if len(own) > 1:
         worst = own.sort_values(["geomean", "kernel", "n"]).iloc[0]
         said += (
-            f"; the lowest is that of {name(worst['kernel'])} at N = {worst['n']}: {times(worst['geomean'])}, faster "
+            f"; {name(worst['kernel'])} at N = {worst['n']} has the lowest, {times(worst['geomean'])}, and is faster "
             f"on {worst['wins']} of {worst['matrices']}"
         )
     low, high = own["matrices"].min(), own["matrices"].max()
-    over = f" Each mean is over those of them that its kernel ran, {low} to {high}." if low < high else ""
+    over = f" Each mean is over the matrices that its kernel ran, {low} to {high}." if low < high else ""
     return f"{said}.{over}"

@@ -1,8 +1,8 @@
 """Every kernel on every matrix
 Speed-up over the fastest of cuSPARSE's CSR and COO algorithms, the geometric mean over the widths N at which the kernel
-and cuSPARSE have a time; orange is faster than cuSPARSE, purple slower, colours are full at a factor of 8, an empty
-cell has no time or no baseline. Matrices of all suites stand side by side, by their kind and within it by their
-non-zeros, the largest to the right; the pointer tells their names. Kernels stand by study."""
+and cuSPARSE have a time. Orange is faster than cuSPARSE, purple slower; colours saturate at a factor of 8. An empty
+cell has no time or no baseline. Columns are the matrices of all suites, sorted by kind and then by non-zeros, the
+largest on the right; point at a column for its name. Rows are the kernels, sorted by study."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from .sentences import EXTERNAL, OWN, named, population
 from .style import FAINT, INK, LIBRARIES, canvas, tell
 
 SECTION, ORDER, PER = "together", 2, ("device", "l2")
-FULL = 3  # powers of two at which a colour is full
-NAMED = 45  # more matrices than these go without their names, as do longer names than
-LETTERS = 24
+FULL = 3  # binary logarithm of the speed-up at which a colour saturates
+NAMED, LETTERS = 45, 24  # matrices are named on the axis up to this number and this length of their names
 
 
 def _shown(tables):
-    """Class → binary logarithm of geometric means, kernels (rows) by matrices, of matrices on which not only
-    libraries ran."""
+    """Precision class → binary logarithms of geometric means, kernels (rows) by matrices (columns), for the matrices on
+    which a kernel that is no library's ran."""
     import numpy as np
 
     rows = tables["together"]

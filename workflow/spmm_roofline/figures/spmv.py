@@ -1,9 +1,9 @@
 """SpMV on CUDA cores and on tensor cores, matrix by matrix
-Left: effective rate, 2·nnz over the time of one call, matrices by their number of non-zeros; names in brackets do not
-fit L2. Right: speed-up of the fastest of cuSPARSE's CSR and COO algorithms over the fastest kernel on tensor cores, a
-mark a matrix, with the geometric means inside L2 and beyond it; below 1 tensor cores win. Dashed: one over 1.33, which
-no kernel on tensor cores should pass in double precision at equal traffic (Zhang et al. 2025, figure 7 and equation 23,
-on an A100 and a GH200)."""
+Left: effective rate, 2·nnz over the time of one call; matrices are sorted by non-zeros, and a matrix in brackets does
+not fit L2. Right: speed-up of the fastest of cuSPARSE's CSR and COO algorithms over the fastest kernel on tensor cores,
+a mark per matrix, with the geometric means inside L2 and beyond it; below 1 tensor cores win. Dashed: one over 1.33,
+the largest gain of tensor cores in double precision at equal traffic (Zhang et al. 2025, figure 7 and equation 23, on
+an A100 and a GH200)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ OTHERS = ("diagonal", "grid")
 
 
 def _shown(tables):
-    """Rows in float64 with one column of B on matrices on which a kernel of the study runs on tensor cores."""
+    """Verified float64 rows of the study and of cusparse_best with one column of B, and the study's kernels on tensor
+    cores; no rows without such a kernel."""
     cases = tables["cases"]
     rows = cases[
         (cases["n"] == 1)
@@ -37,8 +38,8 @@ def _shown(tables):
 
 
 def _ratios(tables):
-    """Best of cuSPARSE over the fastest kernel on tensor cores of each matrix, and whether the matrix and its vectors
-    fit L2; on a device that does not say how large that is, none does."""
+    """Rate of the best of cuSPARSE over the fastest kernel on tensor cores for each matrix, and whether the matrix and
+    its vectors fit L2; if the size of L2 is unknown, none does."""
     rows, tensor = _shown(tables)
     own = rows[rows["kernel"].isin(tensor) & rows["speedup"].notna()].sort_values(["time_ms", "kernel"])
     own = own.drop_duplicates("matrix").sort_values(["nnz", "matrix"])

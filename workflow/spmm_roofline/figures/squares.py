@@ -1,6 +1,6 @@
 """Products of squares pruned to 2:4
-Left: rate of M = N = K, counting 2·M·N·K operations as the post does, for the fastest tile of each family, other
-kernels of the study, the library for 2:4 and the dense product. Right: the same over the library's rate; marks in black
+Left: rate for M = N = K, counting 2·M·N·K operations as the post does, of the fastest tile of each family, the other
+kernels of the study, the library for 2:4 and the dense product. Right: the same over the library's rate; black marks
 are the post's own ratios on its GPU (the post 'Implementing a 2:4 Sparse GEMM Kernel with Tensor Cores', section
 'Benchmarks')."""
 
@@ -24,9 +24,9 @@ def _squares(tables):
 
 
 def _shown(tables):
-    """Rate of each series (columns) on each square (rows), TFLOP/s, and the series that is the library.
+    """Rate of each series (columns) on each square (rows) in TFLOP/s, and the series of the library.
 
-    A family of tiles is one series, its fastest.
+    A family is one series: its fastest kernel on each square.
     """
     import pandas as pd
 

@@ -1,9 +1,8 @@
 """What the warps do
-Warps in each state for each instruction that is issued, the mean over the cases of a kernel that were profiled, as
-shares of all warps; on the right their sum, the cycles that a warp takes for an instruction. Green issues or could;
-blue waits for memory beyond L1, teal for shared memory, orange for arithmetic and results, purple for other warps,
-brown for instructions. Long bars of blue on a kernel that leaves DRAM and L2 idle say that it asks for too little at
-once."""
+Warps in each state per issued instruction, as shares of all warps, averaged over the profiled cases of a kernel. On the
+right is their sum, the cycles that a warp takes for an instruction. Green warps issue or could issue; blue ones wait
+for memory beyond L1, teal for shared memory, orange for arithmetic and results, purple for other warps, brown for
+instructions. Long blue bars on a kernel that leaves DRAM and L2 idle mean that it has too few loads in flight."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from .style import canvas
 
 SECTION, ORDER, PER = "counters", 1, ("device", "l2", "study")
 
-#: State → name and colour, in the order of the bars; what is not here is one more bar.
+#: State → name and colour, in the order of the bars; all other states together are one more bar.
 STATES = {
     "selected": ("issues", "#11694a"),
     "not_selected": ("could issue", "#8fcfae"),
@@ -31,16 +30,16 @@ STATES = {
     "branch_resolving": ("branch", "#c9a27c"),
 }
 OTHER = "#a7abb2"
-#: Fewer states than these say nothing of shares.
+#: A case with fewer counted states is left out, because the shares would mean nothing.
 LEAST = 5
 
 
-#: What tells a case of a kernel from others of one device and state of L2.
+#: Columns that identify a case of a kernel on one device in one state of L2.
 CASE = ["suite", "kernel", "matrix", "n"]
 
 
 def _counted(tables):
-    """Rows of the cases with the most counted states."""
+    """Rows of the cases with at least :data:`LEAST` counted states."""
     rows = tables["stalls"]
     return rows[rows.groupby(CASE)["state"].transform("size") >= LEAST] if len(rows) else rows
 

@@ -1,6 +1,6 @@
 """Rows without a time
-Share of the rows of each kernel by outcome, for kernels with at least one row that is not ok. A time exists only where
-the result was verified, so these rows have a mark in no other figure."""
+Share of the rows of each kernel by outcome, for kernels with at least one row that is not ok. Only a verified result
+has a time, so these rows have a mark in no other figure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Stencils on CUDA cores and on tensor cores
-Updated points a second (GStencil/s), for a kernel of several steps the points of all of them, on the smaller and on
-the larger grid of each stencil. A series is one algorithm: a step at a time or several in one pass over memory
-(blocked), through CUDA cores (cc) or tensor cores (tc), or coefficients as a sum of outer products (low rank). Zhang et
-al. 2025, figure 8, show EBISU and Brick on CUDA cores and ConvStencil and LoRAStencil on tensor cores, on an A100."""
+Updated points per second (GStencil/s) on the smaller and on the larger grid of each stencil; a kernel of several steps
+counts the points of all steps. A series is one algorithm: one step at a time or several in one pass over memory
+(blocked), on CUDA cores (cc) or tensor cores (tc), or coefficients as a sum of outer products (low rank). Zhang et al.
+2025, figure 8, show EBISU and Brick on CUDA cores and ConvStencil and LoRAStencil on tensor cores, on an A100."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .style import canvas
 STUDY = "memory_bound"
 SECTION, ORDER, PER = "study", 4, ("device", "suite", "l2")
 
-#: Dimensions and points at the head of a matrix's name and at the end of a kernel's.
+#: Dimensions and points at the start of a matrix's name and at the end of a kernel's.
 POINTS = r"[0-9]d[0-9]+pt"
 
 
@@ -28,12 +28,12 @@ def _shown(tables):
         algorithm=rows["kernel"].str.replace(f"_{POINTS}$", "", regex=True),
         rate=1e-6 * rows["m"] / rows["time_ms"],
     ).dropna(subset="shape")
-    # A kernel without a stencil in its name is made for the first; a star of seven points can run one of five, too.
+    # A kernel for a star of seven points can also run one of five; such rows are left out.
     return rows[rows["made_for"].isna() | (rows["made_for"] == rows["shape"])]
 
 
 def _sizes(rows) -> dict:
-    """Smaller and larger grids of each stencil; the larger alone where there is one."""
+    """Rows on the smaller and the larger grids of each stencil; only the larger if there is one grid."""
     largest = rows["m"] == rows.groupby("shape")["m"].transform("max")
     grids = {"smaller grid": rows[~largest], "larger grid": rows[largest]}
     return {name: subset for name, subset in grids.items() if len(subset)}

@@ -1,8 +1,8 @@
-"""One look for all figures: a hue a study, a marker a kernel, cuSPARSE in grey, ink and paper that a page can replace.
+"""One look for all figures: a hue per study, a marker per kernel, grey for cuSPARSE, colours that a page can replace.
 
-Where many kernels of one study meet on the same axes, each has a hue of its own and keeps its marker. The hues are
-those of Okabe and Ito (2008), told apart with any colour vision, in tones that stand on white and on black; markers say
-the same a second time.
+If one axes has many kernels of one study, each gets its own hue and keeps its marker. The hues follow Okabe and Ito
+(2008), who chose them for any colour vision, in tones that are readable on white and on black. Markers repeat the
+distinction.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LIBRARIES = ("cusparse", "cusparselt", "cublas")
 HUES = (*(hue for study, hue in STUDIES.items() if study not in LIBRARIES), OTHER)
 MARKERS = "osD^vPX*h<>p"
 
-#: Placeholders that :mod:`inlining` turns into the page's own colours; in a file of its own they are what they say.
+#: Placeholders that :mod:`inlining` replaces by the page's own colours; a figure in its own file keeps them.
 INK, FAINT, PAPER = "#14171e", "#c9ced7", "#fdfdfe"
 
 #: Matplotlib settings; the salt and the absent date keep the bytes of an SVG stable.
@@ -75,7 +75,7 @@ RC: dict[Any, Any] = {
     "patch.linewidth": 0.5,
 }
 WIDTH = 9.2  # inches of every figure
-MOST_MARKS = 5000  # more marks than this are one picture inside the figure, or the page becomes too heavy
+MOST_MARKS = 5000  # more marks than this are rasterized, because the page would become too large
 
 
 def canvas(rows: int, columns: int, height: float, **options) -> tuple[Figure, list]:
@@ -88,8 +88,10 @@ def canvas(rows: int, columns: int, height: float, **options) -> tuple[Figure, l
 
 
 def panels(count: int, columns: int, height: float, around: float, **options) -> tuple[Figure, list]:
-    """A figure of ``count`` axes, at most ``columns`` in a row, each row ``height`` inches high; ``around`` is the room
-    for what they share. Axes with nothing below them carry the labels of a shared x axis."""
+    """A figure of ``count`` axes, at most ``columns`` in a row, each row ``height`` inches high.
+
+    ``around`` is the height of titles and legends. The lowest axes of each column carry the labels of a shared x axis.
+    """
     rows = -(-count // columns)
     columns = -(-count // rows)
     figure, axes = canvas(rows, columns, around + rows * height, **options)
@@ -103,8 +105,8 @@ def panels(count: int, columns: int, height: float, around: float, **options) ->
 def kernel_styles(rows: pd.DataFrame) -> dict[str, dict]:
     """Kernel → ``color`` and ``marker``, from rows with ``kernel`` and ``study``; libraries come first.
 
-    Made once of all rows of a report, so that a kernel looks the same in every figure. A study keeps its hue. Its
-    kernels differ in the tone of the hue and in the marker, and no two of a study agree in both.
+    Made once from all rows of a report, so that a kernel looks the same in every figure. A study keeps its hue. Its
+    kernels differ in the tone of the hue or in the marker.
     """
     pairs = rows[["study", "kernel"]].drop_duplicates().sort_values(["study", "kernel"])
     order = sorted(pairs["study"].unique(), key=lambda study: (study not in LIBRARIES, study))
@@ -112,14 +114,14 @@ def kernel_styles(rows: pd.DataFrame) -> dict[str, dict]:
     for study in order:
         tones = _tones(STUDIES.get(study, OTHER))
         for number, kernel in enumerate(pairs.loc[pairs["study"] == study, "kernel"]):
-            # A marker that comes back does so in another tone.
+            # A marker that repeats has another tone.
             tone = tones[(number + number // len(MARKERS)) % len(tones)]
             styles[kernel] = {"color": tone, "marker": MARKERS[len(styles) % len(MARKERS)]}
     return styles
 
 
 def _tones(hue: str) -> list[tuple[float, float, float]]:
-    """A hue, a darker and a paler tone of it; both lean to a neighbouring hue, or they would be hard to tell apart."""
+    """A hue with a darker and a paler tone, both shifted to a neighbouring hue so that they are easy to distinguish."""
     import colorsys
 
     from matplotlib.colors import to_rgb
@@ -131,10 +133,10 @@ def _tones(hue: str) -> list[tuple[float, float, float]]:
 
 
 def apart(styles: Mapping[str, Mapping], rows: pd.DataFrame) -> dict[str, dict]:
-    """Looks of the kernels in ``rows`` for axes on which they all meet, in the order of ``styles``.
+    """Colour and marker of the kernels in ``rows`` for axes that show all of them, in the order of ``styles``.
 
-    Where a study has more kernels than its hue has tones, every kernel has a hue of its own, whatever its study, and
-    keeps its marker unless another kernel of the same hue has it. Libraries stay grey, in tones as different as can be.
+    If a study has more kernels than its hue has tones, every kernel gets its own hue, whatever its study, and keeps its
+    marker unless another kernel of the same hue has it. Libraries stay grey, in distinct tones.
     """
     studies = rows.drop_duplicates("kernel").set_index("kernel")["study"]
     shown = [kernel for kernel in styles if kernel in studies]
@@ -156,7 +158,7 @@ def apart(styles: Mapping[str, Mapping], rows: pd.DataFrame) -> dict[str, dict]:
 
 
 def groups_of(styles: Mapping[str, Mapping], rows: pd.DataFrame, most: int = 12) -> list[list[str]]:
-    """The kernels of ``rows`` by panels of ``most`` at most, those of a study together where they fit on one."""
+    """The kernels of ``rows`` in panels of at most ``most``; the kernels of a study stay together if they fit."""
     studies = rows.drop_duplicates("kernel").set_index("kernel")["study"]
     groups: list[list[str]] = [[]]
     for study in dict.fromkeys(studies[kernel] for kernel in styles if kernel in studies):
@@ -172,7 +174,8 @@ def groups_of(styles: Mapping[str, Mapping], rows: pd.DataFrame, most: int = 12)
 
 
 def without_variants(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows without cuSPARSE's variants where another kernel runs and the derived cusparse_best stands for them."""
+    """Rows without cuSPARSE's variants if another kernel ran and the derived cusparse_best represents them; otherwise
+    rows without cusparse_best."""
     is_best = rows["kernel"].str.startswith("cusparse_best_")
     variants = (rows["study"] == "cusparse") & ~is_best
     if is_best.any() and (rows["study"] != "cusparse").any():
@@ -181,10 +184,10 @@ def without_variants(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def tie(marks: Artist, rows: pd.DataFrame) -> None:
-    """Tie the marks of one artist to their rows, so that the page can tell what each is and lead to it.
+    """Tie the marks of one artist to their rows, so that the page can describe each mark and link to its row.
 
-    ``rows`` are those that were drawn, in that order; their column ``case`` is the number of
-    the row in ``cases``. Marks that became a picture tell nothing.
+    ``rows`` are the drawn rows in drawing order; their column ``case`` is the number of the row in ``cases``.
+    Rasterized marks are not tied.
     """
     if "case" in rows and not marks.get_rasterized():
         marks.set_gid("_".join(["case", *_runs(rows["case"])]))
@@ -196,7 +199,7 @@ def tell(shape: Artist, text: str) -> None:
 
 
 def _runs(numbers: Iterable[int]) -> list[str]:
-    """``3, 4, 5, 9`` as ``3-5, 9``: rows of a kernel follow each other."""
+    """``3, 4, 5, 9`` as ``3-5, 9``: rows of a kernel are often consecutive."""
     runs: list[list[int]] = []
     for number in map(int, numbers):
         if runs and number == runs[-1][-1] + 1:
@@ -207,7 +210,7 @@ def _runs(numbers: Iterable[int]) -> list[str]:
 
 
 def marks(ax: Axes, x, y, s: float, edge: float = 0.0, **look) -> Artist:
-    """As ``ax.scatter(x, y, s)`` in one colour, ten times as fast: a figure has hundreds of such calls."""
+    """Like ``ax.scatter(x, y, s)`` in one colour, but ten times as fast: a figure has hundreds of such calls."""
     return ax.plot(x, y, linestyle="none", markersize=s**0.5, markeredgewidth=edge, **look)[0]
 
 
@@ -218,7 +221,7 @@ def legend(figure: Figure, styles: Mapping[str, Mapping], kernels: Iterable[str]
 
 
 def key(ax: Axes, styles: Mapping[str, Mapping], kernels: Iterable[str], below: float) -> None:
-    """A legend of one of several axes, ``below`` of their height under them."""
+    """A legend under one of several axes; ``below`` is its distance as a fraction of the axes' height."""
     handles = _handles(styles, kernels)
     ax.legend(
         handles=handles, loc="upper center", bbox_to_anchor=(0.46, -below), ncols=2, fontsize=7, handletextpad=0.2,
@@ -238,7 +241,7 @@ def _handles(styles: Mapping[str, Mapping], kernels: Iterable[str]) -> list[Arti
 
 
 def svg(figure: Figure) -> str:
-    """The figure as SVG text, the same bytes for the same figure."""
+    """The figure as SVG text; equal figures give equal bytes."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     # Not through savefig, which draws a figure with a layout engine twice, the first time for the layout alone.

@@ -1,7 +1,7 @@
 """Modelled intensity and throughput
-Useful rate over 512·α, the FLOP for each shared-memory transaction that cuTeSpMM's model gives a matrix of brick
-density α (Xiang et al. 2024, equation 4 and figure 7); a mark is one matrix, of each study the kernel that is fastest
-over all is shown. Dotted: where the classes of synergy meet, at 64 and 128."""
+Useful rate over 512·α, the FLOP per shared-memory transaction in cuTeSpMM's model of a matrix with brick density α
+(Xiang et al. 2024, equation 4 and figure 7). A mark is one matrix; the kernel with the highest mean speed-up of each
+study is shown. Dotted: the borders of the classes of synergy, 64 and 128."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Rates by class of synergy
-Distribution of the useful rate over the matrices of a class (median, quartiles, least and most), a box for the fastest
-kernel of each study on TF32 tensor cores and one, in grey, for the best on scalar cores in FP32 (Xiang et al. 2024,
-figure 9). Low: α below 12.5 %; high: from 25 % on."""
+Distribution of the useful rate over the matrices of a class (median, quartiles, minimum and maximum): a box for the
+fastest kernel of each study on TF32 tensor cores, and a grey one for the best on scalar cores in FP32 (Xiang et al.
+2024, figure 9). Low: α below 12.5 %; high: α of at least 25 %."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Speed-up over the best on scalar cores by rows and synergy
-Geometric mean of the speed-up over best_sc, for matrices by their number of rows and class of synergy, a column per
-width and a row per study, which its fastest kernel on TF32 tensor cores represents; below each mean the number of
-matrices (Xiang et al. 2024, figure 10)."""
+Geometric mean of the speed-up over best_sc, for matrices by their number of rows and class of synergy, with the number
+of matrices below each mean. Panels have a column per width and a row per study, which is represented by its fastest
+kernel on TF32 tensor cores (Xiang et al. 2024, figure 10)."""
 
 from __future__ import annotations
 

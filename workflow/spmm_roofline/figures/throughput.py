@@ -1,8 +1,8 @@
 """Throughput of every kernel on every matrix
-Useful rate, 2·nnz·N over the median time of one call: stored zeros do not count, so the rate of a kernel that pads is
-what a user gets. One panel a width N of B; further right is faster. Grey stands for cuSPARSE, the fastest of its CSR
-and COO algorithms case by case; a hue is a study, and in the row of a matrix each study has a height of its own.
-Collections of more than 40 matrices are shown as distributions (median, quartiles, 5th to 95th percentile)."""
+Useful rate, 2·nnz·N over the median time of one call. Stored zeros do not count, so the rate of a kernel that pads is
+what a user gets. Each panel is a width N of B; further right is faster. Grey is cuSPARSE, the fastest of its CSR and
+COO algorithms case by case; a hue is a study, and in the row of a matrix each study has its own height. Collections of
+more than 40 matrices are shown as distributions (median, quartiles, 5th to 95th percentile)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECTION, ORDER, PER = "suite", 1, ("device", "suite", "l2", "precision")
 def _shown(tables):
     cases = tables["cases"]
     rows = without_variants(cases[cases["status"] == "ok"])
-    # One kernel alone is no comparison; its rates stand in the table of all rows.
+    # One kernel alone is no comparison; its rates are in the table of all rows.
     return rows if rows["kernel"].nunique() > 1 else rows.head(0)
 
 
@@ -71,7 +71,7 @@ def draw(tables, styles):
 
 
 def _lanes(rows, styles) -> dict[str, int]:
-    """Kernel → the lane of its study in the row of a matrix, from the top down; libraries share the first."""
+    """Kernel → the number of its study's line in the row of a matrix, from the top; all libraries have the first."""
     studies = rows.drop_duplicates("kernel").set_index("kernel")["study"]
     groups = {kernel: "" if studies[kernel] in LIBRARIES else studies[kernel] for kernel in styles if kernel in studies}
     order = list(dict.fromkeys(groups.values()))

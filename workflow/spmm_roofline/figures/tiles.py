@@ -1,4 +1,4 @@
-"""Products of the thesis on 2:4 tiles: their rates as it counts them, and its mixtures of tiles."""
+"""Products of the thesis on 2:4 tiles: rates as the thesis counts them, and its mixtures of tiles."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 STUDY = "sptc"
 
 PATTERNS = ("only dense tiles", "only 2:4 tiles", "both")
-#: Per cent of dense and of 2:4 tiles in the name of a synthetic matrix, and its size where several are there.
+#: Per cent of dense and of 2:4 tiles in the name of a synthetic matrix, and its size if there are several.
 MIXTURE = r"^(?P<full>\d+)d_(?P<sparse24>\d+)s(?:-\d+)?$"
 
 
 def rated(tables) -> pd.DataFrame:
-    """Rows with sums in half precision, and of libraries, with ``tflops``: 2·256 operations for each stored 16×16 tile
-    and column of B over the time (section 3.1.1), for every kernel alike."""
+    """Rows of libraries and of kernels with sums in half precision, with the column ``tflops``: 2·256 operations for
+    each stored 16×16 tile and column of B over the time (section 3.1.1), for every kernel alike."""
     cases = tables["cases"]
     rows = without_variants(cases[(cases["status"] == "ok") & (cases["precision"] == "float16")])
     if not (rows["study"] == STUDY).any():
@@ -46,7 +46,7 @@ def ladder(tables, rows: pd.DataFrame) -> list[str]:
 
 
 def looks(tables, rows: pd.DataFrame, styles) -> dict[str, dict]:
-    """Looks of the lines of ``rows``, told apart, in the order of :func:`ladder`."""
+    """Distinct colours and markers of the kernels of ``rows``, in the order of :func:`ladder`."""
     found = apart(styles, rows)
     return {kernel: found[kernel] for kernel in ladder(tables, rows)}
 
@@ -60,14 +60,14 @@ def lines(ax, rows: pd.DataFrame, over: str, looks: dict[str, dict]) -> None:
 
 
 def libraries(rows: pd.DataFrame) -> str:
-    """The libraries' kernels of ``rows`` with the dtype of their sums, which is not FP16 as in the ladder."""
+    """The libraries' kernels of ``rows`` with the dtype of their sums, which differs from the ladder's FP16."""
     own = rows[rows["study"].isin(LIBRARIES)].drop_duplicates("kernel").sort_values("kernel")
     sums = zip(own["kernel"], own["dtype_accumulator"], strict=True)
     return listed([f"{kernel} ({PRECISIONS[dtype]} sums)" for kernel, dtype in sums]) if len(own) else ""
 
 
 def beside(rows: pd.DataFrame) -> str:
-    """How fast the ladder's fastest kernel is beside that of the libraries, matrix by matrix; empty without one."""
+    """Speed-up of the ladder's fastest kernel over the libraries', matrix by matrix; empty if either has no time."""
     library = rows[rows["study"].isin(LIBRARIES)].groupby("matrix")["time_ms"].min()
     own = rows[~rows["study"].isin(LIBRARIES)].groupby("matrix")["time_ms"].min()
     over = (library / own).dropna()

@@ -1,8 +1,8 @@
 """Traffic over what is compulsory
-Bytes that Nsight Compute counted in one call, over A in CSR, the touched rows of B, and C, each moved once; a mark is a
-matrix at one width, the bar the median. Left: between DRAM and L2. Right: between multiprocessors and L2, where every
-byte that a CTA fetches again counts; marks are filled where L2 moves more than half of what the fastest row here moves
-a second. A kernel far to the right on both moves more bytes than it must."""
+Bytes that Nsight Compute counted in one call, over A in CSR, the touched rows of B, and C, each moved once. A mark is a
+matrix at one width, the bar is the median. Left: bytes between DRAM and L2. Right: bytes between multiprocessors and
+L2, where every byte that a CTA fetches again counts; a mark is filled if its rate through L2 is more than half of the
+highest rate here. A kernel far to the right in both panels moves more bytes than it must."""
 
 from __future__ import annotations
 

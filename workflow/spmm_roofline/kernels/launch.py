@@ -67,7 +67,7 @@ def prepare(
         raise ValueError(f"{head.name} is no library: a launch needs its machine code")
     module = load(cubin)
     device = cupy.cuda.Device().attributes
-    names = {
+    names: dict[str, Any] = {
         "m": m,
         "k": k,
         "n": c.columns,

@@ -1,13 +1,13 @@
-"""Ceilings: the rates that this device reaches where a single limit binds, by kernels that do nothing else.
+"""Ceilings: rates of kernels that each use a single unit of the device and do nothing else.
 
-:func:`measure` plans the launches and keeps the rows; a worker process, which is this module run as a program, checks
-and times them, so that a kernel that breaks the CUDA context or hangs costs its own row and nothing else.
+:func:`measure` plans the launches and keeps the rows. A worker process, which is this module run as a program, checks
+and times them, so a kernel that breaks the CUDA context or hangs costs only its own row.
 
-What the DRAM kernels read is thirty times the largest L2, so that the next launch finds almost none of it there. Their
-results are written back within the launches, which follow each other without a break. The
-working set of the L2 kernels is swept. All others take the 32 KB of :data:`OPERAND_BYTES`, the least that each of them
-needs. A time holds the replay of a graph (``replay_overhead_ms`` of the device's record), which lowers the
-rate of the shortest launches: those of small working sets.
+The DRAM kernels read thirty times the size of the largest L2, so the next launch finds almost nothing of it there. The
+launches follow each other without a break, so the results are written back within the timed launches. The working set
+of the L2 kernels is swept. All other kernels use the 32 KB of :data:`OPERAND_BYTES`, the least that each of them needs.
+A time includes the replay of a graph (``replay_overhead_ms`` of the device's record), which lowers the rate of the
+shortest launches, those with small working sets.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from .process import NoWorker, WorkerProcess
 from .progress import Progress
 from .rows import git_commit
 
-#: Bytes that a kernel reads from DRAM; the DRAM kernels write at most this many.
+#: Bytes that a DRAM kernel reads; it writes at most the same number.
 DRAM_BYTES = 2 << 30
 #: Bytes of B for the kernels whose operands stay in registers or shared memory.
 OPERAND_BYTES = 32 << 10
-#: Elements of C for kernels that write no copy of B: more than a launch has threads.
+#: Elements of C for kernels that write no copy of B: more than the threads of any launch.
 ELEMENTS = 1 << 20
 
-#: A sum of ones in half precision grows at least to here, whatever the order of the additions.
+#: A sum of ones in half precision reaches at least this value, whatever the order of the additions.
 FLOAT16_STOPS = 2048
-#: Largest relative difference between the multiply-adds found in C and those claimed. Sums on CUDA cores begin with a
-#: value of B, which is one, and count up to 16,384.
+#: Largest relative difference between the multiply-adds counted in C and the claimed ones. Sums on CUDA cores start at
+#: a value of B, which is one, and count up to 16,384.
 COUNT_TOLERANCE = 1e-4
 
 WORKER_COMMAND = [sys.executable, "-m", "spmm_roofline.measure.ceilings"]
@@ -51,9 +51,9 @@ Case = tuple[str, int]
 
 
 def working_sets(head: Head, l2_bytes: int) -> list[int]:
-    """Bytes of B at which a ceiling is measured: for L2 from 1 MiB up to twice its size, two points an octave.
+    """Bytes of B at which a ceiling is measured: for L2 from 1 MiB to twice its size, two points per octave.
 
-    A copy within L2 stops where B and its copy fill it.
+    A copy within L2 stops when B and its copy fill L2.
     """
     level = head.memory.get("level")
     if level == "l2":
@@ -77,8 +77,8 @@ def measure(
 
     ``job``: ``device``, ``arch`` and ``kernels`` (name → fingerprint); ``cubins`` and ``kernel_rows``: the machine code
     of each kernel and its row of the table ``kernels``, in the same order; ``device_record``: document
-    ``measured_device``; ``options``: the config's section ``measure``. What goes wrong with a kernel is the status of
-    its rows. Raises :class:`~.device.NoDevice` without a GPU and :class:`~.process.NoWorker` if no worker starts.
+    ``measured_device``; ``options``: the config's section ``measure``. A failure of a kernel is the status of its rows.
+    Raises :class:`~.device.NoDevice` without a GPU and :class:`~.process.NoWorker` if no worker starts.
     """
     say = Progress(log)
     record = contracts.document(device_record, "measured_device")
@@ -120,7 +120,7 @@ def measure(
 
 
 def _measure(request: dict[str, Any], waiting: list[Case], keep: Callable[[Case, Mapping[str, Any]], None]) -> None:
-    """Workers until every case has its row; one that dies leaves the rest to the next."""
+    """Start workers until every case has its row; if a worker dies, the next one takes the remaining cases."""
     while waiting:
         before = len(waiting)
         under_way: Case | None = None
@@ -172,7 +172,7 @@ def _array(xp: Any, dtype: str, count: int) -> Dense:
 
 
 def fill(b: Dense, random: Any) -> None:
-    """Fresh values in (-1, 1); where B has no dtype, words that differ from each other and have no highest bit.
+    """Fresh values in (-1, 1); if B has no dtype, distinct words whose highest bit is zero.
 
     ``random`` is a generator of B's array module.
     """
@@ -189,15 +189,15 @@ def fill(b: Dense, random: Any) -> None:
 
 
 def clear(c: Dense) -> None:
-    """What a launch does not write stays visible: NaN, or zero where C has no dtype."""
+    """Fill C with NaN, or with zero if it has no dtype, so that elements that a launch does not write are visible."""
     c.storage.fill(0 if c.dtype == "none" else float("nan"))
 
 
 def check(head: Head, b: Dense, c: Dense, done: Mapping[str, int], launch: Callable[[], None], random: Any) -> str:
-    """What is wrong with a kernel's output on input whose right output is known; empty if nothing is wrong.
+    """The error in a kernel's output on input with known output; empty if the output is correct.
 
-    ``done``: what a launch claims to do (:func:`~spmm_roofline.kernels.work.work`); ``launch`` clears C, launches once
-    and waits; ``random`` is a generator of B's array module.
+    ``done``: the claimed work of a launch (:func:`~spmm_roofline.kernels.work.work`); ``launch`` clears C, launches
+    once and waits; ``random`` is a generator of B's array module.
     """
     if "flops" in done:
         return _check_multiply_adds(head, b, c, done["flops"], launch)
@@ -223,7 +223,7 @@ def _total(words: Any) -> int:
 
 
 def _check_flag(b: Dense, c: Dense, launch: Callable[[], None], random: Any) -> str:
-    """The kernel sees one word with all its bits wherever it stands, and none where there is none."""
+    """The kernel must report one word with all bits set at any position, and nothing without such a word."""
     everything = 0xFFFFFFFF
     words = b.storage[0]
     words.fill(0)
@@ -241,14 +241,14 @@ def _check_flag(b: Dense, c: Dense, launch: Callable[[], None], random: Any) -> 
 
 
 def _check_multiply_adds(head: Head, b: Dense, c: Dense, flops: int, launch: Callable[[], None]) -> str:
-    """B is all ones: each multiply-add adds one, in 2:4 products every second does, and the sums must hold them all."""
+    """With B all ones, each multiply-add adds one (every second one in 2:4 products); the sums must count them all."""
     xp = array_module(b.storage)
     b.storage[...] = rounded(xp.ones(b.storage.shape), b.dtype)
     launch()
     sums = c.widened().ravel()
     sums = sums[~xp.isnan(sums)]
     if sums.size == 0 or not bool((sums == sums[0]).all()):
-        return "threads that do the same have different sums" if sums.size else "no sum was written"
+        return "threads that do the same work have different sums" if sums.size else "no sum was written"
     sparse = any("sp" in feature.split("_") for feature in head.features)
     claimed = flops // (4 if sparse else 2)
     found = float(sums.sum())
@@ -269,7 +269,7 @@ def main() -> None:
     end_with_parent()
     keep_events_apart()
     request = json.loads(sys.stdin.read())
-    # The GPU that the job has leased; CUDA looks at this when it is first used.
+    # The GPU that the job has leased; CUDA reads this variable on first use.
     os.environ["CUDA_VISIBLE_DEVICES"] = request["uuid"]
     import cupy
 
@@ -281,21 +281,21 @@ def main() -> None:
         tell(begin=[name, size])
         try:
             row = _case(clock, registry.head(name), size, request)
-        except MemoryError as error:  # of the host, and CuPy's own of the device
+        except MemoryError as error:  # of the host, or CuPy's subclass for the device
             row = {"status": "out_of_memory", "message": one_line(error)}
         except Exception as error:
             tell(row={"status": "launch_failed", "message": f"{type(error).__name__}: {one_line(error)}"})
-            # A sticky error ends the context: the parent starts another worker for what is left.
+            # A sticky error ends the context: the parent starts another worker for the remaining cases.
             cupy.cuda.Device().synchronize()
             continue
         tell(row=row)
         cupy.get_default_memory_pool().free_all_blocks()
-    # Nothing is left to say: the driver frees a context faster than Python frees its objects one by one.
+    # All rows are sent: the driver frees a context faster than Python frees its objects one by one.
     os._exit(0)
 
 
 def _case(clock: Any, head: Head, size: int, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Check a kernel, then time it on random input, whose output must be the same before and after."""
+    """Check a kernel, then time it on random input; its output must be the same before and after the timing."""
     import cupy
 
     from ..kernels.launch import prepare

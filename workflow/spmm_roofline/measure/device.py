@@ -1,4 +1,4 @@
-"""The GPU: which one is here, which one is free, and what it reaches when nothing else runs."""
+"""The GPU: detection, exclusive lease, and its rates when nothing else runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..kernels.arch import target
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU as the driver shows it."""
+    """A GPU as the driver describes it."""
 
     uuid: str
     product: str
@@ -26,12 +26,12 @@ class Gpu:
 
     @property
     def arch(self) -> str:
-        """Target of the compiler."""
+        """Architecture that the compiler targets, such as sm_90a."""
         return target(self.capability)
 
 
 class NoDevice(RuntimeError):
-    """No GPU that can be used, and why."""
+    """No usable GPU; the message gives the reason."""
 
 
 def visible() -> list[Gpu]:
@@ -61,17 +61,17 @@ def visible() -> list[Gpu]:
     given = os.environ.get("CUDA_VISIBLE_DEVICES")
     if given is None:
         return gpus
-    chosen = [part.strip() for part in given.split(",") if part.strip()]
+    chosen = [name.strip() for name in given.split(",") if name.strip()]
     by_uuid = {gpu.uuid: gpu for gpu in gpus}
     return [
-        gpus[int(part)] if part.isdigit() else by_uuid[part]
-        for part in chosen
-        if part in by_uuid or (part.isdigit() and int(part) < len(gpus))
+        gpus[int(name)] if name.isdigit() else by_uuid[name]
+        for name in chosen
+        if name in by_uuid or (name.isdigit() and int(name) < len(gpus))
     ]
 
 
 def short_name(product: str, devices: Path) -> str:
-    """Name of a device's folder and rows: that of its file in ``config/devices``, else made from the product name."""
+    """Name of a device in folders and rows: from its file in ``config/devices``, else derived from the product name."""
     for path in sorted(Path(devices).glob("*.yaml")):
         sheet = contracts.document(path, "device")
         if product in sheet["matches"]:
@@ -82,9 +82,9 @@ def short_name(product: str, devices: Path) -> str:
 
 @contextmanager
 def lease(poll_s: float = 0.2, log=print) -> Iterator[Gpu]:
-    """Exclusive use of one visible GPU: a file lock a GPU, and CUDA_VISIBLE_DEVICES set to it.
+    """Exclusive use of one visible GPU: a file lock per GPU, with CUDA_VISIBLE_DEVICES set to the leased one.
 
-    Waits while all are taken by other processes of this project. Raises :class:`NoDevice` if there is none.
+    Waits while other processes of this project lease all GPUs. Raises :class:`NoDevice` if there is none.
     """
     from filelock import FileLock, Timeout
 
@@ -94,7 +94,7 @@ def lease(poll_s: float = 0.2, log=print) -> Iterator[Gpu]:
     folder = Path(tempfile.gettempdir()) / "spmm-roofline-gpus"
     folder.mkdir(exist_ok=True)
     with suppress(PermissionError):
-        folder.chmod(0o777)  # the locks bind all users of the machine, whatever the umask of the first one
+        folder.chmod(0o777)  # all users of the machine need the locks, whatever the umask of the first one
     said = False
     while True:
         for gpu in gpus:
@@ -121,7 +121,7 @@ def lease(poll_s: float = 0.2, log=print) -> Iterator[Gpu]:
 
 
 def describe(device: str, arch: str, read_cubin: Path, copy_cubin: Path, out: Path) -> None:
-    """Measure what this machine's device reaches when nothing else runs; writes the document ``measured_device``."""
+    """Measure the copy rate and the replay overhead of an idle device; writes the document ``measured_device``."""
     with lease() as gpu:
         import cupy
 
@@ -166,7 +166,7 @@ def timestamp() -> str:
 
 
 def sm_clock_mhz(uuid: str) -> int | None:
-    """Clock of the multiprocessors now, or None where the driver does not say."""
+    """Current clock of the multiprocessors in MHz, or None if the driver does not report it."""
     return _nvml(uuid, lambda nvml, handle: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM))
 
 

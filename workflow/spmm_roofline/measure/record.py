@@ -1,4 +1,4 @@
-"""Recorded results: what one device measured, stored with the project under the contracts of a local run."""
+"""Recorded results: the measurements of one device, stored with the project under the contracts of a local run."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def record(
     folder: str | Path,
     ceilings: Iterable[str] = (),
 ) -> None:
-    """Store measured tables in ``folder``/<suite>/ and counters in ``folder``/profile/<suite>/, and merge what the
-    analysis needs to do without the matrices.
+    """Store measured tables in ``folder``/<suite>/ and counters in ``folder``/profile/<suite>/, and merge the rows of
+    ``matrices``, ``formats`` and ``kernels``, with which the analysis can do without the matrices.
 
-    One file holds all of a kernel in a suite, in however many shards it was measured, and replaces what was recorded
-    before; other kernels and suites stay. ``ceilings``: the table ``measure_ceilings``, stored as it is. Raises
-    ``ValueError`` if nothing was measured.
+    One file holds all rows of a kernel in a suite, from any number of shards, and replaces the earlier record; other
+    kernels and suites stay. ``ceilings``: the table ``measure_ceilings``, stored unchanged. Raises ``ValueError`` if
+    nothing was measured.
     """
     folder = Path(folder)
     measured, kernels = list(measured), list(kernels)
@@ -42,7 +42,7 @@ def record(
 
 
 def _forget(folder: Path, present: Iterable[str]) -> None:
-    """Drop past compilations that no row was measured with; the others tell whether a row is stale."""
+    """Drop past compilations that no measured row used; the remaining ones show whether a row is stale."""
     rows = contracts.read_all(sorted(folder.glob("*/*.csv")), "measure")["kernel_sha256"]
     path = folder / "kernels.csv"
     table = contracts.read(path, "kernels")

@@ -1,1 +1,1 @@
-"""Profile: Nsight Compute counters of the launches that the measure stage times, one call a case."""
+"""Profile: Nsight Compute counters of the launches that the measure stage times, one call per case."""

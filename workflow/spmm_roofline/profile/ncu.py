@@ -1,4 +1,4 @@
-"""Running Nsight Compute and reading what it counted."""
+"""Running Nsight Compute and reading its counters."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ from ..measure.rows import identity, sizes
 
 TIME = "gpu__time_duration.sum"
 
-#: Where installers put the profiler when it is not on the PATH; the newest of several versions is taken.
+#: Usual locations of the profiler if it is not on the PATH; of several versions the newest is used.
 USUAL_PATHS = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 
-#: What Nsight does to the caches before each launch, so that it finds L2 as a timed call does. It flushes before every
-#: launch of a call, so that the later launches of a cold call start colder than when they are timed.
+#: How Nsight treats the caches before each launch, so that L2 is in the same state as for a timed call. It flushes
+#: before every launch of a call, so the later launches of a cold call start colder than when they are timed.
 CACHE_CONTROL = {"cold": "all", "warm": "none"}
 
-#: The page that is read: plain numbers in base units, each launch named after its range.
+#: Options for the exported page: plain numbers in base units, each launch named after its range.
 PAGE = ("--csv", "--page", "raw", "--print-units", "base", "--print-nvtx-rename", "kernel")
 
-#: What a message advises: Snakemake takes a table of failures for done, so that it must be told to profile again.
+#: Advice in messages: a table of failures is a finished output for Snakemake, so it must be forced to profile again.
 AGAIN = "profile again with `snakemake --cores 4 profile --forcerun profile_kernel`"
 ADVICE_ABSENT = f"install it, or give its path as profile.ncu in the config, and {AGAIN}"
 ADVICE_PERMISSION = (
     "the driver lets only administrators read the counters (ERR_NVGPUCTRPERM); as root, set "
     f"`options nvidia NVreg_RestrictProfilingToAdminUsers=0` in /etc/modprobe.d, load the driver again, and {AGAIN}"
 )
-ADVICE_METRIC = "`ncu --query-metrics` lists what this device counts: mend config/metrics.yaml"
-#: How Nsight names a counter that this version or this chip does not have.
+ADVICE_METRIC = "`ncu --query-metrics` lists what this device counts: correct config/metrics.yaml"
+#: Nsight's message for a counter that this version or this chip does not have.
 REFUSED = re.compile(r"Failed to find metric (\S+)")
 NOTHING = (
-    "Nsight Compute ended well and profiled nothing of this case; see in the log whether the call launched a kernel, "
+    "Nsight Compute succeeded but profiled nothing of this case; see in the log whether the call launched a kernel, "
     f"and {AGAIN}"
 )
 
 
 class ProfileError(RuntimeError):
-    """A profile that failed; ``status`` is that of its rows, ``refused`` are counters unknown to Nsight."""
+    """A failed profile; ``status`` is the status of its rows, ``refused`` are counters that Nsight does not know."""
 
     def __init__(self, status: str, message: str, refused: frozenset[str] = frozenset()) -> None:
         super().__init__(message)
@@ -67,10 +67,10 @@ class Counter:
     metric: str
     unit: str
     value: float | None
-    """None where Nsight gives no number, as for a rate of nothing or a counter that it does not know."""
+    """None if Nsight gives no number, for example for a ratio to zero or a counter that it does not know."""
 
     def row(self) -> dict[str, Any]:
-        """Its columns of table ``profile``."""
+        """The columns of table ``profile`` that a counter fills."""
         if self.value is None:
             return {"status": "failed", "message": "Nsight Compute gives no number for this counter here", **vars(self)}
         return {"status": "ok", **vars(self)}
@@ -89,9 +89,9 @@ def profile(
 
     A counter that Nsight does not know is left out, and its rows say so: names differ between versions and chips.
 
-    Writes ``table`` (contract ``profile``), ``report`` (Nsight's own file, empty where there is none) and ``log`` (what
-    Nsight and the target said). ``path`` is the path of ncu, or None to look for it. A profile that fails is
-    a status of its rows and never an error: counters explain times, and times are valid without them.
+    Writes ``table`` (contract ``profile``), ``report`` (Nsight's own file, empty if there is none) and ``log`` (the
+    output of Nsight and the target). ``path`` is the path of ncu, or None to search for it. A failed profile is a
+    status of its rows and never an error: counters explain times, and times are valid without them.
     """
     head = registry.head(job.kernel, job.kernels, job.external)
     record = contracts.document(job.device_record, "measured_device")
@@ -139,12 +139,12 @@ def metric_names(path: str | Path, arch: str) -> list[str]:
 
 
 def command(ncu: str, metrics: list[str], ranges: list[str], l2: str, report: Path, target: list[str]) -> list[str]:
-    """Command that profiles what ``target`` launches inside the NVTX ``ranges``; the card's clocks are left alone.
+    """Command that profiles the launches of ``target`` inside the NVTX ``ranges``, without locking the clocks.
 
-    ``l2`` is the state in which the launches find the cache, ``cold`` or ``warm``.
+    ``l2`` is the state of L2 before a launch, ``cold`` or ``warm``.
     """
-    # A trailing slash tells a range that was pushed and popped from one that was started and ended.
-    included = [part for name in ranges for part in ("--nvtx-include", f"{name}/")]
+    # With a trailing slash, ncu matches push/pop ranges instead of start/end ranges.
+    included = [argument for name in ranges for argument in ("--nvtx-include", f"{name}/")]
     return [
         *(ncu, "--nvtx", *included, "--clock-control", "none", "--cache-control", CACHE_CONTROL[l2]),
         *("--metrics", ",".join(metrics), "--force-overwrite", "--export", str(report), *target),
@@ -154,8 +154,8 @@ def command(ncu: str, metrics: list[str], ranges: list[str], l2: str, report: Pa
 def read(text: str, metrics: list[str]) -> dict[str, list[Counter]]:
     """Range → counters, from Nsight's raw page as CSV with kernels renamed to their ranges.
 
-    Counters of a range with several launches are added where they are sums and otherwise averaged, each launch weighted
-    by its time. Raises :class:`ProfileError` if the text is no such page or is cut short.
+    Over several launches of a range, counters that are sums are added; others are averaged, weighted by the time of
+    each launch. Raises :class:`ProfileError` if the text is no such page or is truncated.
     """
     lines = [line for line in io.StringIO(text) if not line.startswith("==")]
     table = [row for row in csv.reader(lines) if row]
@@ -230,7 +230,7 @@ def _count(
                         wanted = rest
                         answers.write_text("")
                         continue
-                    hindrance = error  # the cases before it may have been counted
+                    hindrance = error  # earlier cases may have been counted
                 break
         said = {answer["index"]: answer["message"] for answer in map(json.loads, answers.read_text().splitlines())}
     counters: dict[str, list[Counter]] = {}
@@ -260,7 +260,7 @@ def _run(arguments: list[str], timeout_s: float, log: Path) -> str:
     try:
         stdout, stderr = process.communicate(timeout=timeout_s)
     except BaseException as error:
-        # The target that Nsight started goes with it: it must not keep a GPU that is no longer leased.
+        # Kill the target together with Nsight: it must not keep a GPU that is no longer leased.
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         if isinstance(error, subprocess.TimeoutExpired):

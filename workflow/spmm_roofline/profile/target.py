@@ -1,7 +1,7 @@
-"""The process that Nsight Compute watches: each case is prepared as the measure stage prepares it, and called twice.
+"""The process that Nsight Compute profiles: it prepares each case as the measure stage does and calls it twice.
 
-The first call warms up; the second lies in the NVTX range ``case<index>``, the only launches that are profiled. The
-arguments are a request and a file that gets one JSON object a line on how each case went.
+The first call warms up; the second is in the NVTX range ``case<index>``, and only its launches are profiled. The
+arguments are a request and a file that gets one line of JSON with the outcome of each case.
 """
 
 from __future__ import annotations

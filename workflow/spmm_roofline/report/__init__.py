@@ -1,7 +1,7 @@
 """The stage *report*: tables of evidence in, one page that opens offline out.
 
-What is true of any data stands in the template folder; what today's data say is a sentence of :mod:`answer`, of a
-figure, or a cell of :mod:`tables`. Dates come from the rows, never from the clock: equal tables give equal bytes.
+Text that holds for any data is in the template folder. Text that depends on the data is a sentence of :mod:`answer` or
+of a figure, or a cell of :mod:`tables`. Dates come from the rows, never from the clock: equal tables give equal bytes.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def build(
     """Write the page ``html`` and every figure as ``<figures>/<name>.svg``.
 
     ``analysis``: folder with the CSVs that the stage *analysis* writes; ``config``: the whole configuration; ``heads``:
-    kernel → head as plain values, in ladder order; ``template_folder``: page, style and prose; ``provenance``: what the
-    measuring code says of itself (``version``, ``protocol``, ``timing``, ``tolerances``, ``suites``: name → title,
-    ``compiler``), every entry optional; ``processes``: how many draw the figures. Raises
+    kernel → head as plain values, in ladder order; ``template_folder``: page, style and prose; ``provenance``: facts
+    about the measuring code (``version``, ``protocol``, ``timing``, ``tolerances``, ``suites``: name → title,
+    ``compiler``), every entry optional; ``processes``: the number of processes that draw the figures. Raises
     :class:`contracts.ContractError` if a table breaks its contract, or if a figure on disk is not the one on the page.
     """
     from ..analysis import read

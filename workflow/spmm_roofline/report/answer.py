@@ -1,4 +1,4 @@
-"""What the data answer, for each device and state of the L2 cache: facts, sentences and the opening tables."""
+"""The answer of the data for each device and state of L2: facts, sentences and the opening tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VERDICTS = ("reproduced", "not_reproduced", "undecided", "not_testable")
 
 
 def answers(tables: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
-    """One answer for each device and L2 state, devices measured here first, then what most rows were measured for."""
+    """One answer for each device and L2 state: devices measured here first, then those with the most rows."""
     found = []
     rows = tables["cases"].groupby(["device", "l2"]).size()
     for (device, l2), kinds in tables["kinds"].groupby(["device", "l2"], sort=True):
@@ -52,7 +52,7 @@ def answers(tables: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
 def _once(fastest: pd.DataFrame, cases: pd.DataFrame, device: str, l2: str) -> pd.DataFrame:
     """The fastest rows of a device with the study of their kernel; a matrix of several suites counts once.
 
-    ``contested`` says whether a kernel outside cuSPARSE has a time in the precision at all.
+    ``contested`` says whether any kernel outside cuSPARSE has a time in the precision.
     """
     study = cases.drop_duplicates("kernel").set_index("kernel")["study"]
     rows = fastest[(fastest["device"] == device) & (fastest["l2"] == l2)]
@@ -63,20 +63,20 @@ def _once(fastest: pd.DataFrame, cases: pd.DataFrame, device: str, l2: str) -> p
 
 
 def scorecard(claims: pd.DataFrame, device: str) -> list[tuple[str, int]]:
-    """Verdict → how many claims of the studies got it on a device."""
+    """Verdict → the number of claims of the studies with this verdict on a device."""
     verdicts = claims.loc[claims["device"] == device, "verdict"].value_counts()
     return [(name, int(verdicts.get(name, 0))) for name in VERDICTS if len(verdicts)]
 
 
 def alone(fastest: pd.DataFrame) -> str:
-    """The precisions in which no kernel competes with cuSPARSE, in a sentence; empty for none."""
+    """A sentence that names the precisions in which only cuSPARSE ran; empty if there are none."""
     contested = set(fastest.loc[fastest["contested"], "precision"])
     names = [PRECISIONS[name] for name in PRECISIONS if name in set(fastest["precision"]) - contested]
     return f"In {listed(names)} only cuSPARSE ran." if names else ""
 
 
 def sentence(fastest: pd.DataFrame, precision: str) -> str:
-    """Who wins in a precision, how often and by how much, of the cases that have a baseline."""
+    """A sentence on the fastest kernels of a precision: how often and by how much they beat the baseline."""
     import numpy as np
 
     rows = fastest[fastest["precision"] == precision]
@@ -104,7 +104,7 @@ def sentence(fastest: pd.DataFrame, precision: str) -> str:
 
 
 def limits(fastest: pd.DataFrame) -> str:
-    """What limits the fastest kernels and how far they are from it."""
+    """A sentence on the limits of the fastest kernels and their distance from them."""
     known = fastest[fastest["bound_fraction"].notna()]
     if known.empty:
         return "What limits them is unknown: the device has no measured DRAM rate or no file in config/devices."
@@ -114,13 +114,13 @@ def limits(fastest: pd.DataFrame) -> str:
     median = float(known["bound_fraction"].median())
     rest = " and spend most of their time on something else" if median < 0.5 else ""
     return (
-        f"Of the fastest rows the limit that binds is {listed(units)}; in the median they reach {percent(median)} of "
+        f"The bound of the fastest rows is {listed(units)}; in the median they reach {percent(median)} of "
         f"their limit{rest}."
     )
 
 
 def facts(device: pd.Series) -> list[tuple[str, str]]:
-    """Where the numbers come from, as pairs of a name and a value."""
+    """The origin of the numbers, as pairs of a name and a value."""
     origins = []
     if device["local_rows"]:
         origins.append(f"{device['local_rows']:,} measured here")

@@ -1,8 +1,8 @@
-"""A bundle: one archive with everything that stands behind a report, and a hash of each part.
+"""A bundle: one archive with all files that a report is based on, and a hash of each file.
 
 It holds config and suites, machine code with its statistics, rows of matrices, formats, measurements and analysis, the
-report, and the versions of all software. ``MANIFEST.sha256`` has the form of ``sha256sum``, so that
-``sha256sum --check`` works in an unpacked bundle as well. The same run gives the same bytes.
+report, and the versions of all software. ``MANIFEST.sha256`` has the format of ``sha256sum``, so
+``sha256sum --check`` works in an unpacked bundle as well. Equal runs give equal bytes.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ VERSIONS = "versions.json"
 
 
 class BundleError(ValueError):
-    """A bundle that is not what was packed; the message says which part and how."""
+    """A bundle that is not what was packed; the message names the file and the difference."""
 
 
 def bundle(paths: Iterable[str | Path], provenance: dict[str, Any], out: str | Path) -> None:
     """Pack files and whole folders, named relative to the project, with manifest and versions into ``out`` (.tar.gz).
 
-    ``provenance``: what the plan says of version, protocol, device and compiler. Raises ``ValueError`` for a path
-    outside of the project.
+    ``provenance``: version, protocol, device and compiler from the plan. Raises ``ValueError`` for a path outside the
+    project.
     """
-    parts: dict[str, bytes | Path] = {VERSIONS: _versions(provenance)}
+    contents: dict[str, bytes | Path] = {VERSIONS: _versions(provenance)}
     for path in map(Path, paths):
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file():
                 name = Path(os.path.relpath(file)).as_posix()
                 if name.startswith("../"):
-                    raise ValueError(f"{file} lies outside of the project and cannot be part of its bundle")
-                parts[name] = file
-    for name, content in parts.items():
+                    raise ValueError(f"{file} lies outside of the project and cannot be in its bundle")
+                contents[name] = file
+    for name, content in contents.items():
         if isinstance(content, Path) and name.endswith("/report.html"):
             check_figures(content, content.with_name("figures"))
-    manifest = "".join(f"{_sha256(parts[name])}  {name}\n" for name in sorted(parts)).encode()
+    manifest = "".join(f"{_sha256(contents[name])}  {name}\n" for name in sorted(contents)).encode()
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
@@ -60,7 +60,7 @@ def bundle(paths: Iterable[str | Path], provenance: dict[str, Any], out: str | P
             gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as stream,
             tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive,
         ):
-            for name, content in {MANIFEST: manifest, **dict(sorted(parts.items()))}.items():
+            for name, content in {MANIFEST: manifest, **dict(sorted(contents.items()))}.items():
                 _add(archive, name, content)
         os.chmod(temporary, 0o644)
         os.replace(temporary, out)
@@ -72,8 +72,8 @@ def bundle(paths: Iterable[str | Path], provenance: dict[str, Any], out: str | P
 def check(path: str | Path) -> dict[str, int]:
     """Check a bundle against its manifest and its measured tables against their contract; nothing is unpacked.
 
-    Returns the number of ``files`` and of measured ``rows``. Raises :class:`BundleError` at the first part that is
-    missing, foreign, changed, no plain file or no table.
+    Returns the number of ``files`` and of measured ``rows``. Raises :class:`BundleError` at the first file that is
+    missing, not in the manifest, changed, not a regular file or not a table.
     """
     import pandas as pd
 
@@ -84,7 +84,7 @@ def check(path: str | Path) -> dict[str, int]:
             for member in archive:
                 name = member.name
                 if not member.isreg() or name.startswith("/") or ".." in Path(name).parts or name in hashes:
-                    raise BundleError(f"{path}: {name!r} is no plain file of a bundle, or stands there twice")
+                    raise BundleError(f"{path}: {name!r} is no plain file of a bundle, or occurs twice")
                 content = archive.extractfile(member)
                 assert content is not None, "a regular file has content"
                 if expected is None:
@@ -121,9 +121,9 @@ def check(path: str | Path) -> dict[str, int]:
 def _expected(name: str, content: bytes, path: str | Path) -> dict[str, str]:
     """Name → hash from the manifest, which is the first member."""
     lines = [line.partition("  ") for line in content.decode(errors="replace").splitlines()]
-    if name != MANIFEST or not all(re.fullmatch("[0-9a-f]{64}", digest) and part for digest, _, part in lines):
-        raise BundleError(f"{path}: does not begin with a {MANIFEST}, so that it is no bundle")
-    return {part: digest for digest, _, part in lines}
+    if name != MANIFEST or not all(re.fullmatch("[0-9a-f]{64}", digest) and file for digest, _, file in lines):
+        raise BundleError(f"{path}: is no bundle, because it does not begin with {MANIFEST}")
+    return {file: digest for digest, _, file in lines}
 
 
 def _versions(provenance: dict[str, Any]) -> bytes:

@@ -9,13 +9,15 @@ from ..figures.numbers import PRECISIONS, percent, significant, times
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Widths side by side in a table, which a page of 1280 pixels shows in full.
+#: Most widths side by side in a table; a page of 1280 pixels shows this number in full.
 WIDTHS_MOST = 4
 
 
 def choice(kinds: pd.DataFrame, precision: str) -> dict[str, Any]:
-    """The opening tables of a precision, for kinds of matrix with the same widths, a few widths per table and a line
-    per kind."""
+    """The opening tables of a precision: a line per kind of matrix, and at most :data:`WIDTHS_MOST` widths per table.
+
+    Kinds that have the same widths are in the same tables.
+    """
     widths = kinds.groupby("kind")["n"].agg(lambda subset: tuple(sorted(map(int, subset))))
     by_cell = {(row.kind, int(row.n)): row for row in kinds.itertuples()}
     tables = []
@@ -33,7 +35,7 @@ def choice(kinds: pd.DataFrame, precision: str) -> dict[str, Any]:
 
 
 def _cell(row: Any) -> dict[str, Any]:
-    """One kernel to choose; an interval says something of four matrices or more."""
+    """One kernel to choose; it has an interval if there are four matrices or more."""
     low, high = row.speedup_low, row.speedup_high
     return {
         "kernel": row.kernel,
@@ -57,5 +59,6 @@ def _shown(kernel: str) -> str:
 
 
 def opened(choices: list[dict[str, Any]]) -> str:
-    """The precision that opens: with the most cells that have a speed-up, of equal ones the last, the more exact."""
+    """The precision that is shown first: the one with the most cells that have a speed-up; of equal ones the last,
+    which is the more accurate."""
     return max(reversed(choices), key=lambda choice: choice["cells"])["precision"] if choices else ""

@@ -1,4 +1,4 @@
-"""Figures as files beside the page. The page holds the hash of each file, so that a damaged one is noticed."""
+"""Figures as files beside the page. The page holds the hash of each file, so a damaged file is noticed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check(html: Path, folder: Path) -> None:
     """Check that ``folder`` holds the figures of the page ``html``.
 
     Raises :class:`contracts.ContractError` with all files that are missing or differ from the page, in its order.
-    :mod:`spmm_roofline.damage` has no page to compare with when a run starts; it only parses each figure.
+    :mod:`spmm_roofline.damage` looks at each file alone when a run starts, so there a figure is only parsed.
     """
     wrong = []
     for name, digest in _FIGURE.findall(html.read_text(encoding="utf-8")):

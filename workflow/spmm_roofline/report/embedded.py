@@ -1,4 +1,4 @@
-"""What the page carries inside itself: packed rows, and the library that shows them."""
+"""Data and code inside the page: compressed rows, and the library that shows them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def packed(content: Any) -> str:
-    """A text, or what JSON can say, as the base64 of its gzip: what a browser unpacks by itself. Keeps its bytes."""
+    """A text or a JSON value as base64 of its gzip, which a browser can unpack; equal content gives equal bytes."""
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
 

@@ -1,4 +1,4 @@
-"""What limits each kernel: the rules of the analysis as sentences, a kernel at a time, and its counters beside them."""
+"""The limit of each kernel: the verdicts of the analysis as one sentence per kernel, with its counters beside them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 CASE = list(contracts.table("analysis_limiters").key)
 
-#: What limits → its name in a sentence, and the column of its share for a unit that is busy.
+#: Limiter → its name in a sentence.
 LIMITERS = {
     "no_single_limit": "no single unit",
     "dram_bandwidth": "the bandwidth of DRAM",
@@ -38,22 +38,23 @@ LIMITERS = {
     "other_waits": "other waits",
     "unknown": "something that was not counted",
 }
+#: Limiter that is a busy unit → the column of its load, and the words for it.
 BUSY = {
     "dram_bandwidth": ("dram_share_fraction", "DRAM moves {} of the highest measured rate"),
     "l2_bandwidth": ("l2_share_fraction", "L2 moves {} of the highest measured rate"),
-    "l1_bandwidth": ("l1_share_fraction", "the busiest part of L1 and shared memory runs at {} of its peak"),
+    "l1_bandwidth": ("l1_share_fraction", "the busiest unit of L1 and shared memory runs at {} of its peak"),
     "tensor_cores": ("tensor_share_fraction", "the tensor cores work in {} of the cycles"),
     "issue": ("issue_share_fraction", "a scheduler issues in {} of the cycles"),
 }
 
-#: From here on a busy unit is named, and a remark is made, whatever limits: occupancy below, threads of an instruction
-#: below, excess and bank conflicts above.
+#: Without a single limit, units at least this busy are named.
 HALF_BUSY = 0.5
+#: A remark is made below the first two of these values and above the others.
 LOW_OCCUPANCY, FEW_THREADS, MUCH_EXCESS, MANY_CONFLICTS = 0.5, 24.0, 0.2, 0.1
 
 
 def limits(data: dict[str, pd.DataFrame], drawn: Iterable[Drawn]) -> Iterable[dict[str, Any]]:
-    """A device, a state of L2 and a study at a time: figure, a sentence a kernel, and a table of its counters."""
+    """For each device, state of L2 and study: the figure, a sentence per kernel, and a table of counters."""
     rows = data["limiters"].merge(data["counters"].drop(columns=["study", "as_timed"]), on=CASE, how="left")
     drawn = [figure for figure in drawn if figure.kind.section == "counters"]
     for (device, l2, study), own in rows.groupby(["device", "l2", "study"], sort=True):
@@ -68,7 +69,7 @@ def limits(data: dict[str, pd.DataFrame], drawn: Iterable[Drawn]) -> Iterable[di
 
 
 def sentence(rows: pd.DataFrame) -> str:
-    """What limits one kernel on most of its profiled cases, because of what, and what on the others."""
+    """The limit of one kernel on most of its profiled cases with its reason, and the limits on the other cases."""
     counts = rows["limiter"].value_counts()
     order = [name for name in LIMITERS if name in counts]
     order.sort(key=lambda name: -counts[name])  # equal counts stay in the order above
@@ -114,7 +115,7 @@ def _remarks(rows: pd.DataFrame) -> Iterable[str]:
         most = f" of at most {percent(fits)}" if fits == fits else ""
         yield f"; occupancy is {percent(occupancy)}{most}"
     if rows["threads_per_instruction"].median() < FEW_THREADS:
-        yield f"; {significant(rows['threads_per_instruction'].median())} of 32 threads take part in an instruction"
+        yield f"; {significant(rows['threads_per_instruction'].median())} of 32 threads are active in an instruction"
     if rows["excess_sectors_fraction"].median() > MUCH_EXCESS:
         yield f"; {percent(rows['excess_sectors_fraction'].median())} of the sectors asked of L2 are excess"
     if rows["conflicts_per_instruction"].median() > MANY_CONFLICTS:
@@ -151,7 +152,7 @@ MEDIANS = (
 
 
 def table(kernels: list[tuple[str, pd.DataFrame]], stalls: pd.DataFrame) -> Table:
-    """Medians over the profiled cases, a line a kernel; columns that no kernel fills are left out."""
+    """Medians over the profiled cases, a line per kernel; columns that no kernel fills are left out."""
     filled = [column for column in MEDIANS if any(subset[column.field].notna().any() for _, subset in kernels)]
     columns = (
         Column("kernel", "kernel", code),
@@ -182,5 +183,5 @@ def _line(kernel: str, rows: pd.DataFrame, stalls: pd.DataFrame, fields: list[st
 
 
 def _most(names: pd.Series) -> str:
-    """The most frequent name, the first of the alphabet where several are equally frequent."""
+    """The most frequent name; of equally frequent names the alphabetically first."""
     return names.value_counts().sort_index().sort_values(ascending=False, kind="stable").index[0]

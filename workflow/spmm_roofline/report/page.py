@@ -83,9 +83,9 @@ def render(
 
 
 def again(figure: Drawn, suites: Iterable[str]) -> dict[str, str]:
-    """How to make a figure again: the tables that are its ``sources``, and commands to ``draw`` and to ``measure`` it.
+    """How to make a figure again: its ``sources`` (tables), and commands to ``draw`` and to ``measure`` it.
 
-    ``measure`` is empty where the figure is not that of one suite of ``suites``, those of the project.
+    ``measure`` is empty unless the figure shows one of ``suites``, the suites of the project.
     """
     suite = figure.of.get("suite", "")
     draw = "snakemake --cores 4 report"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def together(data: dict[str, pd.DataFrame], drawn: list[Drawn]) -> Iterable[dict[str, Any]]:
-    """All kernels on the same matrices, a device at a time, with the figures of each state of L2."""
+    """For each device: all kernels on the same matrices, with the figures of each state of L2."""
     for device, rows in data["together"].groupby("device", sort=True):
         figures = [figure for figure in drawn if figure.kind.section == "together" and figure.of["device"] == device]
         states = [
@@ -76,7 +76,7 @@ def suites(data: dict[str, pd.DataFrame], drawn: list[Drawn], titles: Mapping[st
 
 
 def _rows(which: pd.Series) -> str:
-    """How many rows, in words; empty for none."""
+    """The number of rows, in words; empty for none."""
     return counted(int(which.sum()), "row") if which.any() else ""
 
 

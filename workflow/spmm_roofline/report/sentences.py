@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def claims_say(claims: pd.DataFrame) -> str:
-    """How the claims fared, in one sentence a device."""
+    """The verdicts on the claims, one sentence per device."""
     said = []
     for device, rows in claims.groupby("device", sort=True):
         counts = rows["verdict"].value_counts()
@@ -30,7 +30,7 @@ def claims_say(claims: pd.DataFrame) -> str:
 
 
 def ceilings_say(ceilings: pd.DataFrame, devices: list[str]) -> str:
-    """Which ceilings the limits of each device come from, in one sentence a device."""
+    """The ceilings behind the limits of each device, one sentence per device."""
     said = []
     for device in devices:
         own = ceilings[(ceilings["device"] == device) & (ceilings["unit"] == "GFLOP/s")]
@@ -54,7 +54,7 @@ def ceilings_say(ceilings: pd.DataFrame, devices: list[str]) -> str:
 
 
 def about(rows: pd.DataFrame, matrices: pd.DataFrame) -> str:
-    """What the rows of a suite cover, in one sentence; its title says what it asks for."""
+    """A sentence on what the rows of a suite cover, beside its title, which says what the suite asks for."""
     widths = listed([str(n) for n in sorted(rows["n"].unique())])
     states = listed(sorted(rows["l2"].unique()))
     ok = int((rows["status"] == "ok").sum())
@@ -68,7 +68,7 @@ def about(rows: pd.DataFrame, matrices: pd.DataFrame) -> str:
 
 
 def baseline_says(rows: pd.DataFrame) -> str:
-    """Why rows of a suite have no speed-up over cuSPARSE, a sentence for each precision; empty where all have one."""
+    """Why rows of a suite have no speed-up over cuSPARSE, a sentence per precision; empty if all rows have one."""
     said = []
     for precision, own in rows[rows["status"] == "ok"].groupby("precision", sort=True):
         missing = own.loc[own["baseline_missing"] != "", "baseline_missing"]

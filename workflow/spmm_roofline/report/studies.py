@@ -1,4 +1,4 @@
-"""A section for each study: figures in the form of its paper's own, and where else in the page its evidence stands."""
+"""A section for each study: figures in the form of its paper's own, and links to its other evidence on the page."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
     from ..figures import Drawn
 
-#: The study whose equations say what its workloads can gain.
+#: The study whose equations bound the gain of its workloads.
 MEMORY_BOUND = "memory_bound"
 
 
 def studies(drawn: Iterable[Drawn], data: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:
     """Sections of the papers that have a figure or a number here, in the order of :data:`PAPERS`.
 
-    ``groups`` hold a section's figures in the paper's order, those of one suite on one device together, with the
-    anchor of that suite; ``tables`` have the paper's numbers beside ours; ``others`` are figures of the same study
-    that stand in the sections of these suites.
+    ``groups`` hold a section's figures in the paper's order; a group is one suite on one device, with the suite's
+    anchor. ``tables`` have the paper's numbers beside ours. ``others`` are figures of the same study in the sections of
+    these suites.
     """
     drawn = list(drawn)
     sections = []

@@ -11,9 +11,9 @@ from ...figures.numbers import PRECISIONS, times
 
 @dataclass(frozen=True)
 class Cell:
-    """``value`` is set where the text does not sort as it should; ``marks`` stand beside it, ``note`` below it.
+    """``value`` is the sort key if the text does not sort correctly; ``marks`` are beside the text, ``note`` below it.
 
-    ``links`` are pairs of a text and the anchor in the page that it leads to.
+    ``links`` are pairs of a text and the anchor in the page that it links to.
     """
 
     text: str
@@ -90,7 +90,7 @@ def precision(dtype: str) -> Cell:
 
 
 def interval(low: float, high: float, otherwise: str) -> Cell:
-    """The interval of a geometric mean, sorted by its lower end; ``otherwise`` where there is none."""
+    """The interval of a geometric mean, sorted by its lower end; ``otherwise`` if there is none."""
     return Cell(otherwise) if missing(low) else Cell(f"{times(low)} – {times(high)}", float(low))
 
 
@@ -98,5 +98,5 @@ def wins(won: float, matrices: int) -> Cell:
     return Cell(f"{int(won)} of {matrices}", won / matrices)
 
 
-#: The kernel of a row, marked where its code has changed since.
+#: The kernel of a row, marked if its code has changed since the measurement.
 KERNEL = Column("kernel", None, lambda row: code(row.kernel, "stale" if row.stale else ""))

@@ -1,4 +1,4 @@
-"""Kernels beside each other: which is the fastest, by how much, and when its preprocessing has paid."""
+"""Comparisons of kernels: the fastest kernel, its speed-up, and the break-even of its preprocessing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def _behind(row: Any) -> Cell:
-    """The runner-up and how much longer it takes."""
+    """The runner-up and its extra time in per cent."""
     return code(f"{row.runner_up} (+{percent(row.runner_up_ms / row.time_ms - 1)})" if row.runner_up else "–")
 
 
@@ -71,7 +71,7 @@ def speedup(rows: pd.DataFrame) -> Table:
 
 
 def across(rows: pd.DataFrame, titles: Mapping[str, str]) -> Table:
-    """Kernel × device over the cases that the devices have in common; the first of ``titles`` is the reference."""
+    """Kernel × device, over the cases that all devices ran; the first of ``titles`` is the reference."""
     devices = [device for device in titles if device in set(rows["device"])]
     columns = [
         KERNEL,
@@ -84,7 +84,7 @@ def across(rows: pd.DataFrame, titles: Mapping[str, str]) -> Table:
 
 
 def _by_kernel(rows: pd.DataFrame) -> Iterator[SimpleNamespace]:
-    """A kernel in a state of L2 with its rows ``on`` each device."""
+    """Each kernel in each state of L2, with its row for each device in ``on``."""
     for (kernel, l2), own in rows.groupby(["kernel", "l2"], sort=True):
         on = {row.device: row for row in own.itertuples()}
         one = next(iter(on.values()))
@@ -93,7 +93,7 @@ def _by_kernel(rows: pd.DataFrame) -> Iterator[SimpleNamespace]:
 
 
 def _of_device(device: str, first: str, titles: Mapping[str, str]) -> Iterator[Column]:
-    """Columns of one device; all devices but the ``first`` have a ratio over it."""
+    """Columns of one device; every device except ``first`` has a ratio over ``first``."""
 
     def reads(field: str, of: str = device):
         return lambda row: getattr(row.on[of], field) if of in row.on else None
@@ -133,7 +133,7 @@ PERFORMANCE = (
 
 
 def performance(rows: pd.DataFrame) -> Table:
-    """Points of the performance profiles, a line a kernel, the one most often within twice the least time first."""
+    """Points of the performance profiles, a line per kernel, sorted by the share of cases at τ = 2."""
     caption = "Share of the cases on which a kernel is the fastest, or within a factor of the fastest"
     return table(caption, PERFORMANCE, _profiles(rows))
 
@@ -148,7 +148,7 @@ def _profiles(rows: pd.DataFrame) -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(**{key: row[key] for key in keys}, within={tau: row[tau] for tau in TAUS})
 
 
-#: Numbers of products after which preprocessing may have paid.
+#: Numbers of products for which the table shows the share of cases that have broken even.
 PRODUCTS = (1, 10, 100, 1000)
 
 
@@ -170,7 +170,7 @@ BREAK_EVEN = (
 
 
 def break_even(rows: pd.DataFrame) -> Table:
-    """What preprocessing costs and when it has paid, a line a kernel, over all its cases with a baseline."""
+    """Cost and break-even of preprocessing, a line per kernel, over all its cases with a baseline."""
     return table(
         "Preprocessing, and the share of cases on which a kernel has caught up with cuSPARSE after some products",
         BREAK_EVEN,
@@ -234,7 +234,7 @@ FAMILIES = (
 
 
 def families(rows: pd.DataFrame) -> Table:
-    """Families as one kernel each: the best of their algorithms, a line a width."""
+    """Each family as one kernel, the fastest member of each case; a line per width."""
     return table("The best of a family, case by case", FAMILIES, _chosen(rows))
 
 

@@ -22,11 +22,11 @@ UNTIMED = (
 
 
 def untimed(rows: pd.DataFrame) -> Table:
-    """All rows whose status is not ok, a line a device, suite, kernel and reason."""
+    """All rows whose status is not ok, a line per device, suite, kernel and reason."""
     return table("Rows without a time", UNTIMED, rows[rows["status"] != "ok"].itertuples())
 
 
-#: Columns of the table of all rows: what the page shows, and what the download has besides.
+#: Columns of the table of all rows that the page shows.
 SHOWN = [
     "device",
     "suite",
@@ -51,22 +51,22 @@ SHOWN = [
 #: Columns of the roofline that the cases lack; ``bound`` of the roofline is called ``ceiling``.
 OF_ROOFLINE = ["counted", "ceiling", "distance", "dram_flop_per_byte", "cache_flop_per_byte", "dram_limit_gflops"]
 OF_ROOFLINE += ["l2_limit_gflops", "launch_limit_gflops", "save_dram_bytes", "save_l2_bytes", "save_flops"]
-#: The download has every column.
+#: The other columns, which only the download has.
 FURTHER = [*(name for name in contracts.table("analysis_cases").names if name not in SHOWN), *OF_ROOFLINE]
 
 
 def with_limits(cases: pd.DataFrame, roofline: pd.DataFrame) -> pd.DataFrame:
-    """Cases with what binds them at the bytes that were counted (``ceiling``), how far off it is, and what to save."""
+    """Cases with their bound at the counted bytes (``ceiling``), the distance from it, and what they must save."""
     case = ["device", "suite", "kernel", "matrix", "n", "l2"]
     limits = roofline.rename(columns={"bound": "ceiling"})[[*case, *OF_ROOFLINE]]
     return cases.merge(limits, on=case, how="left")
 
 
 def all_rows(cases: pd.DataFrame) -> dict[str, Any]:
-    """Every row of :func:`with_limits` for the page's script, column by column, which packs better than row by row.
+    """Every row of :func:`with_limits` for the page's script, column by column, which compresses better than by row.
 
-    ``columns``: names; ``shown``: how many of them stand in the table; ``values``: a list for each column; ``texts``:
-    for a column of texts the texts that its numbers count, since a device or a date stands in thousands of rows.
+    ``columns``: names; ``shown``: the number of columns in the table; ``values``: a list for each column; ``texts``:
+    index of a text column → its distinct texts, to which its values are indices, since texts repeat in many rows.
     """
     columns = SHOWN + FURTHER
     values, texts = [], {}
@@ -82,7 +82,7 @@ def all_rows(cases: pd.DataFrame) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """JSON's value: no NaN, booleans as words where they are true, six significant digits."""
+    """A JSON value: None for NaN, "yes" or "" for booleans, six significant digits."""
     import pandas as pd
 
     if value is None or value is pd.NA or value != value:

@@ -1,4 +1,4 @@
-"""What limits kernels: ceilings of the devices, gains beside their limits, and what Nsight Compute counted."""
+"""Limits of kernels: ceilings of the devices, gains beside their limits, and counters of Nsight Compute."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CEILINGS = (
 
 
 def ceilings(rows: pd.DataFrame, devices: list[str]) -> Table:
-    """Ceilings of the devices that have rows, a line a ceiling."""
+    """Ceilings of the devices that have rows, a line per ceiling."""
     return table("Ceilings", CEILINGS, rows[rows["device"].isin(devices)].itertuples())
 
 
@@ -60,7 +60,7 @@ COUNTERS = (
 
 
 def counters(rows: pd.DataFrame) -> Table:
-    """What Nsight Compute counted, a line a profiled case."""
+    """Counters of Nsight Compute, a line per profiled case."""
     return table("Counters of Nsight Compute: traffic, hits and waits of one call", COUNTERS, rows.itertuples())
 
 
@@ -84,7 +84,7 @@ def shared_memory(rows: pd.DataFrame) -> Table:
 
 
 def _verdict(name: str) -> Callable[[Any], Cell]:
-    """How many cases of a kernel have a verdict."""
+    """The number of cases of a kernel with a verdict."""
     return lambda row: count(int(row.verdicts.get(name, 0)))
 
 
@@ -107,7 +107,7 @@ BOUNDS = (
 
 
 def bounds(rows: pd.DataFrame) -> Table:
-    """Gains of the kernels on tensor cores beside their limits, a line a kernel."""
+    """Gains of the kernels on tensor cores beside their limits, a line per kernel."""
     lines = (
         SimpleNamespace(
             kernel=kernel,
@@ -142,7 +142,7 @@ WORKLOADS = (
 
 
 def workloads(rows: pd.DataFrame) -> list[Table]:
-    """The workloads of Zhang et al. with the limits of their equations beside the gains, a table a device."""
+    """The workloads of Zhang et al. with the limits of their equations beside the gains, a table per device."""
     found = []
     for device, own in rows.groupby("device", sort=True):
         one = own.iloc[0]
@@ -156,7 +156,7 @@ def workloads(rows: pd.DataFrame) -> list[Table]:
 
 
 def _saved(shown: Callable[[float], str]) -> Callable[[pd.Series], Cell]:
-    """In how many cases something must be saved, and the median of it over these; a dash where it is unknown."""
+    """The number of cases that must save something, with the median to save; a dash if it is unknown."""
 
     def cell(values: pd.Series) -> Cell:
         if values.isna().all():
@@ -188,7 +188,7 @@ LIMITS = (
 
 
 def limits(rows: pd.DataFrame) -> Table:
-    """What limits the kernels that were profiled and what they must save to be twice as fast, a line a kernel."""
+    """Limits of the profiled kernels and what they must save to be twice as fast, a line per kernel."""
     caption = "What limits a kernel at the bytes that were counted, and what it must save to be twice as fast"
     return table(caption, LIMITS, _limited(rows[rows["counted"] & (rows["bound"] != "")]))
 

@@ -1,4 +1,4 @@
-"""What was made before anything was measured: kernels, machine code, matrices and formats."""
+"""What exists before any measurement: kernels, machine code, matrices and formats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _bought(gains: pd.Series) -> Cell:
-    """The range of the means of an idea over suites and widths."""
+    """The lowest and the highest mean gain of an idea over suites and widths."""
     if gains.empty:
         return Cell("–")
     low, high = gains.min(), gains.max()
@@ -37,7 +37,7 @@ LADDER = (
 
 
 def ladder(heads: Mapping[str, Mapping[str, Any]], bought: pd.DataFrame, shown: set[str]) -> Table:
-    """Kernels in ladder order, libraries last; what an idea bought is the range of its means over suites and widths."""
+    """Kernels in ladder order, libraries last; "bought" is the range of an idea's mean gains over suites and widths."""
     return table("The ladder of kernels", LADDER, _rungs(heads, bought, shown))
 
 
@@ -49,7 +49,7 @@ def _rungs(heads: Mapping[str, Mapping[str, Any]], bought: pd.DataFrame, shown: 
 
 
 def resources(kernels: pd.DataFrame) -> Table:
-    """A line a kernel, its registers, spills and static shared memory on each architecture."""
+    """A line per kernel with its registers, spills and static shared memory on each architecture."""
     return table(
         "What the compiler reports: registers of a thread · spilled bytes of a thread · static shared memory of a CTA",
         (
@@ -64,7 +64,7 @@ def resources(kernels: pd.DataFrame) -> Table:
 
 
 def _resources(arch: str):
-    """The cell of an architecture in a line of a kernel and its rows by architecture."""
+    """Function from a line (a kernel, and its rows by architecture) to the cell of one architecture."""
 
     def cell(line: tuple[str, Mapping[str, Any]]) -> Cell:
         row = line[1].get(arch)

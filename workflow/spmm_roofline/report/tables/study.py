@@ -1,4 +1,4 @@
-"""What the studies say beside what was measured here: the scorecard of their claims, and their numbers."""
+"""The studies beside the measurements: the scorecard of their claims, and their numbers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CLAIMS = (
 
 
 def claims(rows: pd.DataFrame) -> Table:
-    """The scorecard: what each study says, what was measured here, and whether the one bears out the other."""
+    """The scorecard: the claims of each study, what was measured here, and whether it confirms the claim."""
     return table("Scorecard", CLAIMS, rows.sort_values(["study", "claim", "device"]).itertuples(), opened=True)
 
 
@@ -57,8 +57,8 @@ SHARES = (
 
 
 def published(rows: pd.DataFrame) -> list[Table]:
-    """The papers' ratios beside ours, in the form of the papers' tables: a column for each sparsity of pruned weights,
-    a column for each width of other matrices; shares of matrices have a table of their own."""
+    """The papers' ratios beside ours, in the form of the papers' tables: for pruned weights a column per sparsity, for
+    other matrices a column per width. Shares of matrices have a separate table."""
     shares = rows["quantity"] == "share_of_matrices"
     pruned = ~shares & rows["matrix"].str.match(NAME)
     found = []
@@ -87,7 +87,7 @@ def _baseline(quantity: str) -> str:
 
 
 def _beside(where: str, rows: pd.DataFrame, index: tuple[str, ...], shown: Callable[[Any], str]) -> Table:
-    """A line for each combination of ``index`` and a column for each value of ``column``, ours / the paper's."""
+    """A line per combination of ``index`` and a column per value of ``column``, each cell ours / the paper's."""
 
     def ratio(value: Any) -> Column:
         def cell(line: Any) -> Cell:
