@@ -27,7 +27,7 @@ report: setup  ## walk the whole road and write results/report/report.html
 	@echo "The report lies at $(CURDIR)/results/report/report.html"
 
 test: setup  ## run all tests and linters
-	$(VENV)/bin/python -m pytest $(ARGS)
+	$(VENV)/bin/python -m pytest -n 2 $(ARGS)
 
 # Machine code travels in the wheel, so that a user's first product needs no compiler.
 dist: setup  ## build wheel and sdist into dist/

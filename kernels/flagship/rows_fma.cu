@@ -5,8 +5,6 @@ source: "our own; sequential sums per row after GE-SpMM (Huang et al. 2020), lon
 idea: row segments of CSR on CUDA cores in full FP32; a CTA works on neighbouring rows at the same time and leaves all of L1 to their rows of B
 after: gespmm_seq_row
 family: rows_f32
-# Windows whose rows share few columns, and products too small for sharing to pay (suites flagship and attention), but for
-# those that split_fma takes. At most 30 parts of a row: the format cuts those of more entries than the last factor.
 format: csr_partitioned
 format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, groups: tile.warps * 128 // tile.slab}
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}

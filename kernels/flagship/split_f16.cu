@@ -5,7 +5,6 @@ source: "our own; equal numbers of non-zeros per thread group after Yang, Buluç
 idea: split_fma on 16-bit operands, with four lanes per row of B and sums in FP32
 after: window_f16
 family: window_f16
-# Windows whose rows share few columns (suites flagship and attention).
 format: csr_split
 format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: tile.warps, groups: 256 // tile.slab, batch: tile.batch}
 dtype: {a: float16, b: float16, accumulator: float32, c: float16}
@@ -25,7 +24,6 @@ variants:
   medium:
     idea: slabs of 64 columns
     after: split_f16
-    # For wider B, where the product is small too.
     tile: {slab: 64, batch: 8, warps: 12, ctas: 2}
   bf16:
     idea: split_f16 in BF16

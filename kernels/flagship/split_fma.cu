@@ -5,7 +5,6 @@ source: "our own; equal numbers of non-zeros per thread group after Yang, Buluç
 idea: equally many CSR entries for every group of eight lanes, on CUDA cores in full FP32, with eight rows of B in flight per group
 after: rows_fma
 family: rows_f32
-# Windows whose rows share few columns, and of wider products the smallest (suites flagship and attention).
 format: csr_split
 format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: tile.warps, groups: 128 // tile.slab, batch: tile.batch}
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}

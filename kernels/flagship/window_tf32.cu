@@ -25,7 +25,6 @@ variants:
   tall:
     idea: windows of sixteen rows, so that each row of B that is read serves two products
     after: window_tf32
-    # Full tiles, and of wider products those between the small ones that rows_fma_tf32 takes and the large ones.
     format: vectors_16x1
     tile: {rows: 16, slab: 32, warps: 24, ctas: 1}
   tall_wide:

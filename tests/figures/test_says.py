@@ -215,10 +215,7 @@ def _():
     yield (
         "the fastest kernel has no limit, and is not replaced by the next",
         world(rows({"time_ms": 0.1, "kernel": "unknown"}, memory)),
-        (
-            "On 1 real matrix the lowest limit is memory for 1 of 1 row; rows on mesh at N = 32 comes "
-            "closest, at 50 %."
-        ),
+        ("On 1 real matrix the lowest limit is memory for 1 of 1 row; rows on mesh at N = 32 comes closest, at 50 %."),
     )
     yield (
         "no limit",
