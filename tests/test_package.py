@@ -100,6 +100,24 @@ def test_importing_costs_little(installed, tmp_path):
     assert not loaded & {"numpy", "scipy", "yaml", "jsonschema", "cupy"}, "the package loads what it may not need"
 
 
+def test_a_product_without_cupy_says_what_to_install(installed, tmp_path):
+    said = run(
+        installed,
+        tmp_path,
+        """
+        import sys
+        sys.modules["cupy"] = sys.modules["cupyx"] = None
+        from scipy.sparse import eye_array
+        from spmm_roofline import SpMM
+        try:
+            SpMM(eye_array(4, format="csr"))
+        except ImportError as error:
+            print(error)
+        """,
+    )
+    assert "pip install 'spmm-roofline[cuda13]'" in said
+
+
 def test_all_that_a_product_reads_is_in_the_wheel(installed, tmp_path):
     said = run(
         installed,

@@ -230,8 +230,10 @@ def _named(kernel: str) -> Head:
 
 def _on_device(a: Any) -> Any:
     """Canonical CSR of CuPy: sorted rows, no duplicates, int32 indices, real values."""
-    import cupyx.scipy.sparse as sparse
-
+    try:
+        import cupyx.scipy.sparse as sparse
+    except ImportError as error:
+        raise ImportError("SpMM needs CuPy: pip install 'spmm-roofline[cuda13]', or [cuda12]") from error
     if not (sparse.issparse(a) or hasattr(a, "tocsr")) or len(a.shape) != 2:
         raise ValueError(f"A is {type(a).__name__}; it must be a sparse matrix of SciPy or CuPy")
     if a.dtype.kind == "c":
