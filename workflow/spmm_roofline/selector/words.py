@@ -9,7 +9,7 @@ from ..figures.numbers import PRECISIONS, duration, percent, significant, times
 from .terms import Rates, compulsory_bytes
 
 if TYPE_CHECKING:
-    from .advice import Advice, Choice
+    from .choices import Advice, Choice
     from .model import Kernel
 
 

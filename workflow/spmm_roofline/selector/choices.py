@@ -1,0 +1,58 @@
+"""What an answer consists of: kernels with their predicted times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+#: Kernels whose predicted times are within this factor of the shortest are worth a try as well.
+CLOSE = 1.05
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One kernel and the time predicted for it."""
+
+    kernel: str
+    study: str
+    format: str
+    dtype: Mapping[str, str]
+    """dtypes of ``a``, of the sums (``accumulator``) and of ``c``"""
+    layout: Mapping[str, str]
+    """``row_major`` or ``column_major`` for ``b`` and ``c``"""
+    format_bytes: int
+    """bytes of A in this format, estimated without packing"""
+    time_ms: float
+    low_ms: float
+    high_ms: float
+    """four of five times that were held out of the training lie between these two"""
+    shares: Mapping[str, float]
+    """what the time goes into → its fraction of the sum of terms, 0…1, the largest first"""
+
+    @property
+    def bound(self) -> str:
+        """What most of the time goes into."""
+        return next(iter(self.shares))
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The kernels that can multiply, by predicted time, and why the first one is advised."""
+
+    device: str
+    precision: str
+    n: int
+    l2: str
+    choices: tuple[Choice, ...]
+    reason: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def kernel(self) -> str:
+        """Name of the kernel that is advised."""
+        return self.choices[0].kernel
+
+    @property
+    def close(self) -> tuple[Choice, ...]:
+        """The advised kernel and those whose predicted times are within 5 %: worth a try where one can be made."""
+        return tuple(choice for choice in self.choices if choice.time_ms <= CLOSE * self.choices[0].time_ms)
