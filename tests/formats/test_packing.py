@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
 
-from spmm_roofline.formats import FORMATS
+from spmm_roofline.formats import FORMATS, FormatError
 from spmm_roofline.formats.base import Survey
 from spmm_roofline.formats.windows import TILE_K
 from spmm_roofline.kernels.registry import head
@@ -17,6 +17,12 @@ def test_a_format_and_its_packer_agree_on_tiles(name):
     form, packer = FORMATS[name], head(FORMATS[name].packer)
     assert packer.study == "packing"
     assert packer.tile == ({"window": form.window, "k": TILE_K} if hasattr(form, "window") else {})
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_a_forgotten_packer_is_named(name):
+    with pytest.raises(FormatError, match=f"kernel '{FORMATS[name].packer}'"):
+        FORMATS[name].given(None)
 
 
 def rows_of_all_lengths():

@@ -79,6 +79,23 @@ def row_of_entry(indptr: Any, nnz: int) -> Any:
     return xp.cumsum(rows)
 
 
+def row_slots(a: Any, values: Any) -> tuple[Any, Any, Any]:
+    """Entries of a host CSR row by row, where an empty row has one slot, of value zero in column 0.
+
+    Returns the first slot of each row, int64[m+1]; columns, int32[slots]; and ``values`` by slot.
+    """
+    pointers = a.indptr.astype(np.int64)
+    begins = np.zeros(len(pointers), dtype=np.int64)
+    begins[1:] = np.cumsum(np.maximum(np.diff(pointers), 1))
+    row = row_of_entry(pointers, len(values))
+    slot = begins[row] - pointers[row] + np.arange(len(values), dtype=np.int64)
+    columns = np.zeros(int(begins[-1]), dtype=np.int32)
+    columns[slot] = a.indices
+    data = np.zeros(len(columns), dtype=values.dtype)
+    data[slot] = values
+    return begins, columns, data
+
+
 def distinct(keys: Any) -> tuple[Any, Any]:
     """Sorted distinct values of ``keys`` (integers), and the position of every key among them, int64.
 

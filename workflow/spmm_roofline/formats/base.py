@@ -98,6 +98,15 @@ class Format:
         return {name: values if what == "values" else what for name, what in held.items() if what}
 
     @classmethod
+    def given(cls, packer: Packer | None) -> Packer:
+        """``packer``; raises :class:`FormatError` if the caller forgot it."""
+        if packer is None:
+            raise FormatError(
+                f"{cls.name} is packed on a device by the kernel {cls.packer!r}; pass kernels.packers.packer_of(format)"
+            )
+        return packer
+
+    @classmethod
     def random_values(cls, structure: Any, random: Any) -> Any:
         """Fresh values ±[0.5, 1.5), float64[nnz], for a canonical CSR ``structure`` from the generator ``random``.
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from . import builder
-from .arrays import array_module, csr_of_entries, nonzero_slots, row_of_entry
+from .arrays import array_module, csr_of_entries, nonzero_slots, row_of_entry, row_slots
 from .base import Format, FormatError, Int32, Packer, Values
 from .values import rounded, widened
 
@@ -113,9 +113,9 @@ class CsrPartitioned(Format):
             raise FormatError(f"{cls.name} counts with 32 bits, too few for {nnz:,} non-zeros in {m:,} rows")
         values, most = rounded(a.data, dtype), ctas * multiprocessors
         if xp is np:
-            arrays = _on_host(a, m, nnz, values, most, groups)
+            arrays = _on_host(a, m, values, most, groups)
         else:
-            arrays = _on_device(a, m, values, most, groups, packer)
+            arrays = _on_device(a, m, values, most, groups, cls.given(packer))
         return cls((m, int(a.shape[1])), nnz, dtype, *arrays)
 
     def to_csr(self) -> Any:
@@ -148,19 +148,10 @@ class CsrPartitioned(Format):
         return {**super().counts(), "partitions": len(self.work) - 1, "partials": len(self.cut)}
 
 
-def _on_host(a: Any, m: int, nnz: int, values: Any, most: int, groups: int) -> tuple[Any, ...]:
+def _on_host(a: Any, m: int, values: Any, most: int, groups: int) -> tuple[Any, ...]:
     """The arrays of the format, in the order of its fields, in at most ``most`` partitions."""
-    pointers = a.indptr.astype(np.int64)
-    lengths = np.maximum(np.diff(pointers), 1)
-    begins = np.zeros(m + 1, dtype=np.int64)
-    begins[1:] = np.cumsum(lengths)
-    slots = int(begins[-1])
-    row = row_of_entry(pointers, nnz)
-    slot = begins[row] - pointers[row] + np.arange(nnz, dtype=np.int64)
-    columns = np.zeros(slots, dtype=np.int32)
-    columns[slot] = a.indices
-    data = np.zeros(slots, dtype=values.dtype)
-    data[slot] = values
+    begins, columns, data = row_slots(a, values)
+    slots, lengths = len(columns), np.diff(begins)
 
     sizes = RULE.sizes(slots, m, most, groups)
     begin, first_row, section, sections = _segments(begins, lengths, sizes)
@@ -182,11 +173,10 @@ def _on_host(a: Any, m: int, nnz: int, values: Any, most: int, groups: int) -> t
     return columns, data, segments, _partitioned(segments, cut, sizes, groups), cut
 
 
-def _on_device(a: Any, m: int, values: Any, most: int, groups: int, pack: Packer | None) -> tuple[Any, ...]:
+def _on_device(a: Any, m: int, values: Any, most: int, groups: int, pack: Packer) -> tuple[Any, ...]:
     """The same arrays as :func:`_on_host`, made on the device."""
     import cupy as xp
 
-    assert pack is not None, "packing on a device needs the format's packer"
     rule = RULE.argument
     begins = builder.row_begins(pack, a)
     first, first_partial = xp.empty(m + 1, dtype=xp.int32), xp.empty(m + 1, dtype=xp.int32)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from . import builder
-from .arrays import array_module, csr_of_entries, nonzero_slots, row_of_entry
+from .arrays import array_module, csr_of_entries, nonzero_slots, row_slots
 from .base import Format, FormatError, Int32, Packer, Values
 from .partitions import PartitionRule, partitioned
 from .values import rounded, widened
@@ -78,9 +78,9 @@ class CsrSplit(Format):
             raise FormatError(f"{cls.name} counts with 32 bits, too few for {nnz:,} non-zeros in {m:,} rows")
         values, most, dealt = rounded(a.data, dtype), ctas * multiprocessors, (warps, groups, batch)
         if xp is np:
-            arrays = _on_host(a, m, nnz, values, most, *dealt)
+            arrays = _on_host(a, values, most, *dealt)
         else:
-            arrays = _on_device(a, m, values, most, *dealt, packer)
+            arrays = _on_device(a, m, values, most, *dealt, cls.given(packer))
         return cls((m, int(a.shape[1])), nnz, dtype, *arrays)
 
     def to_csr(self) -> Any:
@@ -106,19 +106,10 @@ class CsrSplit(Format):
         return {**super().counts(), "partitions": len(self.work), "partials": len(self.cut)}
 
 
-def _on_host(a: Any, m: int, nnz: int, values: Any, most: int, warps: int, groups: int, batch: int) -> tuple[Any, ...]:
+def _on_host(a: Any, values: Any, most: int, warps: int, groups: int, batch: int) -> tuple[Any, ...]:
     """The arrays of the format, in the order of its fields, in at most ``most`` partitions."""
-    pointers = a.indptr.astype(np.int64)
-    begins = np.zeros(m + 1, dtype=np.int64)
-    begins[1:] = np.cumsum(np.maximum(np.diff(pointers), 1))
-    slots = int(begins[-1])
-    row = row_of_entry(pointers, nnz)
-    slot = begins[row] - pointers[row] + np.arange(nnz, dtype=np.int64)
-    columns = np.zeros(slots, dtype=np.int32)
-    columns[slot] = a.indices
+    begins, columns, data = row_slots(a, values)
     columns[begins[1:] - 1] = ~columns[begins[1:] - 1]
-    data = np.zeros(slots, dtype=values.dtype)
-    data[slot] = values
     work, cut = partitioned(begins, rule(warps), most)
     border = np.append(work[:, 0], work[-1:, 1]).astype(np.int64)
     group_starts, work[:, 1] = _group_starts(begins, border, warps, groups, batch)
@@ -126,12 +117,11 @@ def _on_host(a: Any, m: int, nnz: int, values: Any, most: int, warps: int, group
 
 
 def _on_device(
-    a: Any, m: int, values: Any, most: int, warps: int, groups: int, batch: int, pack: Packer | None
+    a: Any, m: int, values: Any, most: int, warps: int, groups: int, batch: int, pack: Packer
 ) -> tuple[Any, ...]:
     """The same arrays as :func:`_on_host`, made on the device."""
     import cupy as xp
 
-    assert pack is not None, "packing on a device needs the format's packer"
     begins = builder.row_begins(pack, a)
     slots, work, cut = builder.partitions(pack, begins, most, rule(warps))
     columns, data = builder.scattered_rows(pack, a, values, begins, slots)

@@ -96,8 +96,8 @@ class Windows(Format):
         if xp is np:
             arrays = _on_host(a, m, k, nnz, values, cls.window, most, warps)
         else:
-            counted = survey.kept if survey else _count_on_device(a, cls.window, packer)
-            arrays = _on_device(m, counted, values, cls.window, most, warps, packer)
+            counted = survey.kept if survey else _count_on_device(a, cls.window, cls.given(packer))
+            arrays = _on_device(m, counted, values, cls.window, most, warps, cls.given(packer))
         return cls((m, k), nnz, dtype, *arrays)
 
     @classmethod
@@ -110,7 +110,7 @@ class Windows(Format):
         xp = array_module(a.data)
         if xp is np:
             return super().survey(a)
-        counted = _count_on_device(a, cls.window, packer)
+        counted = _count_on_device(a, cls.window, cls.given(packer))
         tiles, longest = counted.counts.get().tolist()
         return Survey(tiles, longest, counted)
 
@@ -216,12 +216,11 @@ def _dealt(begins: Any, work: Any, warps: int) -> Any:
 
 
 def _on_device(
-    m: int, counted: Counted, values: Any, rows: int, most: int, warps: int, pack: Packer | None
+    m: int, counted: Counted, values: Any, rows: int, most: int, warps: int, pack: Packer
 ) -> tuple[Any, ...]:
     """The same arrays as :func:`_on_host`, made on the device without a sort."""
     import cupy as xp
 
-    assert pack is not None, "packing windows on a device needs the packer"
     indptr, indices, columns_before, begins, _ = counted
     windows, chunks = len(begins) - 1, len(columns_before)
     count, work, cut = builder.partitions(pack, begins, most, RULE)
@@ -241,11 +240,10 @@ def _on_device(
     return columns, data, ends, work, cut
 
 
-def _count_on_device(a: Any, rows: int, pack: Packer | None) -> Counted:
+def _count_on_device(a: Any, rows: int, pack: Packer) -> Counted:
     """Tiles of the windows of a CSR on a device, for windows of ``rows`` rows."""
     import cupy as xp
 
-    assert pack is not None, "packing windows on a device needs the packer"
     m, nnz = int(a.shape[0]), int(a.nnz)
     indptr, indices = a.indptr.astype(xp.int32, copy=False), a.indices.astype(xp.int32, copy=False)
     windows = ceil_div(m, rows)
