@@ -1,5 +1,7 @@
 """A stencil's grid is recognised from the structure alone, and no other matrix passes for a stencil."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,8 @@ from spmm_roofline import contracts, matrices
 from spmm_roofline.formats import FORMATS, FormatError, pack
 from spmm_roofline.formats.values import rounded, widened
 from spmm_roofline.matrices.generated import GENERATORS
-from spmm_roofline.matrices.stencils import STENCILS
+from spmm_roofline.matrices.grids import GridOperator
+from spmm_roofline.matrices.stencils import STENCILS, drawn_coefficients
 
 StencilGrid = FORMATS["stencil"]
 
@@ -153,3 +156,70 @@ def test_both_array_modules_give_the_same(points):
     fresh = StencilGrid.random_values(on_device, cupy.random.default_rng())
     on_device.data = fresh
     assert StencilGrid.from_csr(on_device).points == host.points
+
+
+# --- grids without entries --------------------------------------------------------------------------------------------
+
+
+def operator(points, nx, ny, nz=1):
+    return GridOperator(points, nx, ny, nz, drawn_coefficients(np.random.default_rng(), len(STENCILS[points].offsets)))
+
+
+@settings(max_examples=50)
+@given(grid=grids(), dtype=st.sampled_from(["float64", "float32", "float16", "bfloat16", "tf32"]))
+def test_a_description_packs_like_its_entries(grid, dtype):
+    a = operator(*grid)
+    packed = StencilGrid.from_grid(a, dtype, points=grid[0])
+    listed = StencilGrid.from_csr(StencilGrid.from_grid(a).to_csr(), dtype, points=grid[0])
+    assert packed.nnz == listed.nnz and packed.stored_slots == len(a.coefficients)
+    pack.check_round_trip(a, packed)
+    if min(grid[1:3]) > 7 and (grid[3] > 1 or grid[0].startswith("2")):
+        assert packed.counts() == listed.counts() and packed.data.tobytes() == listed.data.tobytes()
+
+
+def test_outer_products_of_a_description():
+    packed = StencilGrid.from_grid(operator("2d49pt", 10240, 10240), low_rank=True)
+    assert packed.counts()["terms"] == 7
+    assert np.abs(packed.data_left.T @ packed.data_right - packed.data.reshape(7, 7)).max() < 1e-14
+
+
+def test_another_description_does_not_come_back():
+    a = operator("2d5pt", 8, 9)
+    for other in (operator("2d5pt", 8, 9), replace(a, nx=9, ny=8), replace(a, coefficients=-a.coefficients)):
+        with pytest.raises(AssertionError, match="format stencil: to_grid does not give back 2d5pt on a grid of"):
+            pack.check_round_trip(other, StencilGrid.from_grid(a))
+
+
+def test_another_description_is_refused_by_name():
+    with pytest.raises(FormatError, match="the matrix is not 2d9pt but 2d5pt on a grid of 9 x 8 x 1 points"):
+        StencilGrid.from_grid(operator("2d5pt", 9, 8), points="2d9pt")
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "stencil"])
+def test_other_formats_do_not_hold_a_description(name, tmp_path):
+    suite = {"name": "s", "matrices": {"grids": [{"points": "3d27pt", "nx": 1024, "ny": 1024, "nz": 1024}]}}
+    (spec,) = matrices.expand(suite, {})
+    files = str(tmp_path / "a.npz"), str(tmp_path / "a.json")
+    matrices.build(spec, {}, *files)
+    pack.describe(name, *files, tmp_path / "out.json")
+    row = contracts.read_rows([tmp_path / "out.json"], "formats").iloc[0]
+    assert row.status == "unsupported"
+    assert row.message == (
+        f"{name} is packed from entries, and 3d27pt on a grid of 1024 x 1024 x 1024 points is stored without them; "
+        "the generator `stencil` makes grids with entries"
+    )
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("points", STENCILS)
+def test_a_description_packs_alike_on_a_device(points):
+    import cupy
+
+    a = operator(points, 9, 8, 7 if STENCILS[points].dimensions == 3 else 1)
+    on_device = replace(a, coefficients=cupy.asarray(a.coefficients))
+    options = {"low_rank": STENCILS[points].dimensions == 2}
+    host, device = StencilGrid.from_grid(a, **options), StencilGrid.from_grid(on_device, **options)
+    assert host.counts() == device.counts()
+    for name, array in host.arrays().items():
+        assert array.tobytes() == device.arrays()[name].get().tobytes()
+    assert device.to_grid().equals(a)

@@ -45,13 +45,24 @@ def brute_force(dense):
         row[f"tiles_16x{width}"] = len(tiles)
         row[f"tile_fill_16x{width}_fraction"] = nnz / (len(tiles) * 16 * width) if tiles else 0
         row[f"tile_24_16x{width}_fraction"] = sum(fits) / len(tiles) if tiles else 0
+    for side in (32, 64, 128):
+        tiles = sum(bool(dense[r : r + side, c : c + side].any()) for r in range(0, m, side) for c in range(0, k, side))
+        row[f"tiles_{side}x{side}"] = tiles
+        row[f"tile_fill_{side}x{side}_fraction"] = nnz / (tiles * side * side) if tiles else 0
+    bricks = [int(dense[r : r + 16, c : c + 4].sum()) for r in range(0, m, 16) for c in range(0, k, 4)]
+    bricks = [occupied for occupied in bricks if occupied]
+    row["bricks_16x4"] = len(bricks)
+    row["brick_fill_16x4_fraction"] = sum(bricks) / (64 * len(bricks)) if bricks else 0
+    for low, high in ((1, 1), (2, 2), (3, 4), (5, 8), (9, 16), (17, 32), (33, 64)):
+        name = f"bricks_of_{low}" if low == high else f"bricks_of_{low}_to_{high}"
+        row[name] = sum(low <= occupied <= high for occupied in bricks)
     return row
 
 
 @st.composite
 def patterns(draw):
-    shape = draw(st.integers(1, 40)), draw(st.integers(1, 70))
-    density = draw(st.sampled_from([0.0, 0.02, 0.1, 0.4, 1.0]))
+    shape = draw(st.integers(1, 150)), draw(st.integers(1, 300))
+    density = draw(st.sampled_from([0.0, 0.0002, 0.002, 0.02, 0.1, 0.4, 1.0]))
     generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     return generator.random(shape) < density
 
@@ -76,6 +87,38 @@ def test_groups_that_a_test_for_three_in_a_row_gets_wrong(columns, fits):
     dense = np.zeros((1, 16))
     dense[0, columns] = 1
     assert features(csr_array(dense))["tile_24_16x16_fraction"] == fits
+
+
+def test_super_tiles_and_bricks_of_a_matrix_worked_by_hand():
+    # Two full 16x16 tiles, diagonal neighbours that 32x32 merges, and a lone entry of another 64x64 corner.
+    dense = np.zeros((130, 200))
+    dense[:16, :16] = dense[16:32, 16:32] = 1
+    dense[129, 199] = 1
+    row = features(csr_array(dense))
+    assert [row[f"tiles_{side}x{side}"] for side in (32, 64, 128)] == [2, 2, 2]
+    assert row["tiles_16x16"] == 3
+    assert row["tile_fill_32x32_fraction"] == pytest.approx(513 / (2 * 1024))
+    assert row["tile_fill_128x128_fraction"] == pytest.approx(513 / (2 * 16384))
+    # Four full bricks in each tile, and one that holds a single entry.
+    assert row["bricks_16x4"] == 9 and row["brick_fill_16x4_fraction"] == pytest.approx(513 / (9 * 64))
+    assert (row["bricks_of_33_to_64"], row["bricks_of_1"]) == (8, 1)
+
+
+def test_bricks_are_aligned_and_active_columns_are_not():
+    # Columns 3 and 4 lie in two bricks; packed together they fill a column each of one brick.
+    dense = np.zeros((16, 8))
+    dense[:, [3, 4]] = 1
+    row = features(csr_array(dense))
+    assert (row["bricks_16x4"], row["bricks_of_9_to_16"], row["brick_fill_16x4_fraction"]) == (2, 2, 0.25)
+    assert row["alpha_fraction"] == 1.0
+
+
+def test_a_merged_tile_never_straddles_the_next_row_of_tiles():
+    # The last tile of a block row and the first of the next one are no neighbours, whatever the width.
+    for columns in (1, 16, 17, 31, 33, 48):
+        dense = np.zeros((48, columns))
+        dense[0, -1] = dense[32, 0] = 1
+        assert features(csr_array(dense))["tiles_32x32"] == 2
 
 
 def test_every_structural_column_of_the_table_is_there():

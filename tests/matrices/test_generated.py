@@ -91,6 +91,20 @@ def test_tiles_are_dense_2to4_or_zero(dense, sparse24):
         assert csr.nnz == 0
 
 
+@pytest.mark.parametrize(("size", "dense", "sparse24"), [(256, 10, 5), (512, 1, 1), (256, 0, 100), (256, 60, 40)])
+def test_percentages_count_all_tiles(size, dense, sparse24):
+    """The thesis' reading: of 16 · 8 tiles, 10 % dense are 13 and 5 % 2:4 are 6, wherever they lie."""
+    csr = make("tiles", size=size, dense=dense, sparse24=sparse24, percent=True).csr
+    tiles = (csr.toarray() != 0).reshape(size // 16, 16, size // 32, 32).transpose(0, 2, 1, 3)
+    filled, groups = tiles.sum(axis=(2, 3)), tiles.reshape(size // 16, size // 32, 16, 8, 4).sum(axis=4)
+    total = size // 16 * size // 32
+    assert (filled == 512).sum() == round(total * dense / 100)
+    assert (groups == 2).all(axis=(2, 3)).sum() == round(total * sparse24 / 100)
+    assert (filled == 0).sum() == total - round(total * dense / 100) - round(total * sparse24 / 100)
+    if dense + sparse24 < 50:
+        assert len(set((filled > 0).sum(axis=1).tolist())) > 1, "block rows have different numbers of tiles"
+
+
 def test_tiles_lie_elsewhere_in_each_block_row():
     csr = make("tiles", size=1024, dense=2, sparse24=2).csr
     columns = {tuple(np.unique(csr.indices[csr.indptr[r] : csr.indptr[r + 1]] // 32)) for r in range(0, 1024, 16)}

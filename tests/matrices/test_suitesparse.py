@@ -355,6 +355,8 @@ def test_query_expands_through_the_index_once(case):
     ]  # the complex one is left out; a name that the collection uses twice carries its group
     assert [each["matrix"] for each in query(case, columns=[45, 50])] == ["sample"]
     assert [each["matrix"] for each in query(case, nnz=[600, 700])] == ["football.Newman", "football.Pajek"]
+    assert [each["matrix"] for each in query(case, group="Pajek")] == ["football.Pajek"]
+    assert {each["kind"] for each in query(case, kind="graph")} == {"graph"}
     assert len(query(case, rows=[10_000, 100_000], limit=2)) == 2
     assert case.server.requests == ["/files/ssstats.csv"]
     with pytest.raises(MatrixError, match="no matrix of the SuiteSparse collection fits"):

@@ -1,8 +1,7 @@
 """The ladder of kernels over the size of the matrix
-Rate of each kernel over the rows of the matrix at the widest B, on mixtures of 10 % dense and of 10 % 2:4 tiles, or on
-other mixtures that have several sizes; both axes are logarithmic. All kernels are credited with the stored 16×16 tiles
-and accumulate in FP16, except the libraries, dashed, which add in FP32 (Mistry 2025, section 3.1.2 gives the range of
-sizes)."""
+Rate of each kernel over the rows of the matrix at the widest B, on a mixture XdYs of each pattern that has several
+sizes; both axes are logarithmic. All kernels are credited with the stored 16×16 tiles and accumulate in FP16, except
+the libraries, dashed, which add in FP32 (Mistry 2025, section 3.1.2 gives the range of sizes)."""
 
 from __future__ import annotations
 
@@ -10,10 +9,11 @@ from .labels import plain_log, short
 from .numbers import listed
 from .sentences import population
 from .style import LIBRARIES, canvas, legend
-from .tiles import PATTERNS, beside, lines, looks, mixed, rated
+from .tiles import PATTERNS, beside, lines, looks, mixed, rated, reading
 
 STUDY = "sptc"
 SECTION, ORDER, PER = "study", 3, ("device", "suite", "l2")
+PAPER = "section 3.1.2"
 
 
 def _shown(tables):
@@ -58,4 +58,4 @@ def says(tables):
         subset = rows[rows["m"] == m]
         said.append(f"With {m:,} rows the fastest of the ladder {verb} {listed(leaders)}{beside(subset)}.")
     where = f"{population(tables, own['matrix'])} at N = {rows['n'].iloc[0]}"
-    return f"{where}, the ladder with FP16 sums. {' '.join(said)}"
+    return f"{where}, the ladder with FP16 sums. {' '.join(said)} {reading(rows)}."

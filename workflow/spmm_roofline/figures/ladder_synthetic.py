@@ -1,9 +1,9 @@
 """The ladder of kernels on mixtures of tiles
-Rate of each kernel at the widest B on matrices with the given percentages of dense (d) and 2:4 (s) 16×32 tiles; the
-other tiles are zero. Each rung adds an idea to a rung above it. The fastest bar has an edge, and each bar shows the
-time of one call. Blue kernels are SMaT's, orange ones the thesis's, grey ones a library's. All are credited with the
-stored 16×16 tiles and accumulate in FP16 except the libraries, which add in FP32; other kernels with sums in FP32 are
-left out (Mistry 2025, figures 3.2 to 3.4)."""
+Rate of each kernel at the widest B on matrices XdYs of X dense and Y 2:4 tiles of 16×32; the other tiles are zero. Each
+rung adds an idea to a rung above it. The fastest bar has an edge, and each bar shows the time of one call. Blue kernels
+are SMaT's, orange ones the thesis's, grey ones a library's. All are credited with the stored 16×16 tiles and accumulate
+in FP16 except the libraries, which add in FP32; other kernels with sums in FP32 are left out (Mistry 2025, figures 3.2
+to 3.4)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from .bars import lying
 from .numbers import duration, listed
 from .sentences import population
 from .style import LIBRARIES, OTHER, STUDIES, canvas
-from .tiles import PATTERNS, beside, ladder, mixed, rated
+from .tiles import PATTERNS, beside, ladder, mixed, rated, reading
 
 STUDY = "sptc"
 SECTION, ORDER, PER = "study", 1, ("device", "suite", "l2")
+PAPER = "figures 3.2 to 3.4"
 
 
 def _shown(tables):
@@ -66,5 +67,5 @@ def says(tables):
     verb = "is" if best["kernel"].nunique() == 1 else "are"
     return (
         f"On {population(tables, own['matrix'])} at N = {rows['n'].iloc[0]} the fastest of the ladder (FP16 sums) "
-        f"{verb} {', '.join(said)}{beside(rows)}."
+        f"{verb} {', '.join(said)}{beside(rows)}. {reading(rows)}."
     )

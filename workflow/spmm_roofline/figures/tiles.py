@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 STUDY = "sptc"
 
 PATTERNS = ("only dense tiles", "only 2:4 tiles", "both")
-#: Per cent of dense and of 2:4 tiles in the name of a synthetic matrix, and its size if there are several.
-MIXTURE = r"^(?P<full>\d+)d_(?P<sparse24>\d+)s(?:-\d+)?$"
+#: How many dense and 2:4 tiles a synthetic matrix has, in its name: in per cent of all tiles or, where the name says
+#: so, per block row; then its size if there are several.
+MIXTURE = r"^(?P<full>\d+)d_(?P<sparse24>\d+)s(?P<per_row>-per-row)?(?:-\d+)?$"
 
 
 def rated(tables) -> pd.DataFrame:
@@ -32,11 +33,17 @@ def rated(tables) -> pd.DataFrame:
 
 
 def mixed(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows on mixtures of tiles, with the per cents ``full`` and ``sparse24`` and the ``pattern`` of the thesis."""
-    percents = rows["matrix"].str.extract(MIXTURE).astype("float64")
-    rows = rows.assign(full=percents["full"], sparse24=percents["sparse24"]).dropna(subset="full")
+    """Rows on mixtures of tiles, with the counts ``full`` and ``sparse24`` and the ``pattern`` of the thesis."""
+    counts = rows["matrix"].str.extract(MIXTURE)[["full", "sparse24"]].astype("float64")
+    rows = rows.assign(full=counts["full"], sparse24=counts["sparse24"]).dropna(subset="full")
     pattern = (rows["full"] > 0).map({True: PATTERNS[0], False: PATTERNS[1]})
     return rows.assign(pattern=pattern.mask((rows["full"] > 0) & (rows["sparse24"] > 0), PATTERNS[2]))
+
+
+def reading(rows: pd.DataFrame) -> str:
+    """How XdYs is read for the mixtures of ``rows``."""
+    per_row = rows["matrix"].str.contains("-per-row").any()
+    return "X and Y are tiles per block row" if per_row else "X and Y are percentages of all tiles"
 
 
 def ladder(tables, rows: pd.DataFrame) -> list[str]:

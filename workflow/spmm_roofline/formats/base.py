@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Protocol, Self, get_type_hints
 import numpy as np
 
 from .arrays import Array
-from .values import itemsize, numpy_dtype, signed
+from .values import EXTENSIONS, itemsize, numpy_dtype, signed
 
 #: Annotations of array fields: what an array holds, known without packing anything.
 Int32 = Annotated[Array, "int32"]
@@ -89,6 +89,18 @@ class Format:
         raise NotImplementedError
 
     @classmethod
+    def from_grid(cls, operator: Any, *arguments: Any, **options: Any) -> Self:
+        """As :meth:`from_csr`, from a :class:`~..matrices.grids.GridOperator`; only a format for stencils can do it.
+
+        Raises :class:`FormatError` in all other formats, whatever the size of the grid: their kernels are measured on
+        stencils that are stored with entries.
+        """
+        raise FormatError(
+            f"{cls.name} is packed from entries, and {operator} is stored without them; the generator `stencil` makes "
+            "grids with entries"
+        )
+
+    @classmethod
     @cache
     def array_dtypes(cls, dtype: str) -> dict[str, str]:
         """Array field → NumPy dtype, for a matrix packed in ``dtype``, those on request included."""
@@ -122,6 +134,13 @@ class Format:
         """
         lengths = a.indptr[1:] - a.indptr[:-1]
         return Survey(cls.from_csr(a).blocks, int(lengths.max()) if len(lengths) else 0)
+
+    def with_waves(self, waves: int) -> Self:
+        """This matrix with its work list made for a launch of ``waves`` waves of CTAs.
+
+        The matrix itself if its work list does not depend on them.
+        """
+        return self
 
     def to_csr(self) -> Any:
         """The matrix as a canonical CSR of the same array module, float64 values, stored zeros dropped."""
@@ -175,7 +194,8 @@ class Format:
     def save(self, path: str | Path) -> None:
         """Write all arrays and scalars to an uncompressed ``.npz`` (host arrays only), for ``numpy.load``.
 
-        NumPy cannot name bfloat16 in a file: such values are stored as their bits, uint16, and ``dtype`` says so.
+        A file of NumPy cannot name bfloat16 or float8_e4m3: their bits are stored, as unsigned integers, and ``dtype``
+        says what they are.
         """
         scalars = {
             field.name: np.asarray(getattr(self, field.name))
@@ -183,7 +203,7 @@ class Format:
             if field.name not in self.arrays() and getattr(self, field.name) is not None
         }
         arrays = {
-            name: array.view(np.uint16) if array.dtype.name == "bfloat16" else array
+            name: array.view(f"u{array.dtype.itemsize}") if array.dtype.name in EXTENSIONS.values() else array
             for name, array in self.arrays().items()
         }
         everything: dict[str, Any] = {**arrays, **scalars}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from .. import contracts, matrices
 from ..matrices.canonical import canonical
 from ..matrices.file import read
+from ..matrices.grids import GridOperator
 from . import FORMATS
 from .base import Format, FormatError
 from .values import rounded, widened
@@ -35,7 +37,8 @@ def describe(format_name: str, matrix_npz: str | Path, matrix_json: str | Path, 
     }
     try:
         start = time.perf_counter()
-        packed = FORMATS[format_name].from_csr(a)
+        form = FORMATS[format_name]
+        packed = form.from_grid(a) if isinstance(a, GridOperator) else form.from_csr(a)
         build_ms = (time.perf_counter() - start) * 1e3
         check_round_trip(a, packed)
     except FormatError as error:
@@ -48,7 +51,13 @@ def describe(format_name: str, matrix_npz: str | Path, matrix_json: str | Path, 
 
 
 def check_round_trip(a: Any, packed: Format) -> None:
-    """Raise ``AssertionError`` unless ``packed.to_csr()`` is ``a`` with values rounded to the format's dtype."""
+    """Raise ``AssertionError`` unless ``packed`` gives back ``a`` with values rounded to the format's dtype.
+
+    ``a`` is a canonical CSR, or a grid operator that is compared as such.
+    """
+    if isinstance(a, GridOperator):
+        _check_grid(a, packed)
+        return
     back = packed.to_csr()
     values = widened(rounded(a.data, packed.dtype), packed.dtype)
     kept = values != 0
@@ -61,6 +70,12 @@ def check_round_trip(a: Any, packed: Format) -> None:
     )
     if not same:
         raise AssertionError(f"format {packed.name}: to_csr does not give back the {a.shape} matrix that was packed")
+
+
+def _check_grid(operator: GridOperator, packed: Any) -> None:
+    exact = widened(rounded(operator.coefficients, packed.dtype), packed.dtype)
+    if not (packed.nnz == operator.nnz and packed.to_grid().equals(replace(operator, coefficients=exact))):
+        raise AssertionError(f"format {packed.name}: to_grid does not give back {operator}, which was packed")
 
 
 def save_packed(path: str | Path, format_name: str, dtype: str | None, out: str | Path) -> Format:

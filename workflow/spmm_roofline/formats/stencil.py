@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from ..matrices.grids import GridOperator, entries, neighbours
 from ..matrices.stencils import STENCILS, Stencil
 from .arrays import array_module, csr_type, row_of_entry
 from .base import Format, FormatError, OptionalValues, Values
@@ -25,7 +26,8 @@ class StencilGrid(Format):
     - on request, for a stencil in a plane, ``data_left`` and ``data_right`` dtype[terms, 2r+1]: the coefficients as the
       sum over the terms of left (along y) times right (along x). A star needs two terms, a box at most 2r + 1.
 
-    A square matrix without non-zeros is the stencil of zeros on a line of points.
+    A square matrix without non-zeros is the stencil of zeros on a line of points. Matrices that are stored as a
+    :class:`~..matrices.grids.GridOperator` need no detection: :meth:`from_grid`, and :meth:`to_grid` gives it back.
     """
 
     name: ClassVar[str] = "stencil"
@@ -69,6 +71,24 @@ class StencilGrid(Format):
         )
 
     @classmethod
+    def from_grid(
+        cls, operator: GridOperator, dtype: str = "float64", points: str | None = None, low_rank: bool = False
+    ) -> Self:
+        """Pack a grid operator; arguments and errors as those of :meth:`from_csr`."""
+        if points not in (None, operator.points):
+            raise FormatError(f"the matrix is not {points} but {operator}")
+        xp, stencil = array_module(operator.coefficients), operator.stencil
+        data = xp.zeros(prod(2 * r + 1 for r in stencil.reach))
+        data[xp.asarray([_index(stencil, offset) for offset in stencil.offsets])] = operator.coefficients
+        return cls._packed(operator.nnz, dtype, operator.points, operator.extents, data, low_rank)
+
+    def to_grid(self) -> GridOperator:
+        """The matrix as a grid operator with the stored coefficients, float64."""
+        xp, stencil = array_module(self.data), STENCILS[self.points]
+        own = xp.asarray([_index(stencil, offset) for offset in stencil.offsets])
+        return GridOperator(self.points, self.nx, self.ny, self.nz, widened(self.data, self.dtype)[own])
+
+    @classmethod
     def _packed(
         cls, nnz: int, dtype: str, points: str, extents: tuple[int, int, int], data: Any, low_rank: bool
     ) -> Self:
@@ -90,15 +110,15 @@ class StencilGrid(Format):
         m = self.shape[0]
         values = widened(self.data, self.dtype)
         shape = STENCILS[self.points]
-        columns, entries = xp.zeros((m, 0), dtype=xp.int64), xp.zeros((m, 0))
+        columns, data = xp.zeros((m, 0), dtype=xp.int64), xp.zeros((m, 0))
         if self.nnz:
-            neighbours = list(_neighbours(xp, shape, self.nx, self.ny, self.nz))
-            columns = xp.stack([xp.where(inside, column, -1) for inside, column in neighbours], axis=1)
-            entries = xp.broadcast_to(xp.stack([values[_index(shape, each)] for each in shape.offsets]), columns.shape)
-        kept = (columns >= 0) & (entries != 0)
+            found = neighbours(shape, (self.nx, self.ny, self.nz), xp.arange(m))
+            columns = xp.stack([xp.where(inside, column, -1) for inside, column in found], axis=1)
+            data = xp.broadcast_to(xp.stack([values[_index(shape, each)] for each in shape.offsets]), columns.shape)
+        kept = (columns >= 0) & (data != 0)
         indptr = xp.zeros(m + 1, dtype=xp.int32)
         indptr[1:] = xp.cumsum(kept.sum(axis=1))
-        return csr_type(xp)((entries[kept], columns[kept].astype(xp.int32), indptr), shape=self.shape)
+        return csr_type(xp)((data[kept], columns[kept].astype(xp.int32), indptr), shape=self.shape)
 
     @property
     def stored_slots(self) -> int:
@@ -136,11 +156,7 @@ def _extents(shape: Stencil, points: int, nnz: int) -> Iterator[tuple[int, int, 
     for nz in _divisors(points) if shape.dimensions == 3 else [1]:
         for ny in _divisors(points // nz):
             extents = (nz, ny, points // nz // ny)
-            entries = sum(
-                prod(max(extent - abs(step), 0) for extent, step in zip(extents, offset, strict=True))
-                for offset in shape.offsets
-            )
-            if entries == nnz:
+            if entries(shape, extents[::-1]) == nnz:
                 yield extents[::-1]
 
 
@@ -155,7 +171,8 @@ def _coefficients(a: Any, shape: Stencil, nx: int, ny: int, nz: int) -> Any:
     data = xp.zeros(prod(2 * r + 1 for r in shape.reach))
     at = a.indptr[:-1].astype(xp.int64)
     right = xp.ones((), dtype=bool)
-    for offset, (inside, column) in zip(shape.offsets, _neighbours(xp, shape, nx, ny, nz), strict=True):
+    found = neighbours(shape, (nx, ny, nz), xp.arange(nx * ny * nz))
+    for offset, (inside, column) in zip(shape.offsets, found, strict=True):
         # Rows and offsets both ascend: the next entry of a row that has this neighbour is that neighbour.
         here = at[inside]
         if not len(here):
@@ -188,18 +205,6 @@ def _terms(data: Any, shape: Stencil) -> tuple[Any, Any]:
         left[term], right[term] = rest[:, j] / rest[i, j], rest[i]
         rest = rest - np.outer(left[term], right[term])
     return xp.asarray(left), xp.asarray(right)
-
-
-def _neighbours(xp: Any, shape: Stencil, nx: int, ny: int, nz: int) -> Iterator[tuple[Any, Any]]:
-    """For each offset: whether a point has that neighbour (bool[m]), and the neighbour's number (int64[m])."""
-    point = xp.arange(nx * ny * nz)
-    position = (point // (nx * ny), point // nx % ny, point % nx)
-    for offset in shape.offsets:
-        moved = [p + step for p, step in zip(position, offset, strict=True)]
-        inside = xp.ones(len(point), dtype=bool)
-        for p, extent in zip(moved, (nz, ny, nx), strict=True):
-            inside &= (p >= 0) & (p < extent)
-        yield inside, (moved[0] * ny + moved[1]) * nx + moved[2]
 
 
 def _index(shape: Stencil, offset: tuple[int, int, int]) -> int:

@@ -1,7 +1,7 @@
-"""The one form in which every matrix leaves this stage: CSR, columns sorted, no duplicates, no stored zeros.
+"""The one form in which a matrix with entries leaves this stage: CSR, columns sorted, no duplicates, no stored zeros.
 
-Every source (:mod:`.suitesparse`, :mod:`.dlmc`, :mod:`.file`, :mod:`.generated`) returns :class:`Entries`, and every
-later stage reads the same CSR.
+The sources :mod:`.suitesparse`, :mod:`.dlmc`, :mod:`.file` and :mod:`.generated` return :class:`Entries`, and every
+later stage reads the same CSR. Matrices of the source :mod:`.grids` have no entries and are canonical as they are.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from .canonical import INDEX_LIMIT, Entries, MatrixError
-from .stencils import STENCILS
+from .canonical import Entries, MatrixError
+from .stencils import STENCILS, check_grid, drawn_coefficients
 
 
 @dataclass(frozen=True)
@@ -96,32 +96,43 @@ def _require(condition: bool, sentence: str) -> None:
 
 
 @generator("synthetic")
-def tiles(rng: np.random.Generator, size: int = 4096, dense: int = 10, sparse24: int = 10) -> Entries:
-    """The thesis' XdYs matrix: ``size`` squared, in each block row ``dense`` full and ``sparse24`` 2:4 tiles of 16x32.
+def tiles(
+    rng: np.random.Generator, size: int = 4096, dense: int = 10, sparse24: int = 10, percent: bool = False
+) -> Entries:
+    """The thesis' XdYs matrix: ``size`` squared, of X ``dense``, Y ``sparse24`` and otherwise zero tiles of 16x32.
 
-    The rest is zero. The positions of the tiles are drawn for each block row. A 2:4 tile holds exactly two non-zeros in
-    every aligned group of four columns. Mistry 2025, section 3.1.2, whose program counts X and Y per block row.
+    With ``percent``, X and Y are percentages of all tiles, as Mistry 2025, section 3.1.2, says: their numbers are
+    rounded, and their positions drawn over the whole matrix, so that block rows differ. Otherwise X and Y are tiles per
+    block row: each has the same work, and the density falls with the size. A dense tile is full; a 2:4 tile holds
+    exactly two non-zeros in every aligned group of four columns.
     """
     _require(size % 32 == 0 and size > 0, f"tiles: size is {size}, but must be a positive multiple of 32")
     block_rows, across = size // 16, size // 32
+    most, unit = (100, "per cent") if percent else (across, f"tiles of a block row of {size} columns")
     _require(
-        dense >= 0 and sparse24 >= 0 and dense + sparse24 <= across,
-        f"tiles: {dense} dense and {sparse24} 2:4 tiles do not fit the {across} tiles of a block row of {size} columns",
+        dense >= 0 and sparse24 >= 0 and dense + sparse24 <= most,
+        f"tiles: {dense} dense and {sparse24} 2:4 tiles do not fit the {most} {unit}",
     )
-    order = np.argsort(rng.random((block_rows, across)), axis=1, kind="stable")
+    if percent:
+        total = block_rows * across
+        kinds = np.cumsum([round(total * dense / 100), round(total * sparse24 / 100)])
+        of_kind = np.split(rng.permutation(total)[: kinds[1]], kinds[:1])
+    else:
+        order = np.argsort(rng.random((block_rows, across)), axis=1, kind="stable")
+        order += across * np.arange(block_rows)[:, None]
+        of_kind = [order[:, :dense].ravel(), order[:, dense : dense + sparse24].ravel()]
 
-    def origins(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """First row and column of the tiles whose tile columns are given for each block row."""
-        row = np.repeat(np.arange(block_rows), columns.shape[1]) * 16
-        return row[:, None, None], columns.reshape(-1, 1, 1) * 32
+    def origins(tiles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and first column of tiles, whose numbers count along block rows."""
+        rows, column = tiles // across * 16, tiles % across * 32
+        return rows[:, None, None] + np.arange(16)[:, None], column[:, None, None]
 
-    row_in_tile = np.arange(16)[None, :, None]
-    row, column = origins(order[:, :dense])
-    full = np.broadcast_arrays(row + row_in_tile, column + np.arange(32))
+    rows, column = origins(of_kind[0])
+    full = np.broadcast_arrays(rows, column + np.arange(32))
     pairs = np.array([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)])
-    row, column = origins(order[:, dense : dense + sparse24])
-    kept = pairs[rng.integers(6, size=(len(row), 16, 8))] + 4 * np.arange(8)[:, None]
-    half = np.broadcast_arrays(row + row_in_tile, column + kept.reshape(len(row), 16, 16))
+    rows, column = origins(of_kind[1])
+    kept = pairs[rng.integers(6, size=(len(rows), 16, 8))] + 4 * np.arange(8)[:, None]
+    half = np.broadcast_arrays(rows, column + kept.reshape(len(rows), 16, 16))
     return Entries((size, size), *(np.concatenate([a.ravel(), b.ravel()]) for a, b in zip(full, half, strict=True)))
 
 
@@ -278,13 +289,11 @@ def stencil(rng: np.random.Generator, points: str = "2d5pt", nx: int = 64, ny: i
     """One step of a stencil on a grid of ``nx`` x ``ny`` x ``nz`` points, x fastest, zero outside the grid.
 
     ``points`` names one of the six stencils of Zhang et al. 2025, table 3 (:data:`~.stencils.STENCILS`); each of its
-    offsets has one coefficient drawn from ±[0.5, 1.5).
+    offsets has one coefficient drawn from ±[0.5, 1.5). A grid too large for its entries is a matrix of
+    the source :mod:`~.grids` instead.
     """
-    _require(points in STENCILS, f"stencil: there is no {points!r}; points is one of {', '.join(STENCILS)}")
-    _require(min(nx, ny, nz) > 0, f"stencil: a grid of {nx} x {ny} x {nz} has no points")
-    _require(nz == 1 or STENCILS[points].dimensions == 3, f"stencil: {points} lies in a plane, so nz is 1, not {nz}")
+    check_grid(points, nx, ny, nz)
     size = nx * ny * nz
-    _require(size <= INDEX_LIMIT, f"stencil: {size} points are more than 32-bit indices count")
     offsets = STENCILS[points].offsets
     inside = np.empty((nz, ny, nx, len(offsets)), dtype=bool)
     for number, offset in enumerate(offsets):
@@ -296,7 +305,7 @@ def stencil(rng: np.random.Generator, points: str = "2d5pt", nx: int = 64, ny: i
     on_grid = inside.reshape(size, len(offsets))
     row = np.arange(size, dtype=np.int32)
     shift = np.array([(dz * ny + dy) * nx + dx for dz, dy, dx in offsets], dtype=np.int32)
-    coefficients = (rng.random(len(offsets)) + 0.5) * rng.choice([-1.0, 1.0], len(offsets))
+    coefficients = drawn_coefficients(rng, len(offsets))
     return Entries(
         (size, size),
         np.repeat(row, on_grid.sum(axis=1)),

@@ -1,4 +1,4 @@
-"""The stencils of Zhang et al. 2025, table 3, and the structure of their matrices, for the generator and the format.
+"""The stencils of Zhang et al. 2025, table 3, and the structure of their matrices, for what generates and packs them.
 
 A stencil on a grid of nx × ny × nz points is a square matrix over the points in row-major order, x fastest: the row of
 a point holds its coefficients in the columns of its neighbours. Points outside the grid are zero (Dirichlet), so that
@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
+
+import numpy as np
+
+from .canonical import INDEX_LIMIT, MatrixError
 
 
 @dataclass(frozen=True)
@@ -42,3 +46,20 @@ STENCILS = {
     "3d7pt": Stencil(3, 1, box=False),
     "3d27pt": Stencil(3, 1, box=True),
 }
+
+
+def check_grid(points: str, nx: int, ny: int, nz: int) -> None:
+    """Raise :class:`~.canonical.MatrixError` unless a stencil is called ``points`` and has a grid of these extents."""
+    if points not in STENCILS:
+        raise MatrixError(f"stencil: there is no {points!r}; points is one of {', '.join(STENCILS)}")
+    if min(nx, ny, nz) < 1:
+        raise MatrixError(f"stencil: a grid of {nx} x {ny} x {nz} has no points")
+    if nz != 1 and STENCILS[points].dimensions != 3:
+        raise MatrixError(f"stencil: {points} lies in a plane, so nz is 1, not {nz}")
+    if nx * ny * nz > INDEX_LIMIT:
+        raise MatrixError(f"stencil: {nx * ny * nz} points are more than 32-bit indices count")
+
+
+def drawn_coefficients(rng: np.random.Generator, count: int) -> np.ndarray:
+    """``count`` coefficients, one per offset, drawn from ±[0.5, 1.5)."""
+    return (rng.random(count) + 0.5) * rng.choice([-1.0, 1.0], count)

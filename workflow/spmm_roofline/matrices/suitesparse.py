@@ -22,6 +22,16 @@ from .transfer import Absent, Foreign, check_archive, download
 
 #: Names of groups and matrices that are safe as folders and files of the cache.
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+#: Word of a query → keyword of ssgetpy's search.
+SEARCH = {
+    "rows": "rowbounds",
+    "columns": "colbounds",
+    "nnz": "nzbounds",
+    "group": "group",
+    "kind": "kind",
+    "spd": "isspd",
+    "geometry": "is2d3d",
+}
 #: Words in the collection's descriptions of its problems → class of problem; the first that fits counts.
 _KINDS = {
     "structural": "structural",
@@ -116,8 +126,7 @@ def _hint(entry: str, config: dict[str, Any]) -> str:
 
 def _query(query: dict[str, Any], config: dict[str, Any]) -> Iterator[dict[str, Any]]:
     index = _index(config)
-    bounds = {"rows": "rowbounds", "columns": "colbounds", "nnz": "nzbounds"}
-    found = index.search(**{bounds[key]: query[key] for key in bounds if key in query}, limit=-1)
+    found = index.search(**{SEARCH[key]: query[key] for key in SEARCH if key in query}, limit=-1)
     usable = [each for each in found if each.dtype != "complex"][: query.get("limit")]
     if not usable:
         raise MatrixError(f"no matrix of the SuiteSparse collection fits the query {query}")

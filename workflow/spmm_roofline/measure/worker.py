@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,18 +23,21 @@ from typing import Any
 from .. import contracts, matrices
 from ..formats import FORMATS, FormatError
 from ..formats.csr import Csr
-from ..formats.values import rounded, widened
+from ..formats.values import rounded, signed, widened
 from ..kernels import registry
 from ..kernels.head import Head
 from ..kernels.launch import Call, Unsupported, check_case, library_version, prepare
 from ..kernels.operands import Dense, allocate
 from ..kernels.packers import LoadedPacker, pack
+from ..matrices.grids import GridOperator
 from . import device
 from .timing import Clock, Timing, drifted
 from .verify import Verdict, same_bits, verify
 
 #: Most replays of an empty graph before each matrix; they take a millisecond.
 REPLAYS = 100
+#: Values of B that are drawn at a time.
+DRAWN = 1 << 26
 
 
 def main() -> None:
@@ -66,7 +69,7 @@ class Operand:
     """A on the device: packed for the kernel, and in float64 for the reference, with the same random values."""
 
     packed: Any
-    exact: Csr
+    exact: Csr | GridOperator
     pack_ms: float
 
 
@@ -142,6 +145,8 @@ class Worker:
         """
         cupy = self.cupy
         host = matrices.load(matrix["npz"])
+        if isinstance(host, GridOperator):
+            return self._grid(host)
         structure = Csr(
             shape=host.shape,
             nnz=int(host.nnz),
@@ -154,24 +159,40 @@ class Worker:
         values = widened(rounded(form.random_values(structure, self.random), dtype), dtype)
         structure = replace(structure, data=values)
         options = self.head.options(cupy.cuda.Device().attributes["MultiProcessorCount"])
-        build_ms = 0.0
+        packed, build_ms = self._timed_packing(lambda: pack(form, structure, dtype, options, self.packer))
+        if not same_matrix(packed.to_csr(), structure):
+            raise WrongPacking(f"{form.name} does not give back the {structure.shape} matrix that was packed")
+        return Operand(packed, structure, build_ms)
+
+    def _grid(self, described: GridOperator) -> Operand:
+        """As :meth:`operand`, of a stencil that is stored without entries: nothing on the device has one either."""
+        dtype, form = self.head.dtype["a"], self.form
+        drawn = signed(self.random, len(described.coefficients))
+        exact = replace(described, coefficients=widened(rounded(drawn, dtype), dtype))
+        options = self.head.options(self.cupy.cuda.Device().attributes["MultiProcessorCount"])
+        packed, build_ms = self._timed_packing(lambda: form.from_grid(exact, dtype=dtype, **options))
+        if not packed.to_grid().equals(exact):
+            raise WrongPacking(f"{form.name} does not give back {described}, which was packed")
+        return Operand(packed, exact, build_ms)
+
+    def _timed_packing(self, make: Callable[[], Any]) -> tuple[Any, float]:
+        """What ``make`` packs, and its time in ms."""
+        cupy = self.cupy
         # The first build compiles CuPy's own kernels and grows its pool; the second is what packing costs.
         for _ in range(2):
             cupy.cuda.Device().synchronize()
             start = time.perf_counter()
-            packed = pack(form, structure, dtype, options, self.packer)
+            packed = make()
             cupy.cuda.Device().synchronize()
             build_ms = (time.perf_counter() - start) * 1e3
-        if not same_matrix(packed.to_csr(), structure):
-            raise WrongPacking(f"{form.name} does not give back the {structure.shape} matrix that was packed")
-        return Operand(packed, structure, build_ms)
+        return packed, build_ms
 
     def prepare(self, operand: Operand, n: int) -> tuple[Call, Dense, Dense]:
         """A call that is ready to go, with B (k×n) random and C (m×n) poisoned."""
         m, k = operand.exact.shape
         check_case(self.head, m, n, k)
         b, c = allocate(self.head, "b", k, n), allocate(self.head, "c", m, n)
-        b.fill(self.random.random((k, n)) * 2 - 1)
+        fill_at_random(b, self.random)
         call = prepare(self.head, self.cubin, operand.packed, b, c)
         c.poison()
         self.cupy.cuda.Device().synchronize()
@@ -229,6 +250,14 @@ def timed(timing: Timing, verdict: Verdict, n: int, nnz: int, slots: int, steps:
         "rel_error": verdict.rel_error,
         "max_row_error": verdict.max_row_error,
     }
+
+
+def fill_at_random(b: Dense, random: Any) -> None:
+    """Values of [-1, 1), drawn in sections: a grid of 1024³ points leaves no room for copies of its size."""
+    section = max(DRAWN // max(b.columns, 1), 1)
+    for start in range(0, b.rows, section):
+        view = b.view[start : start + section]
+        view[...] = rounded(random.random(view.shape) * 2 - 1, b.dtype)
 
 
 def same_matrix(x: Any, y: Any) -> bool:
