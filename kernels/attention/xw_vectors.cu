@@ -16,8 +16,30 @@ launch:
   grid: m, n, ceil_div(k, tile.k)
   block: 32
   args: a.indptr, a.indices, a.data, b, c, b.ld, c.ld
+variants:
+  z1:
+    idea: one block per column, however long
+    after: xw_vectors
+    tile: {z: 1}
+    launch: &fixed {grid: "m, n, tile.z"}
+  z2:
+    idea: two blocks per column, which add their sums atomically
+    after: xw_vectors_z1
+    tile: {z: 2}
+    launch: *fixed
+  z4:
+    idea: four blocks per column
+    after: xw_vectors_z2
+    tile: {z: 4}
+    launch: *fixed
+  z8:
+    idea: eight blocks per column
+    after: xw_vectors_z4
+    tile: {z: 8}
+    launch: *fixed
 deviations:
   - "any m and k, and up to 65,535 rows of X; one block per 512 rows of W, which is one at the original's size"
+  - "z1 to z8 have a fixed number of blocks per column, which the original derives from a constant"
   - "C is cleared before each call, within its time; the original adds up a thousand calls in one C"
   - "shuffles name all lanes of the warp; see xw_nonzeros"
 ---*/

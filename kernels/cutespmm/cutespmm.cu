@@ -5,7 +5,8 @@ source: Xiang et al. 2024, sections 3.3 and 5, algorithm 1
 idea: bricks of the active columns of a row panel, decoded from bit masks; heavy panels are split according to waves of CTAs
 after: cutespmm_unsplit
 format: hrpb
-format_options: {tm: 16, sm_count: device.multiprocessors, resident_ctas: 8}
+format_options: {tm: 16, schedule: waves}
+waves: ceil_div(a.panels * ceil_div(n, 4 * tile.n), device.multiprocessors * resident.cutespmm)
 dtype: {a: tf32, b: tf32, accumulator: float32, c: float32}
 layout: {b: row_major, c: row_major}
 pads: {n: 4}
@@ -27,17 +28,25 @@ variants:
   unsplit:
     idea: bricks of the active columns of a row panel, decoded from bit masks; one CTA per panel, however heavy
     after: null
-    format_options: {sm_count: 0}
+    format_options: {schedule: whole}
+  sorted:
+    idea: the heaviest panels first and none split, which the paper rejects because neighbouring panels share rows of B
+    after: cutespmm_unsplit
+    format_options: {schedule: sorted}
   averaged:
     idea: panels split to the average size, which the paper rejects for its atomic additions
     after: cutespmm_unsplit
-    format_options: {sm_count: 1000000000}
+    format_options: {schedule: average}
   tm32:
     idea: panels of 32 rows, whose two rows of bricks share the fetched rows of B
     after: cutespmm
     format_options: {tm: 32}
     tile: {m: 32}
 deviations:
+  - "the driver says how many CTAs of the compiled kernel a multiprocessor holds; the original has a table of machines"
+  - "the number of waves is rounded up, as in the paper's example; its formula is written without rounding"
+  - "a partition ratio is rounded to the nearest number of CTAs, at least one, whose loads differ by one block at most; the paper leaves this open, and the original may make empty ones"
+  - "sorted: by the number of blocks, within each slab of 128 columns of B"
   - "rows of B are padded by 8 floats in shared memory; with 4, lanes of a fragment have bank conflicts"
   - "panels without entries, and panels that several CTAs add to, are cleared by a launch of their own"
   - "any number of columns; the original takes multiples of 16 up to 512"

@@ -58,16 +58,51 @@ variants:
     dtype: *f16
     tile: *wide
     constants: {values: F16}
+  ca:
+    idea: copies through L1 (cp.async.ca), which cost about a tenth of the rate in the post
+    after: gemm24
+    family: null
+    constants: {scheme: CACHED}
+  meta_warps:
+    idea: metadata copied by the first two warps instead of every other thread, which the post's footnote 3 calls worse
+    after: gemm24
+    family: null
+    constants: {scheme: COPIED_BY_WARPS}
+  meta_all:
+    idea: metadata copied by all threads, in 8 bytes and thus through L1, as in the library's kernels that the post read
+    after: gemm24
+    family: null
+    constants: {scheme: COPIED_BY_ALL}
+  x2:
+    idea: two ldmatrix.x2 of metadata instead of one ldmatrix.x4, each of 32 rows
+    after: gemm24
+    family: null
+    constants: {scheme: READ_BY_ROWS}
+  x2_halves:
+    idea: >-
+      one ldmatrix.x2 of metadata for each half of a step, loaded while the other half is multiplied; the selector
+      chooses between rows
+    after: gemm24_meta_all
+    family: null
+    constants: {scheme: READ_BY_HALVES}
 deviations:
   - "rows in shared memory are padded where the original swizzles by XOR, whose addresses cost more instructions than products"
   - "any m, n and k: what lies outside is read as zeros and not stored; the original needs multiples of 128, 128 and 64"
   - "variants have other tiles than the original, and the fastest of the family is named for each case"
   - "half precision as a variant; the original multiplies bfloat16 only"
+  - >-
+    ca, meta_warps, meta_all, x2 and x2_halves try one decision each that the post mentions without code; they are no
+    tiles to choose from, so they belong to no family
 ---*/
 #include "tile/gemm24.cuh"
+
+// The scheme of a kernel whose head names none.
+#ifndef SCHEME
+#define SCHEME BYPASSING
+#endif
 
 extern "C" __global__ void __launch_bounds__(tile::THREADS) gemm24(
     const uint4* __restrict__ data, const uint4* __restrict__ metadata, const uint4* __restrict__ b,
     uint4* __restrict__ c, int m, int n, int k, int m_padded, int k_padded, int ldb, int ldc) {
-    tile::gemm24<tile::VALUES>(data, metadata, b, c, m, n, k, m_padded, k_padded, ldb, ldc);
+    tile::gemm24<tile::VALUES, tile::Scheme::SCHEME>(data, metadata, b, c, m, n, k, m_padded, k_padded, ldb, ldc);
 }

@@ -18,6 +18,16 @@ launch:
   grid: ceil_div(n, tile.n), a.block_rows
   block: 512
   args: a.indptr, a.indices, a.data, b, c, b.ld, c.ld
+# BLOCK x BLOCK warps: 4 for BLOCK 2 and 16 for BLOCK 4. BLOCK 8 would take 64 warps, 2048 threads; a CTA has 1024 at most.
+variants:
+  block2:
+    source: Mistry 2025, section 2.4, figure 2.4
+    idea: super-tiles of 2x2 tiles, which store fewer zeros and share each tile half as often
+    after: mma_obt_tiled
+    format_options: {block: 2}
+    pads: {m: 32, k: 32, n: 16}
+    tile: {m: 32, n: 16, k: 32}
+    launch: {block: 128}
 deviations:
   - "each stage of B is stored within its own tile; the original's main loop stores beyond it"
   - "every iteration commits a group of copies, an empty one after the last super-tile; see mma_obt"
@@ -26,8 +36,9 @@ deviations:
 #include "tile/rows.cuh"
 #include "tile/sums.cuh"
 
-constexpr int THREADS = 512;
-static_assert(TILE_M / tile::WARP_M * (TILE_N / tile::WARP_N) * 32 == THREADS, "one warp for each 16x8 tile of C");
+// One warp for each 16x8 tile of C.
+constexpr int THREADS = TILE_M / tile::WARP_M * (TILE_N / tile::WARP_N) * 32;
+static_assert(THREADS <= 1024, "a CTA has 1024 threads at most");
 
 struct alignas(128) Operands {
     half a[TILE_M * TILE_K];

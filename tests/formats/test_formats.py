@@ -24,7 +24,7 @@ from tests.formats.fitting import fitting
 #: Formats that hold only 2:4 matrices, and all formats that store zeros of the whole matrix.
 TWO_FOUR = ("sparse24", "sparse24_fragments")
 WHOLE = ("dense", *TWO_FOUR)
-DTYPES = ["float16", "bfloat16", "tf32", "float32", "float64"]
+DTYPES = ["float8_e4m3", "float16", "bfloat16", "tf32", "float32", "float64"]
 #: All formats except that of stencils; `fitting` reduces a matrix to what each of them can hold.
 GENERAL = [name for name in FORMATS if name != "stencil"]
 
@@ -89,7 +89,8 @@ def test_round_trip_up_to_rounding(name, dtype, a):
 @pytest.mark.parametrize("name", GENERAL)
 def test_saved_arrays_are_read_with_numpy(name, tmp_path):
     a = fitting(name, canonical((np.random.default_rng(0).random((70, 45)) < 0.1) * 1.0))
-    for dtype in ("bfloat16", "float32"):
+    bits = {"float8_e4m3fn": "uint8", "bfloat16": "uint16"}
+    for dtype in ("float8_e4m3", "bfloat16", "float32"):
         packed = FORMATS[name].from_csr(a, dtype=dtype)
         packed.save(tmp_path / "a.npz")
         with np.load(tmp_path / "a.npz") as stored:
@@ -97,7 +98,7 @@ def test_saved_arrays_are_read_with_numpy(name, tmp_path):
             assert (stored["nnz"], stored["dtype"]) == (packed.nnz, packed.dtype)
             for field, array in packed.arrays().items():
                 assert stored[field].shape == array.shape and stored[field].tobytes() == array.tobytes()
-                assert stored[field].dtype == ("uint16" if array.dtype.name == "bfloat16" else array.dtype)
+                assert stored[field].dtype == bits.get(array.dtype.name, array.dtype)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -426,8 +427,33 @@ def test_sixteen_bits_are_rounded_from_float32_as_on_a_device():
     assert float(rounded(np.array([1 + 2**-8 + 2**-40]), "bfloat16")[0]) == 1.0
 
 
+def nearest_float8(x):
+    """float8_e4m3 by arithmetic: the nearest multiple of 2⁻³ of the leading bit's value, ties to even, at most 448."""
+    quantum = 2.0 ** (max(math.frexp(x)[1], -5) - 4)
+    return max(-448.0, min(448.0, round(x / quantum) * quantum))
+
+
+@settings(max_examples=500)
+@given(
+    x=st.one_of(
+        st.floats(-600, 600, width=32), st.floats(-0.0625, 0.0625, width=32), st.floats(width=32, allow_nan=False)
+    )
+)
+def test_float8_is_rounded_to_nearest_even_and_saturates(x):
+    expected = nearest_float8(x) if math.isfinite(x) else math.copysign(448.0, x)
+    assert float(widened(rounded(np.array([x]), "float8_e4m3"), "float8_e4m3")[0]) == expected
+
+
+def test_every_byte_is_its_own_value_and_nan_stays_so():
+    every = widened(np.arange(256, dtype=np.uint8), "float8_e4m3")
+    numbers = ~np.isnan(every)
+    assert numbers.sum() == 254 and np.nanmax(every) == 448.0 and every[1] == 2.0**-9
+    assert np.array_equal(rounded(every, "float8_e4m3").view(np.uint8)[numbers], np.arange(256)[numbers])
+    assert np.isnan(widened(rounded(np.array([math.nan, -math.nan]), "float8_e4m3"), "float8_e4m3")).all()
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "tf32", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float8_e4m3", "float16", "bfloat16", "tf32", "float32", "float64"])
 def test_a_device_rounds_as_the_host_does(dtype):
     import cupy
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from spmm_roofline.formats import FORMATS, FormatError
-from spmm_roofline.formats.hrpb import virtual_panels
+from spmm_roofline.formats.hrpb import SCHEDULES, virtual_panels
 from spmm_roofline.formats.values import rounded
 
 HRPB = FORMATS["hrpb"]
@@ -137,31 +137,61 @@ def pointers(blocks):
     return np.append(0, np.cumsum(blocks)).astype(np.int32)
 
 
+#: Section 5's example: 991 panels, the first of 10 blocks and the others of one.
+EXAMPLE = pointers([10] + [1] * 990)
+
+
 def test_the_papers_example_is_left_whole():
-    # Section 5: 991 panels, the first of 10 blocks and the others of one, on 100 multiprocessors of one CTA each.
-    panel, start, end, clear = virtual_panels(pointers([10] + [1] * 990), 100)
+    # On 100 multiprocessors of one CTA each, ceil(991 / 100) = 10 waves. Equation 6: 10 blocks over an average of
+    # 1000 / 991 are 9.91 loads. Equation 7: 9.91 loads over 10 waves are a ratio of 0.991.
+    panel, start, end, clear = virtual_panels(EXAMPLE, "waves", 10)
     assert panel.tolist() == list(range(991)) and not len(clear)
     assert (end - start).tolist() == [10] + [1] * 990
 
 
-def test_a_heavy_panel_of_a_single_wave_is_cut_to_the_average():
-    # Four panels on four multiprocessors: one wave. The average is 4 blocks; the first has three times as many.
-    panel, start, end, clear = virtual_panels(pointers([12, 2, 2, 0]), 4)
-    assert panel.tolist() == [~0, ~0, ~0, 1, 2]
-    assert start.tolist() == [0, 4, 8, 12, 14] and end.tolist() == [4, 8, 12, 14, 16]
-    assert clear.tolist() == [0, 3]
+@pytest.mark.parametrize(
+    ("waves", "sizes"),
+    # 9.91, 4.955, 3.303, 2.4775, 1.982, 1.652 and 1.416 CTAs, rounded.
+    [(1, [1] * 10), (2, [2] * 5), (3, [3, 3, 4]), (4, [5, 5]), (5, [5, 5]), (6, [5, 5]), (7, [10])],
+)
+def test_the_heavy_panel_of_the_example_in_fewer_waves(waves, sizes):
+    panel, start, end, clear = virtual_panels(EXAMPLE, "waves", waves)
+    cut = len(sizes) > 1
+    assert panel.tolist() == [~0 if cut else 0] * len(sizes) + list(range(1, 991))
+    assert (end - start).tolist() == sizes + [1] * 990
+    assert clear.tolist() == [0] * cut
+
+
+def test_the_average_is_one_wave():
+    # The average is 4 blocks; the first of four panels has three times as many.
+    for schedule, waves in (("average", 1), ("average", 7), ("waves", 1)):
+        panel, start, end, clear = virtual_panels(pointers([12, 2, 2, 0]), schedule, waves)
+        assert panel.tolist() == [~0, ~0, ~0, 1, 2]
+        assert start.tolist() == [0, 4, 8, 12, 14] and end.tolist() == [4, 8, 12, 14, 16]
+        assert clear.tolist() == [0, 3]
+
+
+def test_the_heaviest_panels_come_first_and_equal_ones_keep_their_order():
+    panel, start, end, clear = virtual_panels(pointers([2, 0, 5, 2, 9]), "sorted")
+    assert panel.tolist() == [4, 2, 0, 3]
+    assert start.tolist() == [9, 2, 0, 7] and end.tolist() == [18, 7, 2, 9]
+    assert clear.tolist() == [1]
 
 
 @settings(max_examples=200)
 @given(
     blocks=st.lists(st.one_of(st.integers(0, 4), st.integers(0, 500)), max_size=60),
-    sm_count=st.integers(0, 200),
-    resident_ctas=st.integers(1, 8),
+    schedule=st.sampled_from(SCHEDULES),
+    waves=st.integers(0, 50),
 )
-def test_every_block_lies_in_exactly_one_chunk(blocks, sm_count, resident_ctas):
-    panel, start, end, clear = virtual_panels(pointers(blocks), sm_count, resident_ctas)
+def test_every_block_lies_in_exactly_one_chunk(blocks, schedule, waves):
+    panel, start, end, clear = virtual_panels(pointers(blocks), schedule, waves)
     covered = [b for s, e in zip(start, end, strict=True) for b in range(s, e)]
-    assert covered == list(range(sum(blocks)))
+    assert sorted(covered) == list(range(sum(blocks)))
+    if schedule == "sorted":
+        assert (np.diff(end - start) <= 0).all()
+    else:
+        assert covered == sorted(covered)
     assert (end > start).all()
     of = np.where(panel < 0, ~panel, panel)
     starts = pointers(blocks)
@@ -172,24 +202,57 @@ def test_every_block_lies_in_exactly_one_chunk(blocks, sm_count, resident_ctas):
     for p in np.flatnonzero(counts > 1):
         sizes = (end - start)[of == p]
         assert sizes.max() - sizes.min() <= 1
-    if sum(blocks):
+    if schedule in ("whole", "sorted"):
+        assert counts.tolist() == [min(b, 1) for b in blocks]
+    elif sum(blocks) and waves:
         # Equations 6 and 7, in floating point.
-        waves = max(len(blocks) / (sm_count * resident_ctas), 1) if sm_count else np.inf
-        ratio = np.array(blocks) / (sum(blocks) / len(blocks)) / waves
+        loads = np.array(blocks) / (sum(blocks) / len(blocks))
+        ratio = loads / (waves if schedule == "waves" else 1)
         assert (np.abs(counts - np.clip(ratio, 1, np.maximum(blocks, 1)))[np.array(blocks) > 0] <= 0.5 + 1e-9).all()
 
 
-def test_the_schedule_is_part_of_the_format():
+def heavy_and_light():
+    """Panels of 25, 1, 1 and 1 blocks."""
     dense = np.zeros((64, 400))
     dense[0] = 1
     dense[16:, 0] = 1
-    packed = HRPB.from_csr(canonical(dense), sm_count=2, resident_ctas=2)
-    assert packed.counts()["panels"] == 4
-    sizes = np.diff(packed.size_ptr)
-    assert packed.chunks[:, 0].tolist() == [~0] * 4 + [1, 2, 3]
+    return canonical(dense)
+
+
+def check_work_list(packed, panels):
+    """``chunks`` of the named panels, in order, and where their blocks lie."""
+    assert packed.chunks.dtype == packed.clear_panels.dtype == np.int32 and packed.chunks.flags.c_contiguous
+    assert packed.chunks[:, 0].tolist() == panels
     assert packed.chunks[:, 1].sum() == packed.blocks
     first = np.append(0, np.cumsum(packed.chunks[:, 1]))[:-1]
     assert packed.chunks[:, 2].tolist() == packed.size_ptr[first].tolist()
-    assert packed.chunks[:, 3].tolist() == sizes[first].tolist()
+    assert packed.chunks[:, 3].tolist() == np.diff(packed.size_ptr)[first].tolist()
+
+
+def test_the_schedule_is_part_of_the_format():
+    # Seven blocks are the average: 25 / 7 = 3.57 loads.
+    a = heavy_and_light()
+    packed = HRPB.from_csr(a, schedule="average")
+    assert packed.counts()["panels"] == 4
+    check_work_list(packed, [~0] * 4 + [1, 2, 3])
     assert packed.clear_panels.tolist() == [0]
-    assert HRPB.from_csr(canonical(dense)).chunks[:, 0].tolist() == [0, 1, 2, 3]
+    assert HRPB.from_csr(a).chunks.tolist() == HRPB.from_csr(a, schedule="whole").chunks.tolist()
+    check_work_list(HRPB.from_csr(a), [0, 1, 2, 3])
+    with pytest.raises(FormatError, match="no schedule 'best', only whole, sorted, average, waves"):
+        HRPB.from_csr(a, schedule="best")
+
+
+def test_another_number_of_waves_needs_no_second_packing():
+    a = heavy_and_light()
+    packed = HRPB.from_csr(a, schedule="waves")
+    for waves, chunks in ((1, 4), (2, 2), (3, 1), (4, 1)):
+        again = packed.with_waves(waves)
+        check_work_list(again, [~0 if chunks > 1 else 0] * chunks + [1, 2, 3])
+        direct = HRPB.from_csr(a, schedule="waves", waves=waves)
+        assert again.chunks.tolist() == direct.chunks.tolist()
+        assert again.clear_panels.tolist() == direct.clear_panels.tolist() == [0] * (chunks > 1)
+        assert again.packed is packed.packed and again.size_ptr is packed.size_ptr
+        assert (again.to_csr() != a).nnz == 0
+    for schedule in ("whole", "sorted", "average"):
+        other = HRPB.from_csr(a, schedule=schedule)
+        assert other.with_waves(3) is other

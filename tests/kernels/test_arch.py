@@ -3,7 +3,7 @@
 import pytest
 
 from spmm_roofline.kernels import cubins
-from spmm_roofline.kernels.arch import major, supports, target
+from spmm_roofline.kernels.arch import major, obstacle, supports, target
 from spmm_roofline.kernels.registry import of_study
 from spmm_roofline.measure.device import Gpu
 from spmm_roofline.paths import KERNELS
@@ -20,6 +20,9 @@ def test_the_target_of_a_device(capability, arch):
 
 def test_an_architecture_specific_target_runs_on_itself_alone():
     assert supports("sm_90a", "sm_90a") and not supports("sm_100", "sm_90a") and not supports("sm_90", "sm_90a")
+    assert obstacle("sm_80", "sm_89", ["mma_f8"]) == "needs sm_89" and not obstacle("sm_90a", "sm_89", ["mma_f8"])
+    assert "emulates on sm_90a" in obstacle("sm_90a", "sm_89", ["ldmatrix", "mma_sp_f8"])
+    assert not obstacle("sm_89", "sm_89", ["mma_sp_f8"]) and not obstacle("sm_120", "sm_89", ["mma_sp_f8"])
     assert supports("sm_100", "sm_80") and not supports("sm_80", "sm_89") and supports("sm_80", None)
 
 

@@ -59,6 +59,19 @@ def test_a_variant_is_a_kernel_that_differs_as_it_says():
     assert twin.path == base.path and twin.after == "mma_bt" and twin.launches == base.launches
 
 
+def test_a_variant_may_leave_the_family_and_change_the_grid():
+    base, other = heads()["gemm24"], heads()["gemm24_ca"]
+    assert other.family is None and base.family and other.tile == base.tile and other.launches == base.launches
+    base, other = heads()["xw_vectors"].launches[0], heads()["xw_vectors_z4"].launches[0]
+    assert base.grid.startswith("m, n, ") and other == replace(base, grid="m, n, tile.z")
+
+
+def test_a_variant_changes_no_launch_of_several(tree):
+    change = "variants: {wide: {launch: {block: 64}}}\ndeviations:\n"
+    with pytest.raises(ContractError, match=r"variants\.wide: .*block"):
+        read(edited(tree, "deviations:\n", change, "attention/xw_tiles_split.cu"))
+
+
 CONTRADICTIONS = [
     ("args: a.indptr, a.indices,", "args: a.indptr,", "passes 6 arguments to mma_bt .* takes 7"),
     (
@@ -86,6 +99,8 @@ CONTRADICTIONS = [
     ("grid: ceil_div(n, tile.n), a.block_rows", "grid: ''", "grid is '', and must be"),
     ("block: 32", "block: 32\n  smem: 4, 8", "smem is '4, 8', and must be one number"),
     ("study: smat", "scratch: 4, 8\nstudy: smat", "scratch is '4, 8', and must be one number of bytes"),
+    ("study: smat", "waves: 4, 8\nstudy: smat", "waves is '4, 8', and must be one number"),
+    ("study: smat", "waves: ceil_div(n, 8)\nstudy: smat", "but no work list of 'bcsr_16x16' depends on it"),
     ("dtype: {accumulator: float32}", "dtype: {b: float32}", "says that 'b' is float32"),
     ("/*---\n", "/*---\n- a\n---*/\n/*", "is not of type 'object'"),
     (
@@ -126,6 +141,8 @@ def test_a_contradiction_is_found(tree, old, new, sentence):
         ("b.ld, c.ld", "b + 1, c.ld", "'b' is an array"),
         ("study: smat", "work: {flops: a.data}\nstudy: smat", "'a.data' is an array"),
         ("study: smat", "scratch: 8 * c\nstudy: smat", "'c' is an array"),
+        ("study: smat", "waves: m // resident.mma\nstudy: smat", "unknown name 'resident.mma'"),
+        ("b.ld, c.ld", "resident.mma_bt, c.ld", "unknown name 'resident.mma_bt'"),
         ("b.ld, c.ld", "scratch, c.ld", "unknown name 'scratch'"),
         ("b.ld, c.ld", "'8', c.ld", "'8' in .* is no number"),
         ("ceil_div(n, tile.n)", "n / tile.n", "divide by ceil_div or //"),
@@ -145,6 +162,15 @@ def test_scratch_is_part_of_what_is_launched(tree):
     head = read(edited(tree, "study: smat", "scratch: 8*n\nstudy: smat"))[0]
     assert "scratch" not in before.functional()
     assert head.functional() == {**before.functional(), "scratch": "8 * n"} and head.sha256() != before.sha256()
+
+
+def test_waves_are_part_of_what_is_launched_and_of_no_machine_code(tree):
+    assert [head.name for head in heads().values() if "waves" in head.functional()] == [
+        name for name, head in heads().items() if head.format == "hrpb"
+    ]
+    before = read(tree / "cutespmm/cutespmm.cu")[0]
+    after = read(edited(tree, "ceil_div(a.panels *", "ceil_div(2 * a.panels *", "cutespmm/cutespmm.cu"))[0]
+    assert after.launch_sha256() != before.launch_sha256() and after.defines() == before.defines()
 
 
 def test_steps_enter_the_code_and_the_fingerprint(tree):

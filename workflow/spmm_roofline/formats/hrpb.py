@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from .arrays import array_module, ceil_div, csr_of_entries, distinct, row_of_entry
 from .base import Format, FormatError, Int32, UInt32
-from .values import itemsize, rounded, widened
+from .values import BITS, itemsize, rounded, widened
 
 BRICK_M, BRICK_K = 16, 4
 #: Bytes of a unit: what one lane copies at a time, and the alignment of everything in a packed block.
 UNIT = 16
+#: How panels become the work of CTAs, see :func:`virtual_panels`.
+SCHEDULES = ("whole", "sorted", "average", "waves")
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Hrpb(Format):
          kernel can fetch the next block's rows of B without a further lookup. A block's own ids lie in the
          tk/4 units before it.
 
-    The work list cuts panels into virtual panels, see :func:`virtual_panels`:
+    The work list cuts panels into virtual panels as ``schedule`` says, see :func:`virtual_panels`:
 
     - ``chunks`` int32[chunks, 4]: the panel, or ~panel (negative) if the panel has other chunks; the number of blocks;
       begin and size of the first block, in units. No further lookup is needed;
@@ -47,6 +49,7 @@ class Hrpb(Format):
 
     tm: int
     tk: int
+    schedule: str
     block_row_ptr: Int32
     size_ptr: Int32
     packed: UInt32
@@ -55,16 +58,18 @@ class Hrpb(Format):
 
     @classmethod
     def from_csr(
-        cls, a: Any, dtype: str = "tf32", tm: int = 16, tk: int = 16, sm_count: int = 0, resident_ctas: int = 1
+        cls, a: Any, dtype: str = "tf32", tm: int = 16, tk: int = 16, schedule: str = "whole", waves: int = 1
     ) -> Self:
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
 
-        ``sm_count`` multiprocessors that hold ``resident_ctas`` CTAs each determine how heavy panels are cut; 0
-        leaves every panel whole. Raises :class:`FormatError` unless ``tm`` is 16 or 32 and ``tk`` 8 or 16, or if the
-        packed blocks take 2³¹ units or more.
+        ``schedule`` and ``waves`` are those of :func:`virtual_panels`; :meth:`with_waves` changes ``waves`` without
+        packing again. Raises :class:`FormatError` unless ``tm`` is 16 or 32 and ``tk`` 8 or 16, for an unknown
+        ``schedule``, or if the packed blocks take 2³¹ units or more.
         """
         if tm not in (16, 32) or tk not in (8, 16):
             raise FormatError(f"{cls.name} has panels of 16 or 32 rows and blocks of 8 or 16 columns, not {tm}×{tk}")
+        if schedule not in SCHEDULES:
+            raise FormatError(f"{cls.name} has no schedule {schedule!r}, only {', '.join(SCHEDULES)}")
         xp = array_module(a.data)
         m, k, nnz = int(a.shape[0]), int(a.shape[1]), int(a.nnz)
         panels, brick_columns, brick_rows = ceil_div(m, tm), tk // BRICK_K, tm // BRICK_M
@@ -133,20 +138,27 @@ class Hrpb(Format):
         position += xp.arange(nnz, dtype=xp.int64)
         stored[position] = values.view(stored.dtype)
 
-        chunk_panel, start, end, clear_panels = virtual_panels(block_row_ptr, sm_count, resident_ctas)
-        chunks = xp.stack([chunk_panel, end - start, size_ptr[start], sizes[start]], axis=1).astype(xp.int32)
+        chunks, clear_panels = _work_list(block_row_ptr, size_ptr, schedule, waves)
         return cls(
             shape=(m, k),
             nnz=nnz,
             dtype=dtype,
             tm=tm,
             tk=tk,
+            schedule=schedule,
             block_row_ptr=block_row_ptr.astype(xp.int32),
             size_ptr=size_ptr.astype(xp.int32),
             packed=packed,
             chunks=chunks,
             clear_panels=clear_panels,
         )
+
+    def with_waves(self, waves: int) -> Self:
+        """This matrix with the work list of a launch of ``waves`` waves; its packed blocks are shared, not copied."""
+        if self.schedule != "waves":
+            return self
+        chunks, clear_panels = _work_list(self.block_row_ptr, self.size_ptr, self.schedule, waves)
+        return replace(self, chunks=chunks, clear_panels=clear_panels)
 
     def to_csr(self) -> Any:
         """The matrix as float64 CSR, decoded from the packed blocks as a kernel decodes them."""
@@ -230,25 +242,34 @@ class Hrpb(Format):
         }
 
 
-def virtual_panels(block_row_ptr: Any, sm_count: int, resident_ctas: int = 1) -> tuple[Any, Any, Any, Any]:
-    """Cut heavy panels into chunks of their blocks, by waves of CTAs (Xiang et al. 2024, section 5, equations 6 and 7).
+def virtual_panels(block_row_ptr: Any, schedule: str, waves: int = 1) -> tuple[Any, Any, Any, Any]:
+    """Cut or order the panels for CTAs (Xiang et al. 2024, section 5); ``block_row_ptr`` [panels + 1] counts blocks.
 
-    ``block_row_ptr`` [panels + 1] counts blocks. A panel's load is its blocks over the average of all panels
-    (equation 6); the number of waves is the number of panels over the CTAs that ``sm_count`` multiprocessors
-    of ``resident_ctas`` each hold at once, and at least one; load over waves is the partition ratio (equation 7). The
-    paper leaves open how a ratio becomes a number of chunks. Here it is rounded to the nearest integer, at least one
-    and at most the panel's blocks: a cut costs atomic additions and pays only if the excess is most of a wave's load.
-    Chunks of a panel differ by one block at most, and none is empty; a panel without a block has no chunk.
+    ``schedule`` is one of
+
+    - ``whole``: a panel is one chunk, however heavy;
+    - ``sorted``: so it is, and the panels with the most blocks come first (their first alternative). Panels with
+      equally many blocks keep their order;
+    - ``average``: heavy panels are cut to about the average number of blocks of a panel (their second alternative);
+    - ``waves``: num_loads, a panel's blocks over that average (equation 6), over num_waves, the number ``waves`` of
+      waves in which a device works off the CTAs of whole panels, is the partition ratio (equation 7): the number of
+      chunks. One wave gives the schedule ``average``.
+
+    The paper leaves open how a ratio becomes a number. Here it is rounded to the nearest integer, at least one and at
+    most the panel's blocks: a cut costs atomic additions and pays only if the excess is most of a wave's load. Chunks
+    of a panel differ by one block at most, and none is empty; a panel without a block has no chunk, but counts in the
+    average.
 
     Returns ``chunk_panel``, ``chunk_start``, ``chunk_end`` and ``clear_panels``, int32: panels as in :class:`Hrpb`,
-    first block and end of every chunk, and the panels to clear. ``sm_count`` 0 cuts nothing.
+    first block and end of every chunk, and the panels to clear.
     """
     xp = array_module(block_row_ptr)
     starts = block_row_ptr.astype(xp.int64)
     blocks = xp.diff(starts)
-    panels, total, slots = len(blocks), int(starts[-1]), sm_count * resident_ctas
-    # Load over waves = (blocks · panels / total) / max(panels / slots, 1), rounded without fractions.
-    numerator, denominator = (blocks * min(slots, panels), max(total, 1)) if slots else (blocks * 0, 1)
+    panels, total = len(blocks), int(starts[-1])
+    # The ratio (blocks / (total / panels)) / waves, rounded without fractions; 0 cuts nothing.
+    numerator = blocks * (panels if schedule in ("average", "waves") else 0)
+    denominator = max(total * (waves if schedule == "waves" else 1), 1)
     counts = xp.minimum(xp.maximum((2 * numerator + denominator) // (2 * denominator), 1), blocks)
     first = xp.zeros(panels + 1, dtype=xp.int64)
     first[1:] = xp.cumsum(counts)
@@ -257,8 +278,20 @@ def virtual_panels(block_row_ptr: Any, sm_count: int, resident_ctas: int = 1) ->
     chunk_start = starts[panel] + chunk * blocks[panel] // counts[panel]
     chunk_end = starts[panel] + (chunk + 1) * blocks[panel] // counts[panel]
     chunk_panel = xp.where(counts[panel] > 1, ~panel, panel)
-    chunks = (x.astype(xp.int32) for x in (chunk_panel, chunk_start, chunk_end))
+    chunks = [x.astype(xp.int32) for x in (chunk_panel, chunk_start, chunk_end)]
+    if schedule == "sorted":
+        # Distinct keys, since only some sorts are stable: heavier panels first, equal ones in order.
+        order = xp.argsort((total - blocks[panel]) * panels + panel)
+        chunks = [x[order] for x in chunks]
     return *chunks, xp.flatnonzero(counts != 1).astype(xp.int32)
+
+
+def _work_list(block_row_ptr: Any, size_ptr: Any, schedule: str, waves: int) -> tuple[Any, Any]:
+    """``chunks`` and ``clear_panels`` of :class:`Hrpb`."""
+    xp = array_module(size_ptr)
+    panel, start, end, clear_panels = virtual_panels(block_row_ptr, schedule, waves)
+    sizes = xp.diff(size_ptr)
+    return xp.stack([panel, end - start, size_ptr[start], sizes[start]], axis=1).astype(xp.int32), clear_panels
 
 
 def _units(sizes: Any) -> Any:
@@ -280,7 +313,7 @@ def _sums_of_runs(values: Any, first: Any) -> Any:
 
 def _values(stored: Any, dtype: str) -> Any:
     """float64 values of stored bits."""
-    if dtype == "bfloat16":
+    if dtype in BITS:
         return widened(stored, dtype)
     return widened(stored.view("float32" if dtype == "tf32" else dtype), dtype)
 

@@ -26,7 +26,9 @@ class Sparse24(Format):
       matrix of 16 rows i… and 64 columns holds, in row r at position 2t + h, the word of row i + 8h + r and
       columns 16t…16t + 15. ``ldmatrix`` hands positions 2t and 2t + 1 of row r to lane 4r + t in one register, as
       m16n8k32 expects from lanes t = 0, 1 with selector 0 and, for the next 32 columns, from lanes t = 2, 3
-      with selector 1. One ``ldmatrix.x4`` brings the metadata of 64×64 elements of A.
+      with selector 1. One ``ldmatrix.x4`` brings the metadata of 64×64 elements of A. 8-bit products, m16n8k64, take
+      all 64 columns at once, and each lane's register is of a single row: position 2t + h then holds the word of row
+      i + 8 (t mod 2) + r and columns 32 (t div 2) + 16h….
     """
 
     name: ClassVar[str] = "sparse24"
@@ -76,16 +78,14 @@ class Sparse24(Format):
         occupancy.reshape(-1)[group[~follows]] = bit[~follows]
         occupancy.reshape(-1)[group[follows]] |= bit[follows]
         metadata = row_words(xp.asarray(NIBBLES)[occupancy])
-        # Axes: panel of 16 rows, its half h, row r; step of 64 columns, its word t.
-        words = metadata.reshape(m_padded // 16, 2, 8, k_padded // 64, 4)
-        swizzled = words.transpose(3, 0, 2, 4, 1).reshape(k_padded // 64, m_padded // 16, 8, 8)
+        swizzled = words_of_lanes(metadata, itemsize(dtype))
         return cls(
             shape=(m, k),
             nnz=int(a.nnz),
             dtype=dtype,
             data=data,
             metadata=metadata,
-            metadata_swizzled=xp.ascontiguousarray(swizzled),
+            metadata_swizzled=swizzled,
         )
 
     def to_csr(self) -> Any:
@@ -126,6 +126,30 @@ class Sparse24(Format):
     def counts(self) -> dict[str, int]:
         """``m_padded`` and ``k_padded``, besides the counts of every format."""
         return {**super().counts(), "m_padded": len(self.data), "k_padded": 2 * int(self.data.shape[1])}
+
+
+def words_of_lanes(metadata: Any, value_bytes: int) -> Any:
+    """``metadata`` of values of ``value_bytes``, uint16[m_p, k_p / 16], as ``metadata_swizzled``: see the format."""
+    xp = array_module(metadata)
+    m, words = metadata.shape
+    if value_bytes == 1:
+        # Axes: panel of 16 rows, which of its halves, row r; step of 64 columns, which half of them, word h of that.
+        lanes = metadata.reshape(m // 16, 2, 8, words // 4, 2, 2).transpose(3, 0, 2, 4, 1, 5)
+    else:
+        # Axes: panel of 16 rows, its half h, row r; step of 64 columns, its word t.
+        lanes = metadata.reshape(m // 16, 2, 8, words // 4, 4).transpose(3, 0, 2, 4, 1)
+    return xp.ascontiguousarray(lanes).reshape(words // 4, m // 16, 8, 8)
+
+
+def rows_of_lanes(swizzled: Any, value_bytes: int) -> Any:
+    """``metadata`` again, the inverse of :func:`words_of_lanes`."""
+    xp = array_module(swizzled)
+    steps, panels = swizzled.shape[:2]
+    if value_bytes == 1:
+        rows = swizzled.reshape(steps, panels, 8, 2, 2, 2).transpose(1, 4, 2, 0, 3, 5)
+    else:
+        rows = swizzled.reshape(steps, panels, 8, 4, 2).transpose(1, 4, 2, 0, 3)
+    return xp.ascontiguousarray(rows).reshape(16 * panels, 4 * steps)
 
 
 FORMAT = Sparse24

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+
+#: Instruction family → targets that do not have it. Their compiler emulates it, fifty times slower than the dense
+#: product of the same operands (seen on an H200).
+EMULATED = {"mma_sp_f8": ("sm_90", "sm_90a")}
 
 
 def target(capability: tuple[int, int]) -> str:
@@ -27,3 +32,11 @@ def supports(arch: str | None, needed: str | None) -> bool:
     if needed.endswith("a"):
         return arch == needed
     return int(re.sub(r"\D", "", arch)) >= int(re.sub(r"\D", "", needed))
+
+
+def obstacle(arch: str, needed: str | None, features: Iterable[str]) -> str:
+    """Why code for ``needed`` that uses these instruction families is not compiled for ``arch``; empty if it is."""
+    if not supports(arch, needed):
+        return f"needs {needed}"
+    emulated = [feature for feature in features if arch in EMULATED.get(feature, ())]
+    return f"uses {emulated[0]}, which the compiler only emulates on {arch}" if emulated else ""

@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import contracts
 from . import includes
-from .arch import supports
+from .arch import obstacle
 from .head import Head
 
 _RESOURCES = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -36,8 +36,8 @@ def compile_kernel(head: Head, archs: dict[str, tuple[str, str]], lineinfo: bool
             "compiler": compiler(),
         }
         code = b""
-        if not supports(arch, head.min_arch):
-            row |= {"status": "unsupported", "message": f"{head.name} needs {head.min_arch}"}
+        if why := obstacle(arch, head.min_arch, head.features):
+            row |= {"status": "unsupported", "message": f"{head.name} {why}"}
         else:
             try:
                 code, report = cubin_of(

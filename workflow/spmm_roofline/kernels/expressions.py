@@ -1,4 +1,4 @@
-"""The small language of ``grid``, ``block``, ``smem``, ``args`` and ``format_options`` in a kernel's head.
+"""The small language of ``grid``, ``block``, ``smem``, ``args``, ``waves`` and ``format_options`` in a head.
 
 Numbers, ``+ - * / // %``, comparisons, ``a if b else c``, names and attributes, and the functions ``ceil_div``,
 ``min``, ``max``, ``power_of_two`` (the smallest one that is not below its argument) and ``even_part(count, most)``

@@ -8,12 +8,15 @@ from __future__ import annotations
 import ast
 import copy
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from .. import contracts, fingerprint
+from ..formats import FORMATS
+from ..formats.base import Format
 from . import expressions, includes
 from .arch import supports
 from .head import NUMBER_TYPES, Head, HeadError, Launch
@@ -39,12 +42,16 @@ TENSOR_MAP_TYPE = "const __grid_constant__ ptx::TensorMap"
 
 #: Instruction families that need more than sm_80.
 FEATURE_ARCHS = {
+    "mma_f8": "sm_89",
+    "mma_sp_f8": "sm_89",
     "mma_f64_wide": "sm_90",
     "tma": "sm_90",
     "mbarrier": "sm_90",
     "cluster": "sm_90",
     "wgmma": "sm_90a",
     "wgmma_sp": "sm_90a",
+    "wgmma_f8": "sm_90a",
+    "wgmma_sp_f8": "sm_90a",
     "setmaxnreg": "sm_90a",
 }
 
@@ -167,6 +174,7 @@ def _head(path: Path, raw: dict[str, Any], variant: str | None, types: dict[str,
         ),
         entries={name: tuple(parameters) for name, parameters in types.items()} if raw["study"] == PACKING else {},
         scratch=str(raw.get("scratch", "")),
+        waves=str(raw.get("waves", "")),
         work={unit: str(text) for unit, text in raw.get("work", {}).items()},
         **plain,
     )
@@ -178,9 +186,18 @@ def _arrays(head: Head) -> dict[str, str]:
     return arrays | {"b": head.dtype["b"], "c": head.dtype["c"]} | ({"scratch": ""} if head.scratch else {})
 
 
-def _check_numbers(head: Head, text: str, whole: bool = True) -> None:
+def _check_numbers(head: Head, text: str, whole: bool = True, also: Collection[str] = ()) -> None:
     known = _NUMBERS | {f"a.{name}" for name in head.format_names[1]} | {f"tile.{name}" for name in head.tile}
-    expressions.check_numbers(text, known, _arrays(head), whole)
+    expressions.check_numbers(text, known.union(also), _arrays(head), whole)
+
+
+def _check_waves(head: Head) -> None:
+    """``waves`` also knows ``resident.<entry>``, the CTAs of that launch that a multiprocessor holds."""
+    _check_numbers(head, head.waves, also=[f"resident.{launch.entry}" for launch in head.launches])
+    if len(expressions.split(head.waves)) > 1:
+        raise HeadError(f"{head.path}: waves is {head.waves!r}, and must be one number")
+    if head.waves and FORMATS.get(head.format, Format).with_waves is Format.with_waves:
+        raise HeadError(f"{head.path}: waves is {head.waves!r}, but no work list of {head.format!r} depends on it")
 
 
 def _check_against_code(head: Head, entries: dict[str, list[str]]) -> None:
@@ -205,6 +222,7 @@ def _check_against_code(head: Head, entries: dict[str, list[str]]) -> None:
     _check_numbers(head, head.scratch)
     if len(expressions.split(head.scratch)) > 1:
         raise HeadError(f"{head.path}: scratch is {head.scratch!r}, and must be one number of bytes")
+    _check_waves(head)
     for unit, text in head.work.items():
         _check_numbers(head, text)
         if head.format != "none" or len(expressions.split(text)) != 1:

@@ -81,6 +81,8 @@ class Head:
     tensor_maps: dict[str, dict[str, str]] = field(default_factory=dict)
     #: Bytes of device memory for partial sums and other results that one launch passes to the next, an expression.
     scratch: str = ""
+    #: Number of waves in which a device works off the CTAs, an expression; the format's work list is made for it.
+    waves: str = ""
     #: Functions of a packer → C++ types of their parameters; its format launches them.
     entries: dict[str, tuple[str, ...]] = field(default_factory=dict)
     #: What one launch does, ``flops`` or ``bytes`` → expression; it only describes the launch, so it is not functional.
@@ -169,6 +171,7 @@ class Head:
         # Included only if set, so that they do not change the fingerprints of other kernels.
         entries |= {"steps": self.steps} if self.steps != 1 else {}
         entries |= {"tensor_maps": self.tensor_maps} if self.tensor_maps else {}
+        entries |= {"waves": expressions.normal(self.waves)} if self.waves else {}
         return entries | ({"scratch": expressions.normal(self.scratch)} if self.scratch else {})
 
     def closure(self) -> list[Path]:

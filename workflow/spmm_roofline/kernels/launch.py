@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import math
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 
 from ..formats.base import Format
 from . import expressions
-from .head import NUMBER_TYPES, Head
+from .head import NUMBER_TYPES, Head, Launch
 from .operands import Dense
 
 #: Largest grid in y and z.
@@ -30,7 +32,8 @@ class Call:
     preprocess_ms: float = 0.0
     #: What must stay alive as long as the call: buffers, descriptors.
     keeps: tuple[Any, ...] = field(default=(), repr=False)
-    #: Bytes of A on the device where a library keeps it in a format of its own.
+    #: Bytes of A on the device where they are not those of the packed format: a library may keep it in a format of its
+    #: own, and a work list may be that of the launch.
     format_bytes: int | None = None
     #: ``bind(b, c, alpha, beta)`` gives an ``enqueue`` for other arrays of the same shapes and other factors; None if
     #: the call is bound to its arrays. Two of them may not run at the same time: they use the same scratch.
@@ -72,13 +75,23 @@ def prepare(
         "k": k,
         "n": c.columns,
         "nnz": a.nnz if a is not None else 0,
-        "a": expressions.namespace(**(a.arrays() | a.counts() if a is not None else {})),
+        "a": _names_of(a),
         "b": expressions.namespace(operand=b, array=b.storage, ld=b.ld, nbytes=b.nbytes),
         "c": expressions.namespace(operand=c, array=c.storage, ld=c.ld),
         "tile": expressions.namespace(**head.tile),
         "steps": head.steps,
         "device": expressions.namespace(multiprocessors=device["MultiProcessorCount"], l2_bytes=device["L2CacheSize"]),
     }
+    preprocess_ms = 0.0
+    if head.waves and a is not None:
+        resident = {launch.entry: _resident(launch, module, names) for launch in head.launches}
+        names["resident"] = expressions.namespace(**resident)
+        cupy.cuda.Device().synchronize()
+        start = time.perf_counter()
+        a = scheduled(head, a, names)
+        cupy.cuda.Device().synchronize()
+        preprocess_ms = (time.perf_counter() - start) * 1e3
+        names["a"] = _names_of(a)
     if head.scratch:
         (size,) = expressions.evaluate(head.scratch, names)
         # All bits set are NaN: a partial sum that was never written shows in C.
@@ -100,7 +113,19 @@ def prepare(
 
     enqueue = bind(b.storage, c.storage, alpha, beta)
     keeps = (module, a, b, c, names.get("scratch"))
-    return Call(enqueue, keeps=keeps, bind=None if head.tensor_maps else bind)
+    return Call(
+        enqueue,
+        preprocess_ms,
+        keeps,
+        format_bytes=a.nbytes if a is not None and head.waves else None,
+        bind=None if head.tensor_maps else bind,
+    )
+
+
+def scheduled(head: Head, a: Format, names: Mapping[str, Any]) -> Format:
+    """``a`` with its work list made for the waves of a launch, whose number follows from ``names``."""
+    (waves,) = expressions.evaluate(head.waves, names)
+    return a.with_waves(waves)
 
 
 def load(cubin: Path) -> Any:
@@ -108,6 +133,28 @@ def load(cubin: Path) -> Any:
     import cupy
 
     return cupy.RawModule(path=str(cubin))
+
+
+def _names_of(a: Format | None) -> Any:
+    """``a.<name>`` of expressions."""
+    return expressions.namespace(**(a.arrays() | a.counts() if a is not None else {}))
+
+
+def _configured(launch: Launch, module: Any, names: Mapping[str, Any]) -> tuple[Any, tuple[int, int, int], int]:
+    """The function of a launch, its block and its dynamic shared memory in bytes, which the function is allowed."""
+    function = module.get_function(launch.entry)
+    (smem,) = expressions.evaluate(launch.smem, names)
+    if smem + function.shared_size_bytes > 48 * 1024:
+        function.max_dynamic_shared_size_bytes = smem
+    return function, _three(expressions.evaluate(launch.block, names)), int(smem)
+
+
+def _resident(launch: Launch, module: Any, names: Mapping[str, Any]) -> int:
+    """CTAs of a launch that a multiprocessor holds at once, by the driver: registers, shared memory, warps and CTAs."""
+    from cupy.cuda import driver
+
+    function, block, smem = _configured(launch, module, names)
+    return int(driver.occupancyMaxActiveBlocksPerMultiprocessor(function.kernel.ptr, math.prod(block), smem))
 
 
 @dataclass(frozen=True)
@@ -121,7 +168,7 @@ class _Launch:
     given: tuple[tuple[int, str, Any], ...]
 
     @classmethod
-    def of(cls, head: Head, launch: Any, module: Any, names: dict[str, Any]) -> _Launch:
+    def of(cls, head: Head, launch: Launch, module: Any, names: dict[str, Any]) -> _Launch:
         import numpy as np
 
         grid = _three(expressions.evaluate(launch.grid, names))
@@ -145,12 +192,8 @@ class _Launch:
                     raise Unsupported(f"{head.name} takes {text} as {declared}, and {value} does not fit")
                 value = number.type(value)
             arguments.append(value)
-        function = module.get_function(launch.entry)
-        (smem,) = expressions.evaluate(launch.smem, names)
-        if smem + function.shared_size_bytes > 48 * 1024:
-            function.max_dynamic_shared_size_bytes = smem
-        block = _three(expressions.evaluate(launch.block, names))
-        return cls(function, grid, block, int(smem), tuple(arguments), tuple(given))
+        function, block, smem = _configured(launch, module, names)
+        return cls(function, grid, block, smem, tuple(arguments), tuple(given))
 
     def arguments_with(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
         """All arguments, with B, C, alpha and beta of ``given``."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..formats.values import numpy_dtype, rounded, widened
+from ..formats.values import device_dtype, rounded, widened
 from .head import Head
 
 
@@ -48,7 +48,7 @@ class Dense:
     def poison(self) -> None:
         """Set every element to NaN, padding included, so that elements that a kernel does not write stay visible."""
         if self.storage.dtype.kind == "u":
-            self.storage.fill(0x7FC0)
+            self.storage.fill(0x7F if self.storage.itemsize == 1 else 0x7FC0)
         else:
             self.storage.fill(float("nan"))
 
@@ -61,7 +61,7 @@ class Dense:
         from cuda.bindings import driver
 
         kinds, size = driver.CUtensorMapDataType, self.storage.itemsize
-        name = {"bfloat16": "BFLOAT16", "tf32": "FLOAT32"}.get(self.dtype, self.dtype.upper())
+        name = {"bfloat16": "BFLOAT16", "float8_e4m3": "UINT8", "tf32": "FLOAT32"}.get(self.dtype, self.dtype.upper())
         error, encoded = driver.cuTensorMapEncodeTiled(
             getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{name}"),
             2,
@@ -95,10 +95,9 @@ def allocate(head: Head, operand: str, rows: int, columns: int) -> Dense:
     padded_rows = _padded(rows, head.pads.get(row_name, 1))
     padded_columns = _padded(columns, head.pads.get("n", 1))
     dtype = head.dtype[operand]
-    stored = "uint16" if dtype == "bfloat16" else numpy_dtype(dtype)
     column_major = head.layout[operand] == "column_major"
     shape = (padded_columns, padded_rows) if column_major else (padded_rows, padded_columns)
-    return Dense(cupy.zeros(shape, dtype=stored), rows, columns, column_major, dtype)
+    return Dense(cupy.zeros(shape, dtype=device_dtype(dtype)), rows, columns, column_major, dtype)
 
 
 def _padded(size: int, multiple: int) -> int:

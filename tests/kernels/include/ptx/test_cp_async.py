@@ -60,12 +60,25 @@ def test_cp_async_16_or_zero_writes_zeros_unless_wanted(device_function):
 
 
 # ptx/cp_async_l2.cuh
-def test_cp_async_16_line_or_zero_does_the_same(device_function):
+@pytest.mark.parametrize("name", ["cp_async_16_line_or_zero", "cp_async_16_line_cached_or_zero"])
+def test_copies_that_prefetch_the_line_do_the_same(device_function, name):
     import cupy
 
     source = np.random.default_rng().integers(1, 1 << 32, (32, 4), dtype=np.uint32)
     out = cupy.zeros((32, 4), dtype=cupy.uint32)
-    lines = '#include "ptx/cp_async_l2.cuh"' + ZERO_SOURCE.replace("cp_async_16_or_zero", "cp_async_16_line_or_zero")
+    lines = '#include "ptx/cp_async_l2.cuh"' + ZERO_SOURCE.replace("cp_async_16_or_zero", name)
+    device_function(lines)((1,), (32,), (cupy.asarray(source), out))
+    assert np.array_equal(out.get(), source * (np.arange(32) % 3 != 0)[:, None].astype(np.uint32))
+
+
+# ptx/cp_async_l2.cuh
+def test_cp_async_8_line_cached_or_zero_copies_half_of_that(device_function):
+    import cupy
+
+    source = np.random.default_rng().integers(1, 1 << 32, (32, 2), dtype=np.uint32)
+    out = cupy.zeros((32, 2), dtype=cupy.uint32)
+    lines = '#include "ptx/cp_async_l2.cuh"' + ZERO_SOURCE.replace("uint4(7, 7, 7, 7)", "uint2(7, 7)")
+    lines = lines.replace("uint4", "uint2").replace("cp_async_16_or_zero", "cp_async_8_line_cached_or_zero")
     device_function(lines)((1,), (32,), (cupy.asarray(source), out))
     assert np.array_equal(out.get(), source * (np.arange(32) % 3 != 0)[:, None].astype(np.uint32))
 
