@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from spmm_roofline import fingerprint
+from spmm_roofline import fingerprint, matrices
 from spmm_roofline.kernels import heads
 from spmm_roofline.measure import device
 from spmm_roofline.plan import Plan, PlanError, Shard, shards, takes
@@ -85,9 +85,9 @@ def test_a_kernel_of_one_stencil_is_planned_for_its_grids_alone(config, gpu):
     plan = Plan(config | {"suite": "memory-bound-stencils"})
     head = plan.heads["stencil_cc_2d9pt"]
     specs = plan.suites["memory-bound-stencils"].specs
-    assert {name for name, spec in specs.items() if takes(head, spec)} == {"2d9pt-1024", "2d9pt-3072"}
+    assert {name for name, spec in specs.items() if takes(head, spec)} == {"2d9pt-1024", "2d9pt-10240"}
     job = SimpleNamespace(suite="memory-bound-stencils", kernel=head.name, shard="")
-    wanted = ["results/matrices/2d9pt-1024.npz", "results/matrices/2d9pt-3072.npz"]
+    wanted = ["results/matrices/2d9pt-10240.npz", "results/matrices/2d9pt-1024.npz"]
     assert plan.measure_inputs(job)["matrices"] == wanted
     # A matrix of another source has no generator parameters; its row decides later.
     assert takes(head, {"matrix": "mine", "source": "file"}) and takes(plan.heads["mma_bt"], specs["2d9pt-1024"])
@@ -95,7 +95,7 @@ def test_a_kernel_of_one_stencil_is_planned_for_its_grids_alone(config, gpu):
     config["measure"]["shard"] = 4
     cut = Plan(config | {"suite": "memory-bound-stencils"}).measured()
     assert [path for path in cut if f"/{head.name}." in path] == [
-        f"results/measure/h200/memory-bound-stencils/{head.name}.000.csv"
+        f"results/measure/h200/memory-bound-stencils/{head.name}.{shard}.csv" for shard in ("000", "001")
     ]
 
 
@@ -121,6 +121,104 @@ def test_a_run_may_be_about_some_shards(config, gpu):
     last = len(whole.shards) - 1
     with pytest.raises(PlanError, match=f"shards is 7-9, but suite quick has shards 0 to {last}"):
         Plan(config).suites  # noqa: B018
+
+
+def suite_of_meshes(folder, **profile):
+    """A suite of five meshes in ``folder``; ``profile`` chooses what is profiled."""
+    meshes = [{"generator": "mesh2d", "name": f"mesh{i}", "nodes": 8 + i} for i in range(5)]
+    document = {"name": "meshes", "title": "five meshes", "matrices": {"generated": meshes}, "n": [8, 16, 32]}
+    document |= {"kernels": ["smat/*", "cusparse_csr_alg2"], "protocol": {"l2": "warm"}}
+    document |= {"profile": profile} if profile else {}
+    (folder / "config/suites").mkdir(parents=True, exist_ok=True)
+    (folder / "config/suites/meshes.yaml").write_text(yaml.safe_dump(document))
+
+
+@pytest.fixture
+def meshes(config, gpu, tmp_path, monkeypatch):
+    """``meshes(**profile)``: the plan of a run that profiles such a suite on a simulated H200."""
+    gpu()
+    for name in ("kernels", "resources"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/devices").symlink_to(ROOT / "config/devices")
+    monkeypatch.chdir(tmp_path)
+    config["profile"]["suites"] = ["meshes"]
+
+    def plan(**profile):
+        suite_of_meshes(tmp_path, **profile)
+        made = Plan(config | {"suite": "meshes"})
+        assert list(made.suites) == ["meshes"]  # read before the next one is written
+        return made
+
+    return plan
+
+
+def job_of(kernel, shard=""):
+    return SimpleNamespace(suite="meshes", kernel=kernel, shard=shard)
+
+
+def test_without_a_choice_the_first_matrices_of_a_suite_are_profiled(config, meshes):
+    config["profile"]["matrices"] = 2
+    config["measure"]["shard"] = 3
+    plan = meshes()
+    assert plan.profile_inputs(job_of("mma_t", ".000"))["matrices"] == [
+        "results/matrices/mesh0.npz",
+        "results/matrices/mesh1.npz",
+    ]
+    # The second shard has none of them, so it is not profiled.
+    assert {path.rpartition("/")[2] for path in plan.profiled()} == {
+        f"{kernel}.000.csv" for kernel in plan.suites["meshes"].kernels
+    }
+    assert plan.profile_params(job_of("mma_t")) == plan.measure_params(job_of("mma_t"))
+
+
+def test_a_suite_chooses_what_is_profiled(config, meshes):
+    config["profile"]["matrices"] = 1
+    config["measure"]["shard"] = 2
+    plan = meshes(matrices=["mesh4", "mesh1"], n=[32], kernels=["smat/mma_t", "cusparse*"])
+    folder = "results/profile/h200/meshes"
+    assert plan.profiled() == [
+        f"{folder}/{kernel}{shard}.csv" for kernel in ("cusparse_csr_alg2", "mma_t") for shard in (".000", ".002")
+    ]
+    inputs = plan.profile_inputs(job_of("mma_t", ".000"))
+    assert inputs["matrices"] == ["results/matrices/mesh1.npz"]
+    assert inputs["formats"] == ["results/formats/bcsr_16x16/mesh1.json"]
+    assert plan.profile_params(job_of("mma_t"))["n"] == [32]
+
+
+def test_what_is_profiled_measures_nothing_anew(meshes):
+    whole, chosen = meshes(), meshes(matrices=["mesh4"], n=[8], kernels=["mma_t"])
+    assert whole.measured() == chosen.measured()
+    for job in (job_of("mma_t"), job_of("mma_bt")):
+        assert whole.measure_inputs(job) == chosen.measure_inputs(job)
+        assert whole.measure_params(job) == chosen.measure_params(job)
+    assert whole.profile_params(job_of("mma_t")) != chosen.profile_params(job_of("mma_t"))
+
+
+def test_a_chosen_matrix_that_a_run_does_not_have_is_said(meshes):
+    plan = meshes(matrices=["mesh4", "elsewhere"])
+    assert plan.profiled_matrices("meshes", "mma_t") == ["mesh4"]
+    assert plan.notices() == ["suite meshes: elsewhere would be profiled, but this run does not have it"]
+
+
+def test_a_width_that_is_not_measured_is_not_profiled(meshes):
+    with pytest.raises(PlanError, match="suite meshes profiles N = 64, which it does not measure"):
+        meshes(n=[8, 64])
+
+
+def test_what_a_suite_chooses_to_profile_is_in_it(config):
+    plan = Plan(config)
+    for path in sorted((ROOT / "config/suites").glob("*.yaml")):
+        suite = yaml.safe_load(path.read_text())
+        wanted = suite.get("profile", {})
+        assert set(wanted.get("n", [])) <= set(suite["n"]), f"{path.name} profiles a width that it does not measure"
+        own = set(plan.resolve(suite["kernels"])[0])
+        for pattern in wanted.get("kernels", []):
+            assert own & set(plan.resolve([pattern])[0]), f"{path.name}: {pattern!r} matches no kernel of the suite"
+        queried = any("query" in entry for entry in suite["matrices"].get("suitesparse", []))
+        if wanted.get("matrices") and not queried:  # a query needs the network
+            strange = set(wanted["matrices"]) - {spec["matrix"] for spec in matrices.expand(suite, config)}
+            assert not strange, f"{path.name} profiles {min(strange)!r}, which is none of its matrices"
 
 
 def test_a_recorded_device_that_is_not_there_is_named(config):

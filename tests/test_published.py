@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from spmm_roofline import contracts
+from spmm_roofline.analysis.paper_counters import QUANTITIES
 from spmm_roofline.kernels import heads
 
 PUBLISHED = sorted(Path("config/published").glob("*.csv"))
@@ -31,7 +32,7 @@ def test_a_file_is_of_one_study_and_names_our_kernels(path):
         "matrices": {"matrices"},
         "throughput": {"TFLOP/s"},
         "ceiling": {"TFLOP/s"},
-    }
+    } | {name: {counter.unit} for name, counter in QUANTITIES.items()}
     for quantity, of_quantity in rows.groupby("quantity"):
         assert set(of_quantity.unit) <= units.get(quantity.split(" of ")[0], {"1"}), quantity
 

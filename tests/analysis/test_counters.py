@@ -36,6 +36,9 @@ def test_ratios_by_hand(cases):
     assert (row["occupancy_limit_fraction"], row["issue_fraction"]) == (pytest.approx(0.5), pytest.approx(0.25))
     assert (row["tensor_pipe_fraction"], row["tensor_sparse24_fraction"]) == (pytest.approx(0.12), pytest.approx(0.25))
     assert (row["l1_busy_fraction"], row["threads_per_instruction"]) == (pytest.approx(0.35), 28)
+    assert (row["global_loads"], row["shared_loads"], row["shared_load_wavefronts"]) == (4e5, 7e5, 5e6)
+    assert (row["ctas"], row["divergent_branches"], row["working_threads_per_instruction"]) == (4096, 5280, 25)
+    assert row["cycles_per_instruction"] == pytest.approx(11.4)
     assert row["instructions_per_nonzero"] == pytest.approx(4e6 / (own["nnz"] * 4))
 
 
@@ -67,6 +70,8 @@ def test_what_was_not_counted_is_empty(cases):
     (row,) = counters(table[table["metric"] == "dram__bytes.sum"], cases).to_dict("records")
     assert row["dram_over_compulsory"] > 0
     for name in ("profiled_ms", "cache_gb_per_s", "l2_hit_fraction", "occupancy_fraction", "registers", "local_bytes"):
+        assert row[name] != row[name], f"{name} was made up"
+    for name in ("cycles_per_instruction", "shared_loads", "global_loads", "ctas", "divergent_branches"):
         assert row[name] != row[name], f"{name} was made up"
 
 

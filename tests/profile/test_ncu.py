@@ -89,7 +89,8 @@ def profiled(job, tmp_path, mode, most=3, page=PAGE, path=None):
     fake.write_text(FAKE.format(python=sys.executable, mode=mode, page=page, pid=str(tmp_path / "pid")))
     fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
     outputs = (tmp_path / name for name in ("out.csv", "out.ncu-rep", "out.log"))
-    ncu.profile(job, "config/metrics.yaml", most, path or str(fake), *outputs)
+    few = replace(job, matrices=job.matrices[:most])
+    ncu.profile(few, "config/metrics.yaml", path or str(fake), *outputs)
     return contracts.read(tmp_path / "out.csv", "profile").set_index(["matrix", "metric"])
 
 
@@ -105,6 +106,12 @@ def test_launches_of_one_call_are_added_or_weighted_by_time(job, tmp_path):
     assert rows.value["y", "lts__t_bytes.sum"] == 40
     assert rows.value["y", "gpu__time_duration.sum"] == 4000
     assert rows.value["y", "lts__t_sector_hit_rate.pct"] == pytest.approx((20 * 3000 + 60 * 1000) / 4000)
+
+
+def test_the_ctas_of_all_launches_of_a_call_are_its_grid():
+    page = PAGE.replace("lts__t_bytes.sum", ncu.GRID)
+    (counter,) = (found for found in ncu.read(page, [ncu.TIME, ncu.GRID])["case1"] if found.metric == ncu.GRID)
+    assert counter.value == 10 + 30
 
 
 def test_a_counter_that_nsight_does_not_know_costs_no_other(job, tmp_path):
@@ -228,8 +235,8 @@ def test_a_real_profile(job, tmp_path):
         compile_kernel(heads()[name], {arch: (tmp_path / f"{name}.cubin", tmp_path / f"{name}.kernel.json")})
     cubins = {role: f"{tmp_path}/{name}.cubin" for role, name in
               (("cubin", "mma_bt"), ("read_cubin", "dram_read"), ("copy_cubin", "dram_copy"))}  # fmt: skip
-    real = replace(job, arch=arch, **cubins)
-    ncu.profile(real, "config/metrics.yaml", 2, None, *(tmp_path / f"out.{end}" for end in ("csv", "ncu-rep", "log")))
+    real = replace(job, arch=arch, matrices=job.matrices[:2], **cubins)
+    ncu.profile(real, "config/metrics.yaml", None, *(tmp_path / f"out.{end}" for end in ("csv", "ncu-rep", "log")))
     rows = contracts.read(tmp_path / "out.csv", "profile").set_index(["matrix", "metric"])
     if (rows.status == "no_permission").all():
         pytest.skip(rows.message.iloc[0])

@@ -5,7 +5,7 @@ rule profile:
 
 rule profile_kernel:
     input:
-        unpack(PLAN.measure_inputs),
+        unpack(PLAN.profile_inputs),
         external=ancient(PLAN.external_library),
         metrics="config/metrics.yaml",
     output:
@@ -19,8 +19,7 @@ rule profile_kernel:
         gpu=1,
         mem_mb=16000,
     params:
-        job=PLAN.measure_params,
-        most=PLAN.config["profile"].get("matrices", 6),
+        job=PLAN.profile_params,
         ncu=PLAN.config["profile"].get("ncu"),
     script:
         "../scripts/profile_kernel.py"

@@ -9,7 +9,6 @@ carry_out(
     profile,
     job_of(snakemake.params.job, snakemake.input, snakemake.config["measure"]),
     metrics=snakemake.input.metrics,
-    most=snakemake.params.most,
     path=snakemake.params.ncu,
     table=snakemake.output.csv,
     report=snakemake.output.report,

@@ -10,6 +10,7 @@ import importlib.metadata
 import importlib.util
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,9 @@ from .measure import device as gpu_device
 
 #: Kernels that every measurement needs: one flushes L2, the other is the canary.
 CLOCK_KERNELS = {"read_cubin": "dram_read", "copy_cubin": "dram_copy"}
+
+#: Matrices of a suite to profile if neither the suite nor the config says.
+MOST_PROFILED = 6
 
 #: Folder of the package.
 PACKAGE = Path(__file__).parent
@@ -42,6 +46,16 @@ class Shard:
 
 
 @dataclass(frozen=True)
+class Sample:
+    """What of a suite is profiled."""
+
+    matrices: tuple[str, ...]
+    """Names; empty for the first matrices of the suite, as many as the config says."""
+    n: list[int]
+    kernels: list[str]
+
+
+@dataclass(frozen=True)
 class Suite:
     """A suite with its matrices expanded and its kernel patterns resolved."""
 
@@ -55,6 +69,7 @@ class Suite:
     l2: str
     shards: tuple[Shard, ...]
     missing_kernels: tuple[str, ...]
+    sample: Sample
 
 
 @dataclass
@@ -66,6 +81,7 @@ class Plan:
     def __post_init__(self) -> None:
         self.config = contracts.validate(contracts.with_numbers(self.config, "config"), "config", "config")
         self._fingerprints: dict[Path, str] = {}
+        self._taken: dict[tuple[str, str], list[str]] = {}
         self.heads: dict[str, Head] = heads(external=tuple(self.config["kernels"].get("external", ())))
 
     # --- suites -----------------------------------------------------------------------------------------------------
@@ -115,7 +131,18 @@ class Plan:
             l2=document["protocol"]["l2"],
             shards=cut,
             missing_kernels=tuple(missing),
+            sample=self._sample(document, kernels),
         )
+
+    def _sample(self, document: dict[str, Any], kernels: list[str]) -> Sample:
+        """What ``profile`` of a suite chooses among its matrices, widths and ``kernels``."""
+        wanted = document.get("profile", {})
+        widths = sorted(wanted.get("n", document["n"]))
+        strange = sorted(set(widths) - set(document["n"]))
+        if strange:
+            raise PlanError(f"suite {document['name']} profiles N = {strange[0]}, which it does not measure")
+        matched = set(self.resolve(wanted.get("kernels", ["*"]))[0])
+        return Sample(tuple(wanted.get("matrices", ())), widths, [name for name in kernels if name in matched])
 
     def _chosen(self, suite: str, cut: tuple[Shard, ...]) -> tuple[Shard, ...]:
         """The shards of a suite to run: those that the config's ``shards`` selects, or all."""
@@ -150,6 +177,13 @@ class Plan:
             + (f"running the other {len(suite.kernels)}" if suite.kernels else "none of it can be measured")
             for suite in self.suites.values()
             if suite.missing_kernels
+        ]
+        said += [
+            f"suite {suite.name}: {', '.join(absent)} would be profiled, but this run does not have "
+            f"{'it' if len(absent) == 1 else 'them'}"
+            for suite in self.suites.values()
+            if suite.name in self.config["profile"]["suites"]
+            and (absent := [name for name in suite.sample.matrices if name not in suite.specs])
         ]
         if self.device is None:
             why = "no GPU is used"
@@ -240,23 +274,45 @@ class Plan:
         return [path for suite in self.suites for path in self.measured_of(suite)]
 
     def measured_of(self, suite: str) -> list[str]:
-        return self._tables("measure", suite)
+        return self._tables("measure", suite, self.suites[suite].kernels, self.measured_matrices)
 
     def profiled(self) -> list[str]:
         """Tables of counters that this machine collects; empty without a device."""
         wanted = self.config["profile"]["suites"]
-        return [path for suite in self.suites if suite in wanted for path in self._tables("profile", suite)]
+        return [path for suite in self.suites if suite in wanted for path in self.profiled_of(suite)]
 
-    def _tables(self, stage: str, suite: str) -> list[str]:
+    def profiled_of(self, suite: str) -> list[str]:
+        return self._tables("profile", suite, self.suites[suite].sample.kernels, self.profiled_matrices)
+
+    def _tables(
+        self, stage: str, suite: str, kernels: list[str], matrices_of: Callable[[str, str], list[str]]
+    ) -> list[str]:
+        """Tables of a stage, one for each kernel and each shard that has some of the kernel's matrices."""
         if self.device is None:
             return []
-        own = self.suites[suite]
-        return [
-            f"results/{stage}/{self.device_name}/{suite}/{kernel}{shard.suffix}.csv"
-            for kernel in own.kernels
-            for shard in own.shards
-            if any(takes(self.heads[kernel], own.specs[name]) for name in shard.matrices)
-        ]
+        found = []
+        for kernel in kernels:
+            names = set(matrices_of(suite, kernel))
+            found += [
+                f"results/{stage}/{self.device_name}/{suite}/{kernel}{shard.suffix}.csv"
+                for shard in self.suites[suite].shards
+                if names & {*shard.matrices}
+            ]
+        return found
+
+    def measured_matrices(self, suite: str, kernel: str) -> list[str]:
+        """Matrices of a suite that a kernel takes; cached, because every shard of a large suite asks."""
+        if (suite, kernel) not in self._taken:
+            specs, head = self.suites[suite].specs, self.heads[kernel]
+            self._taken[suite, kernel] = [name for name, spec in specs.items() if takes(head, spec)]
+        return self._taken[suite, kernel]
+
+    def profiled_matrices(self, suite: str, kernel: str) -> list[str]:
+        """Matrices of a suite that a kernel is profiled on: those that the suite names, or the first ones."""
+        taken, named = self.measured_matrices(suite, kernel), self.suites[suite].sample.matrices
+        if named:
+            return [name for name in taken if name in named]
+        return taken[: self.config["profile"].get("matrices", MOST_PROFILED)]
 
     def device_records(self) -> list[str]:
         return [f"results/measure/{self.device_name}/device.json"] if self.device else []
@@ -339,10 +395,18 @@ class Plan:
         return fingerprint.sha256(self.fingerprints[wildcards.kernel], compiler_version(), list(columns))
 
     def measure_inputs(self, wildcards: Any) -> dict[str, Any]:
-        """Named inputs of a measure or profile job; a library kernel has no cubin."""
+        """Named inputs of a measure job; a library kernel has no cubin."""
+        return self._job_inputs(wildcards, self.measured_matrices(wildcards.suite, wildcards.kernel))
+
+    def profile_inputs(self, wildcards: Any) -> dict[str, Any]:
+        """Named inputs of a profile job."""
+        return self._job_inputs(wildcards, self.profiled_matrices(wildcards.suite, wildcards.kernel))
+
+    def _job_inputs(self, wildcards: Any, wanted: list[str]) -> dict[str, Any]:
+        """Named inputs of a job on the ``wanted`` matrices of its shard."""
         head = self.heads[wildcards.kernel]
-        specs = self.suites[wildcards.suite].specs
-        names = [name for name in self.shard(wildcards).matrices if takes(head, specs[name])]
+        chosen = set(wanted)
+        names = [name for name in self.shard(wildcards).matrices if name in chosen]
         arch = self._arch
         files: dict[str, Any] = {
             "matrices": [f"results/matrices/{name}.npz" for name in names],
@@ -403,6 +467,10 @@ class Plan:
             "kernel_sha256": self.fingerprints[wildcards.kernel],
             "protocol": PROTOCOL,
         }
+
+    def profile_params(self, wildcards: Any) -> dict[str, Any]:
+        """Parameters of a profile job; a change in any of them profiles again."""
+        return self.measure_params(wildcards) | {"n": self.suites[wildcards.suite].sample.n}
 
     def shard(self, wildcards: Any) -> Shard:
         return next(shard for shard in self.suites[wildcards.suite].shards if shard.suffix == wildcards.shard)

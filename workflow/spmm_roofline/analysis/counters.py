@@ -22,6 +22,8 @@ CACHE = "lts__t_sectors_srcunit_tex.sum"
 SECTORS, IDEAL_SECTORS = "memory_l2_theoretical_sectors_global", "memory_l2_theoretical_sectors_global_ideal"
 INSTRUCTIONS = "smsp__inst_executed.sum"
 CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
+#: Loads from shared memory; ldmatrix is counted apart from the others.
+SHARED_LOADS = ("smsp__sass_inst_executed_op_shared_ld.sum", "smsp__inst_executed_op_ldsm.sum")
 #: Both kinds of tensor-core instructions; a chip that has none of a kind does not count it.
 TENSOR = ("sm__inst_executed_pipe_tensor_op_hmma.sum", "sm__inst_executed_pipe_tensor_op_gmma.sum")
 #: Sectors of local memory, 32 bytes each: what was spilled, and what a thread indexes at run time.
@@ -44,9 +46,21 @@ PLAIN = {
     "waiting_warps": "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
     "registers": "launch__registers_per_thread",
     "threads_per_instruction": "smsp__thread_inst_executed_per_inst_executed.ratio",
+    "working_threads_per_instruction": "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio",
 }
 #: Column → counter that adds up over the multiplications of a call.
-SUMS = {"sectors": SECTORS, "instructions": INSTRUCTIONS}
+SUMS = {
+    "sectors": SECTORS,
+    "instructions": INSTRUCTIONS,
+    "ctas": "launch__grid_size",
+    "divergent_branches": "smsp__sass_branch_targets_threads_divergent.sum",
+    "global_loads": "smsp__sass_inst_executed_op_global_ld.sum",
+    "shared_load_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+}
+#: Warps in one state per instruction issued; the name of the state stands between.
+STATE_PREFIX, STATE_SUFFIX = "smsp__average_warps_issue_stalled_", "_per_issue_active.ratio"
+#: States that must have been counted before they are added up; older profiles have one alone.
+LEAST_STATES = 5
 
 
 @value()
@@ -93,6 +107,9 @@ def counters(profiled: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
         wide[[name for name in wide if name.startswith(OPERATIONS) and name.endswith(ending)]].astype(float).sum(axis=1)
         for ending in (DENSE, SPARSE24)
     ]
+    states = wide[[name for name in wide if name.startswith(STATE_PREFIX) and name.endswith(STATE_SUFFIX)]].astype(
+        float
+    )
     dram, cache = total(DRAM), SECTOR_BYTES * total(CACHE)
     table = wide.assign(
         profiled_ms=seconds * 1e3,
@@ -112,6 +129,8 @@ def counters(profiled: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
         tensor_sparse24_fraction=_ratio(by_pattern[1], by_pattern[0] + by_pattern[1]),
         tensor_instructions_fraction=_ratio(tensor, instructions),
         instructions_per_nonzero=_ratio(instructions, flop / 64),
+        shared_loads=total(SHARED_LOADS[0]) + total(SHARED_LOADS[1]),
+        cycles_per_instruction=states.sum(axis=1).where(states.notna().sum(axis=1) >= LEAST_STATES),
         **{column: value.where(value <= 1) for column, name in FRACTIONS.items() for value in [counter(name) / 100]},
         **{column: counter(name) for column, name in PLAIN.items()},
         **{column: total(name) for column, name in SUMS.items()},

@@ -28,7 +28,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .. import contracts
-from .counters import KEY
+from .counters import KEY, LEAST_STATES
+from .counters import STATE_PREFIX as PREFIX
+from .counters import STATE_SUFFIX as SUFFIX
 from .registry import table
 
 if TYPE_CHECKING:
@@ -39,11 +41,6 @@ BUSY = 0.6
 
 #: Fraction above which a busy unit is the limit of a kernel, if it is ahead of all others by the margin.
 LIMITING, MARGIN = 0.8, 0.05
-
-#: States that must have been counted before one of them is called the longest; older profiles have one alone.
-LEAST_STATES = 5
-
-PREFIX, SUFFIX = "smsp__average_warps_issue_stalled_", "_per_issue_active.ratio"
 
 #: A warp that issues, and one that could but was not chosen, do not wait.
 RUNNING = ("selected", "not_selected")

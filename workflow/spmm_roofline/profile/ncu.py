@@ -24,6 +24,8 @@ from ..measure.job import Job, request
 from ..measure.rows import identity, sizes
 
 TIME = "gpu__time_duration.sum"
+#: CTAs of a launch; those of a call are the CTAs of all its launches.
+GRID = "launch__grid_size"
 
 #: Usual locations of the profiler if it is not on the PATH; of several versions the newest is used.
 USUAL_PATHS = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
@@ -79,13 +81,12 @@ class Counter:
 def profile(
     job: Job,
     metrics: str | Path,
-    most: int,
     path: str | None,
     table: str | Path,
     report: str | Path,
     log: str | Path,
 ) -> None:
-    """Profile one call of each case of the first ``most`` matrices of ``job``.
+    """Profile one call of each case of ``job``.
 
     A counter that Nsight does not know is left out, and its rows say so: names differ between versions and chips.
 
@@ -95,7 +96,7 @@ def profile(
     """
     head = registry.head(job.kernel, job.kernels, job.external)
     record = contracts.document(job.device_record, "measured_device")
-    files = [(npz, json.loads(Path(features).read_text())) for npz, features in job.matrices[:most]]
+    files = [(npz, json.loads(Path(features).read_text())) for npz, features in job.matrices]
     cases = [(npz, known, n) for npz, known in files for n in job.n]
     for empty in map(Path, (report, log)):
         empty.parent.mkdir(parents=True, exist_ok=True)
@@ -183,7 +184,7 @@ def _of_call(metric: str, values: list[float | None], weights: list[float]) -> f
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return None
-    if metric.endswith(".sum") or metric.startswith("memory_"):
+    if metric.endswith(".sum") or metric.startswith("memory_") or metric == GRID:
         return sum(known)
     return sum(value * weight for value, weight in zip(known, weights, strict=True)) / sum(weights)
 
