@@ -80,7 +80,8 @@ CLAIM = {
     "study": "smat",
     "source": "the tests of the project",
     "says": "mma_cbt is as fast as mma_bt",
-    "suites": ["tiny"],
+    "unit": "times",
+    "sets": {"tiny": ["tiny"]},
     "value": 'geomean(speedup("mma_cbt", "mma_bt"))',
     "expect": {"at_least": 1, "at_most": 1},
 }
@@ -188,7 +189,7 @@ def make_project(root: Path, kernels: tuple[str, ...] = KERNELS) -> Project:
     config["analysis"]["bootstrap"] = 100
     project.write_yaml("config/config.yaml", config)
     project.write_yaml("config/suites/tiny.yaml", TINY)
-    project.write_yaml("config/claims.yaml", {"claims": [CLAIM]})
+    project.write_yaml("config/claims.yaml", {"rivals": {"best_sc": ["scalar/*"]}, "claims": [CLAIM]})
     (root / "workflow/scripts/describe_device.py").write_text(STAND_IN_DEVICE)
     (root / "workflow/scripts/measure_kernel.py").write_text(STAND_IN_MEASURE)
     (root / "workflow/scripts/measure_ceilings.py").write_text(STAND_IN_CEILINGS)

@@ -70,7 +70,10 @@ MENTIONED = {
     "sparse24": "it also names the 2:4 pattern: in ceilings, and where a benchmark generates such a matrix",
     "csr": "the reference result of every verification is computed from CSR",
     **dict.fromkeys(
-        ("mma_f64", "mma_f64_wide", "mma_sp_tf32", "mma_tf32"),
+        (
+            *("mma_f64", "mma_f64_wide", "mma_sp_tf32", "mma_tf32"),
+            *("mma_f8", "mma_sp_f8", "wgmma_f8", "wgmma_sp_f8"),
+        ),
         "a header of kernels/include/ptx has the same name: an instruction whose peak the roofline looks up",
     ),
     "dram_copy": "it is the canary, and its rate is the bandwidth of the roofline",
@@ -492,11 +495,31 @@ def documents_table(folder, document):
     return markdown([document, "what it is"], [[f"`{entry['name']}`", entry["title"]] for entry in found])
 
 
+def suites_table():
+    """Every suite with the number of its matrices that each recorded device has rows of."""
+    import csv
+
+    config = contracts.document(ROOT / "config" / "config.yaml", "config")
+    devices = sorted(path.name for path in (ROOT / "resources" / "recorded").iterdir())
+    rows = []
+    for path in sorted((ROOT / "config" / "suites").glob("*.yaml")):
+        suite = contracts.document(path, "suite")
+        asked = any("query" in entry for entry in suite["matrices"].get("suitesparse", []))
+        all_of_it = "the collection" if asked else len(matrices.expand(suite, config))
+        recorded = []
+        for device in devices:
+            files = (ROOT / "resources" / "recorded" / device / suite["name"]).glob("*.csv")
+            known = {row["matrix"] for file in files for row in csv.DictReader(file.open())}
+            recorded.append(f"{len(known)} of {all_of_it}" if known else f"none of {all_of_it}")
+        rows.append([f"`{suite['name']}`", suite["title"], *recorded])
+    return markdown(["suite", "what it is", *(f"matrices recorded on `{device}`" for device in devices)], rows)
+
+
 GENERATED = {
     "columns": columns_table,
     "tables": tables_table,
     "kernels": kernels_table,
-    "suites": lambda: documents_table("suites", "suite"),
+    "suites": suites_table,
     "devices": lambda: documents_table("devices", "device"),
 }
 _MARKED = re.compile(r"<!-- (\w+)(?:: (\w+))? -->\n.*?<!-- end -->", re.DOTALL)

@@ -124,6 +124,29 @@ def matrix_row(name: str) -> dict:
         "tile_fill_16x32_fraction": fill * 0.8,
         "tile_24_16x32_fraction": min(1.0, 0.01 / fill),
         "alpha_fraction": min(1.0, 0.06 + fill),
+        **_super_tiles(nnz, fill),
+        **_bricks(nnz, min(1.0, 0.03 + fill)),
+    }
+
+
+def _super_tiles(nnz: int, fill: float) -> dict:
+    """Each doubling of a tile's side keeps seven tenths of its fill."""
+    row: dict = {}
+    for doublings, side in enumerate((32, 64, 128), 1):
+        row[f"tile_fill_{side}x{side}_fraction"] = fill * 0.7**doublings
+        row[f"tiles_{side}x{side}"] = max(1, round(nnz / (side * side * fill * 0.7**doublings)))
+    return row
+
+
+def _bricks(nnz: int, fill: float) -> dict:
+    """Half of the bricks hold one entry, the others 17 to 32."""
+    bricks = max(2, round(nnz / (64 * fill)))
+    empty = dict.fromkeys(("2", "3_to_4", "5_to_8", "9_to_16", "33_to_64"), 0)
+    of = {"1": bricks // 2, "17_to_32": bricks - bricks // 2, **empty}
+    return {
+        "bricks_16x4": bricks,
+        "brick_fill_16x4_fraction": fill,
+        **{f"bricks_of_{name}": count for name, count in of.items()},
     }
 
 
@@ -300,6 +323,12 @@ COUNTERS = {
     "sm__maximum_warps_per_active_cycle_pct": 50.0,
     "smsp__issue_active.avg.pct_of_peak_sustained_active": 25.0,
     "smsp__thread_inst_executed_per_inst_executed.ratio": 28.0,
+    "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio": 25.0,
+    "smsp__sass_branch_targets_threads_divergent.sum": 5280.0,
+    "smsp__sass_inst_executed_op_global_ld.sum": 4e5,
+    "smsp__sass_inst_executed_op_shared_ld.sum": 1e5,
+    "smsp__inst_executed_op_ldsm.sum": 6e5,
+    "launch__grid_size": 4096.0,
     "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active": 12.0,
     "sm__ops_path_tensor_op_hmma_src_fp16_dst_fp16_sparsity_off.sum": 3e9,
     "sm__ops_path_tensor_op_hmma_src_fp16_dst_fp16_sparsity_on.sum": 1e9,

@@ -8,6 +8,7 @@ import pytest
 
 from spmm_roofline import analysis, contracts
 from spmm_roofline.analysis.bootstrap import geomean_interval
+from spmm_roofline.analysis.cases import families_of
 from tests.analysis import synthetic
 
 
@@ -155,6 +156,22 @@ def test_a_family_is_the_fastest_of_its_members_on_each_case(tables):
         assert row.time_ms == best[row.suite, row.matrix, row.n]
         wrong = (row.matrix, row.n) == ("dblp-2010", 512)  # where mma_t has no time
         assert (row.kernel, row.members) == ("mma_bt", 1 if wrong else 2)
+
+
+def test_a_variant_that_tries_one_decision_is_in_no_family(tables):
+    heads = {
+        "tiles": {"family": "tiles", "path": "tiles.cu"},
+        "tiles_wide": {"family": "tiles", "path": "tiles.cu"},
+        "tiles_cached": {"family": None, "path": "tiles.cu"},
+        "tiles_later": {"family": None, "path": "tiles_later.cu"},
+    }
+    assert families_of(heads) == {
+        "tiles": "tiles", "tiles_wide": "tiles", "tiles_cached": "", "tiles_later": "tiles_later"
+    }  # fmt: skip
+    rows = tables["cases"]
+    assert set(rows.loc[rows["kernel"].isin(["mma_t", "mma_bt"]), "family"]) == {"blocks"}
+    alone = rows[~rows["kernel"].isin(["mma_t", "mma_bt"])]
+    assert (alone["family"] == alone["kernel"]).all() and alone["kernel"].str.startswith("cusparse_best").any()
 
 
 def test_status_counts_every_launched_row_once(tables):

@@ -5,23 +5,37 @@ import pytest
 import yaml
 
 from spmm_roofline import contracts
-from spmm_roofline.analysis.claims import ClaimError, claims, verdict
+from spmm_roofline.analysis.claims import claims, overall, verdict
+from spmm_roofline.analysis.vocabulary import FEATURES, ClaimError
 from spmm_roofline.kernels.registry import heads
 from spmm_roofline.plan import Plan
 from tests.analysis import synthetic
 
 CONFIG = synthetic.ROOT / "config"
-DOCUMENT = contracts.document(CONFIG / "claims.yaml", "claims")["claims"]
+FILE = contracts.document(CONFIG / "claims.yaml", "claims")
+DOCUMENT, RIVALS = FILE["claims"], FILE["rivals"]
 
 #: matrix → (share of 2:4 tiles, time of mma_t, mma_bt, mma_bt_f32) at N = 128.
 TIMES = {"a": (0.5, 8.0, 2.0, 1.0), "b": (0.05, 3.0, 3.0, 6.0), "c": (0.3, 1.0, 2.0, 4.0)}
+
+HEADS = synthetic.HEADS | {"mma_t": synthetic.HEADS["mma_t"] | {"format": "bcsr_classed"}}
 
 #: As :data:`TIMES`, of four matrices: the ratios of mma_t and mma_bt are 4, 1, 1/2 and 2.
 FOUR = {"a": (0.5, 8.0, 2.0, 1.0), "b": (0.05, 3.0, 3.0, 6.0), "c": (0.3, 1.0, 2.0, 4.0), "d2": (0.3, 4.0, 2.0, 1.0)}
 
 
-def judged(expression, *, times=TIMES, suites=("quick",), noisy=False, **expect):
+#: Packing of the formats of the three kernels on a host, in ms.
+BUILT = {"bcsr_classed": 60.0, "bcsr_16x16": 30.0}
+
+
+def judged(expression, **options):
     """The row of one claim over made-up times."""
+    (row,) = judged_on(expression, {"all": options.pop("suites", ("quick",))}, **options)
+    return row
+
+
+def judged_on(expression, sets, *, times=TIMES, noisy=False, why="", **expect):
+    """The rows of one claim on sets of suites."""
     kernels = ("mma_t", "mma_bt", "mma_bt_f32")
     cases = pd.DataFrame(
         [
@@ -38,6 +52,8 @@ def judged(expression, *, times=TIMES, suites=("quick",), noisy=False, **expect)
                 "preprocess_ms": 6.0,
                 "useful_gflops": 1 / time,
                 "compulsory_bytes": n * {"a": 50, "b": 100}.get(matrix, 200),
+                "m": 128 if matrix == "a" else 64,
+                "k": 128 if matrix == "a" else 64,
             }
             for matrix, (_, *row) in times.items()
             for kernel, time in zip(kernels, row, strict=True)
@@ -61,13 +77,30 @@ def judged(expression, *, times=TIMES, suites=("quick",), noisy=False, **expect)
     matrices = pd.DataFrame(
         [
             {"matrix": name, "tile_24_16x32_fraction": row[0], "alpha_fraction": row[0] / 2}
+            | {"m": 30_000 if name == "a" else 64, "density_fraction": 1 - row[0], "brick_fill_16x4_fraction": row[0]}
             for name, row in times.items()
         ]
     )
-    claim = {"id": "x", "study": "smat", "source": "section", "says": "it is so", "suites": list(suites)}
+    formats = pd.DataFrame(
+        [
+            {"format": name, "matrix": matrix, "status": "ok", "build_ms": build_ms}
+            for name, build_ms in BUILT.items()
+            for matrix in times
+        ]
+    )
+    counters = pd.DataFrame(
+        [
+            {"device": "h200", "suite": "quick", "kernel": kernel, "matrix": matrix, "n": 128, "l2": "cold"}
+            | {"instructions": value, "m": 1, "k": 1, "compulsory_bytes": 1}
+            for matrix in times
+            for kernel, value in (("mma_t", 100.0), ("mma_bt", 25.0))
+        ]
+    )
+    claim = {"id": "x", "study": "smat", "source": "section", "says": "it is so", "unit": "times"}
+    claim |= {"sets": {name: list(suites) for name, suites in sets.items()}, "why": why}
     claim |= {"value": expression, "expect": expect or {"at_least": 0}}
-    (row,) = claims(cases, matrices, [claim], synthetic.HEADS, {"h200": 12_800}, 100).to_dict("records")
-    return row
+    found = claims(cases, matrices, formats, counters, [claim], HEADS, RIVALS, {"h200": 12_800}, 100)
+    return found.to_dict("records")
 
 
 @pytest.mark.parametrize(
@@ -94,6 +127,24 @@ def judged(expression, *, times=TIMES, suites=("quick",), noisy=False, **expect)
         ('maximum(speedup("mma_bt", "smat/*", n=128))', 1, 3),
         ('minimum(speedup("mma_bt_f32", ["mma_t", "mma_bt"], n=128))', 0.25, 3),
         ('geomean(speedup("mma_bt", "mma_t", n=128)) - 1', 2 ** (1 / 3) - 1, 3),
+        # Of several kernels the fastest counts too.
+        ('geomean(speedup(["mma_bt", "mma_bt_f32"], "mma_t", n=128))', (8 * 1 * 0.5) ** (1 / 3), 3),
+        ('geomean(speedup("mma_bt", "mma_t", n=128, rows_at_least=100))', 4, 1),
+        ('geomean(speedup("mma_bt", "mma_t", n=128, density_below=0.6))', 4, 1),
+        ('geomean(speedup("mma_bt", "mma_t", square=True))', (4 * 1 * 0.5) ** (1 / 3), 3),  # m = k = n
+        # The least means of groups: a has 30,000 rows and high synergy, b and c few; b is low, c medium.
+        ('minimum(grouped("mma_bt", "mma_t"))', 0.5, 6),
+        ('maximum(grouped("mma_bt", "mma_t"))', 4, 6),
+        # Rates are 1 / time: of class high a alone, 1/2 against 1/8.
+        ('maximum(quantiles("mma_bt", "mma_t", [0.25, 0.5], n=128))', 4, 3),
+        ('share_above(quantiles("mma_bt", "mma_t", 0.5, n=128), 1)', 1 / 3, 3),
+        ('median(packing_on_host("mma_bt", n=128))', 15, 3),  # 30 over 2, 3, 2
+        ('median(preprocessing_on_host("mma_bt", "mma_t", n=128))', 2, 3),
+        ('geomean(counter("mma_bt", "instructions") / counter("mma_t", "instructions"))', 0.25, 3),
+        ('maximum(feature("sparse24"))', 0.5, 3),
+        ('share_between(feature("sparse24"), 0.05, 0.5)', 2 / 3, 3),
+        ('least(minimum(feature("sparse24")), 3)', 0.05, 3),
+        ('quantile(speedup("mma_bt", "mma_t", n=128), 1)', 4, 3),
     ],
 )
 def test_values_by_hand(expression, value, cases):
@@ -111,15 +162,16 @@ def test_synergy_is_the_rank_correlation_of_density_and_rate():
     assert judged('synergy("mma_bt", n=128)', times=times)["value"] == pytest.approx(0.9)
 
 
-def test_a_mean_has_an_interval_and_other_values_have_none():
+def test_means_and_quantiles_have_an_interval_and_extremes_have_none():
     expression = 'geomean(speedup("mma_bt", "mma_t", n=128))'
     mean = judged(expression, times=FOUR)
     assert mean["low"] < mean["value"] < mean["high"]
     assert pd.isna(judged(expression)["low"]), "of three matrices nobody knows the spread"
     # Two widths of three matrices are six ratios, and still three matrices.
     assert pd.isna(judged('geomean(speedup("mma_bt", "mma_t"))')["low"])
-    for other in ("maximum", "median"):
-        assert pd.isna(judged(f'{other}(speedup("mma_bt", "mma_t", n=128))')["low"])
+    median = judged('median(speedup("mma_bt", "mma_t", n=128))', times=FOUR)
+    assert median["low"] <= median["value"] <= median["high"] and median["low"] < median["high"]
+    assert pd.isna(judged('maximum(speedup("mma_bt", "mma_t", n=128))', times=FOUR)["low"])
     assert pd.isna(judged('geomean(speedup("mma_bt", "mma_t", n=128)) - 1')["low"])
 
 
@@ -155,6 +207,37 @@ def test_a_threshold_within_the_interval_decides_nothing(expect, verdict):
     assert row["verdict"] == verdict
 
 
+@pytest.mark.parametrize(
+    ("verdicts", "said"),
+    [
+        (["reproduced", "reproduced"], "reproduced"),
+        (["reproduced", "not_testable"], "reproduced"),
+        (["reproduced", "not_reproduced"], "in_part"),
+        (["reproduced", "undecided"], "in_part"),
+        (["undecided", "not_reproduced"], "not_reproduced"),
+        (["not_reproduced", "not_testable"], "not_reproduced"),
+        (["not_testable", "not_testable"], "not_testable"),
+    ],
+)
+def test_a_claim_over_several_sets(verdicts, said):
+    assert overall(verdicts) == said
+
+
+def test_each_set_is_judged_by_itself_and_the_reason_has_numbers():
+    why = (
+        'It is {maximum(speedup("mma_bt", "mma_t", n=128))}, {geomean(speedup("mma_obts", "mma_t"))} of none, '
+        '{share_above(speedup("mma_bt", "mma_t", n=128), 1):%} and {1000 * 2:,}.'
+    )
+    expression = 'minimum(speedup("mma_bt", "mma_t", n=128))'
+    here, there = judged_on(expression, {"here": ("quick",), "there": ("real-sample",)}, at_least=0.6, why=why)
+    assert (here["set"], here["verdict"], here["matrices"]) == ("here", "not_reproduced", 3)
+    assert (there["set"], there["verdict"]) == ("there", "not_testable")
+    assert here["overall"] == there["overall"] == "not_reproduced"
+    assert here["why"] == "It is 4, ? of none, 33 % and 2,000."
+    (held,) = judged_on(expression, {"here": ("quick",)}, at_least=0.4, why=why)
+    assert held["why"] == "" and held["overall"] == "reproduced"
+
+
 def test_noisy_times_judge_nothing():
     row = judged('geomean(speedup("mma_bt", "mma_t", n=128))', noisy=True)
     assert row["verdict"] == "not_testable" and "none of its suites" in row["message"]
@@ -170,6 +253,8 @@ def test_noisy_times_judge_nothing():
         ('geomean(speedup("mma_bt", "mma_t", l2_at_least=9))', {}, "no measured matrix is of the kind"),
         ('geomean(speedup("mma_obts", "mma_t"))', {}, "not measured in its cases: mma_obts"),
         ('median(packing("mma_obts"))', {}, "not measured in its cases: mma_obts"),
+        ('geomean(counter("mma_bt_f32", "instructions"))', {}, "instructions of mma_bt_f32 was not counted"),
+        ('median(feature("sparse24", matrix="zz"))', {}, "no measured matrix is of the kind"),
         ('synergy("mma_bt", n=128)', {}, "a rank correlation of 3 cases says nothing"),
     ],
 )
@@ -187,6 +272,8 @@ def test_what_has_no_rows_is_not_testable_and_says_why(expression, options, why)
         'mean(speedup("mma_bt", "mma_t"))',
         'geomean(speedup("mma_bt", "mma_t", width=3))',
         'geomean(speedup("mma_bt", "mma_t", beta_below=3))',
+        'maximum(feature("beta"))',
+        'maximum(counter("mma_bt", "beta"))',
         '__import__("os").getcwd()',
         'speedup("mma_bt", "mma_t").__class__',
         "geomean(",
@@ -206,26 +293,27 @@ def test_ids_are_unique():
 def test_a_claim_names_what_exists(claim):
     """Suites that are there, kernels that their suites run, and limits that something can break."""
     known = {name: head.as_dict() for name, head in heads(str(synthetic.ROOT / "kernels")).items()}
-    empty = pd.DataFrame(
-        columns=[
-            "device",
-            "host",
-            "status",
-            "suite",
-            "matrix",
-            "matrix_sha256",
-            "n",
-            "l2",
-            "protocol",
-            "compulsory_bytes",
-        ]
+    columns = (
+        "device",
+        "host",
+        "status",
+        "suite",
+        "matrix",
+        "matrix_sha256",
+        "n",
+        "l2",
+        "protocol",
+        "compulsory_bytes",
     )
-    one = pd.DataFrame([dict.fromkeys(empty.columns, "x") | {"kernel": "x", "time_ms": 1.0, "noisy": False}])
-    nothing = pd.DataFrame({"matrix": [], "tile_24_16x32_fraction": [], "alpha_fraction": []})
-    (row,) = claims(one, nothing, [claim], known, {}, 10).to_dict("records")
-    assert row["verdict"] == "not_testable"
+    one = pd.DataFrame([dict.fromkeys(columns, "x") | {"kernel": "x", "time_ms": 1.0, "noisy": False, "m": 1, "k": 1}])
+    one = one.assign(useful_gflops=1.0, preprocess_ms=1.0)
+    nothing = pd.DataFrame({"matrix": [], **{column: [] for column in FEATURES.values()}})
+    no_formats = pd.DataFrame({"format": [], "matrix": [], "status": [], "build_ms": []})
+    counters = contracts.frame([], "analysis_counters")
+    rows = claims(one, nothing, no_formats, counters, [claim], known, RIVALS, {}, 10)
+    assert set(rows["verdict"]) == {"not_testable"}
     plan = Plan(contracts.document(CONFIG / "config.yaml", "config"))
-    for name in claim["suites"]:
+    for name in dict.fromkeys(suite for suites in claim["sets"].values() for suite in suites):
         suite = yaml.safe_load((CONFIG / "suites" / f"{name}.yaml").read_text())
         runs, _ = plan.resolve(suite["kernels"])
         named = {kernel for kernel in known if f'"{kernel}"' in claim["value"]}

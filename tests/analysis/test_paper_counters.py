@@ -94,7 +94,11 @@ def test_the_library_is_the_call_of_the_study():
 
 def test_each_layer_of_a_pruned_model_is_compared():
     cases = case_table().copy()
-    names = {"cfd1": "net-random-0.5-a", "lp_nug30": "net-random-0.5-b", "dblp-2010": "net-random-0.9-a"}
+    names = {
+        "cfd1": "net-random-0.5-body_attention_a",
+        "lp_nug30": "net-random-0.5-body_attention_b",
+        "dblp-2010": "net-random-0.9-body_attention_a",
+    }
     cases["matrix"] = cases["matrix"].replace(names)
     papers = contracts.frame([printed("grid size", 5, matrix="net-random-0.5")], "analysis_papers")
     none = (contracts.frame([], f"analysis_{name}") for name in ("counters", "stalls"))

@@ -8,11 +8,15 @@ from spmm_roofline.analysis.cases import is_derived, timed
 from spmm_roofline.analysis.counters import other_code, profiled
 from spmm_roofline.analysis.kinds import NOISE, kinds
 from spmm_roofline.analysis.roofline import on_tensor_cores
+from spmm_roofline.kernels.registry import heads
 from tests.analysis.synthetic import ROOT
 from tests.analysis.test_selector import read_recorded
 
 #: Suites that a cuSPARSE product has no place in: 2:4 weights, SCALE and stencils.
 WITHOUT = {"gemm24", "memory-bound-scale", "memory-bound-stencils"}
+
+#: Of this matrix of thesis-synthetic cuSPARSE's COO was not recorded.
+WITHOUT_COO = "0d_1s-8192"
 
 
 @pytest.fixture(scope="module")
@@ -34,21 +38,27 @@ def test_no_verified_row_stands_above_its_limit(launched):
 
 def test_no_row_is_stale_and_all_are_of_one_kind_of_host(launched):
     assert not launched["stale"].any()
-    assert launched.groupby("device")["host"].nunique().max() == 1 and (launched["host"] != "").all()
+    ok = launched[launched["status"] == "ok"]
+    assert ok.groupby("device")["host"].nunique().max() == 1 and (ok["host"] != "").all()
 
 
 def test_every_baseline_is_whole(launched):
     own = launched[(launched["status"] == "ok") & ~launched["suite"].isin(WITHOUT)]
     # Of bfloat16 the thesis' suites run cuSPARSELt alone.
     own = own[(own["precision"] != "bfloat16") | ~own["suite"].str.startswith("thesis")]
+    lacking = (own["suite"] == "thesis-synthetic") & (own["matrix"] == WITHOUT_COO)
+    assert lacking.any() and (own.loc[lacking, "baseline_missing"] != "").all()
+    own = own[~lacking]
     assert (own["baseline_missing"] == "").all()
     assert timed(own)["speedup"].notna().all()
     rest = launched[launched["suite"].isin(WITHOUT)]
     assert len(rest) and rest["speedup"].isna().all()
 
 
-def test_nothing_is_planned_that_cannot_be(launched):
-    assert (launched["status"] == "ok").all()
+def test_what_has_no_time_cannot_run_on_the_device(launched):
+    rest = launched[launched["status"] != "ok"]
+    assert set(rest["status"]) == {"unsupported"}
+    assert rest["message"].str.contains("which the compiler only emulates on sm_90a").all()
 
 
 def test_few_rows_are_noisy(launched):
@@ -86,3 +96,38 @@ def test_the_opening_table_names_no_kernel_that_another_beats_on_shared_matrices
     assert (table["within_noise"] == (table["lead"] < 1 + NOISE)).all()
     assert (table["wins"] <= table["compared"]).all() and (table["compared"] <= table["matrices"]).all()
     assert table.loc[table["matrices"] < 4, "speedup_low"].isna().all()
+
+
+@pytest.fixture(scope="module")
+def judged():
+    from spmm_roofline.analysis.inputs import Files
+    from spmm_roofline.analysis.registry import ordered, steps
+
+    found = heads(str(ROOT / "kernels"))
+    files = Files(
+        **dict.fromkeys(("measured", "profiled", "matrices", "formats", "kernels", "papers"), ()),
+        **dict.fromkeys(("device_records", "measured_ceilings"), ()),
+        recorded=[ROOT / "resources/recorded/h200"],
+        devices=ROOT / "config/devices",
+        claims=ROOT / "config/claims.yaml",
+    )
+    made = {"files": files, "fingerprints": {name: head.sha256() for name, head in found.items()}}
+    made |= {"heads": {name: head.as_dict() for name, head in found.items()}, "resamples": 200}
+    for step in ordered(steps(), made.keys(), ["claims"]):
+        made[step.name] = step.make(*[made[name] for name in step.inputs])
+    return made["claims"]
+
+
+def test_a_claim_that_is_not_reproduced_says_why(judged):
+    """On the recorded device; a number that the sentence promises is there."""
+    differs = judged[judged["overall"].isin(["not_reproduced", "in_part"])]
+    assert len(differs)
+    assert (differs["why"] != "").all(), sorted(set(differs.loc[differs["why"] == "", "claim"]))
+    assert not judged["why"].str.contains("?", regex=False).any()
+    assert (judged.loc[judged["overall"] == "reproduced", "why"] == "").all()
+
+
+def test_most_claims_can_be_tested(judged):
+    once = judged.drop_duplicates("claim")
+    assert (once["overall"] != "not_testable").mean() > 0.9
+    assert once["study"].value_counts().min() >= 5

@@ -43,6 +43,9 @@ def test_gemv_gains_at_most_5_percent_from_tensor_cores_on_an_a100():
         (["mma_f64_wide"], "float64", "float64", "float64_tensor"),
         (["mma_sp_tf32"], "tf32", "float32", "tf32_tensor_sparse24"),
         (["tma", "wgmma"], "tf32", "float32", "tf32_tensor"),
+        (["mma_f8"], "float8_e4m3", "float32", "float8_e4m3_tensor"),
+        (["mma_sp_f8"], "float8_e4m3", "float32", "float8_e4m3_tensor_sparse24"),
+        (["tma", "wgmma", "wgmma_sp_f8"], "float8_e4m3", "float32", "float8_e4m3_tensor_sparse24"),
         (["cp_async"], "float32", "float32", "float32_cuda"),
         ([], "float16", "float32", "float32_cuda"),
         ([], "float16", "float16", "float16_cuda"),
@@ -81,6 +84,7 @@ def limits_of(l2="warm", n=100, rate=(4000.0, 8000.0), size=1_000_000, steps=1, 
     import pandas as pd
 
     row = {"device": "d", "l2": l2, "steps": steps, "nnz": 1000, "m": 1000, "n": n, "dtype_c": "float32"}
+    row |= {"dtype_a": "float32", "format_bytes": 1_000_000}
     rows = pd.DataFrame([row | {"compulsory_bytes": 1_000_000, "replay_ms": 0.004} | changes])
     dram, cache = ({"d": value} if value else {} for value in rate)
     found = roofline.memory_limits(rows, dram, cache, {"d": size} if size else {})
@@ -105,6 +109,15 @@ def test_what_l2_can_keep_need_not_come_from_dram():
     assert thrice == pytest.approx([3 * limit for limit in once])
 
 
+def test_a_format_that_is_smaller_than_csr_moves_less():
+    flops = 2 * 1000 * 100
+    # CSR in FP32 has 1000 · 8 + 1001 · 4 = 12,004 bytes: a format of 2,004 saves 10,000 of the million.
+    assert limits_of(format_bytes=2_004)[1] == pytest.approx(flops / 125 / 0.99)
+    assert limits_of(format_bytes=12_004) == limits_of(format_bytes=50_000) == limits_of(format_bytes=math.nan)
+    # C alone leaves less than a CSR: the structure is not among the compulsory bytes, and cannot be saved again.
+    assert limits_of(format_bytes=2_004, compulsory_bytes=410_000)[1] == pytest.approx(flops / (410_000 / 8000))
+
+
 @pytest.mark.parametrize(("rate", "size"), [((None, 8000.0), 1), ((4000.0, None), 1), ((4000.0, 8000.0), None)])
 def test_a_limit_that_nobody_measured_is_unknown(rate, size):
     dram, cache, _ = limits_of(rate=rate, size=size)
@@ -116,7 +129,16 @@ def case(**changes):
     import pandas as pd
 
     row = {"device": "d", "suite": "s", "study": "smat", "kernel": "k", "matrix": "a", "n": 100, "l2": "cold"}
-    row |= {"precision": "float16", "dtype_c": "float16", "steps": 1, "m": 1000, "nnz": 10_000_000, "status": "ok"}
+    row |= {
+        "precision": "float16",
+        "dtype_a": "float16",
+        "dtype_c": "float16",
+        "format_bytes": 90_000_000,
+        "steps": 1,
+        "m": 1000,
+        "nnz": 10_000_000,
+        "status": "ok",
+    }
     row |= {"time_ms": 1.0, "useful_gflops": 2000.0, "padded_gflops": 50_000.0, "replay_ms": 0.004, "stale": False}
     row |= {"compulsory_bytes": 100_000_000, "intensity_flop_per_byte": 20.0, "compute_limit_gflops": 100_000.0}
     row |= {"memory_limit_gflops": 1.0, "compute_basis": "measured"}
@@ -175,4 +197,7 @@ def test_each_datasheet_is_consistent_in_itself(path):
     for dtype in ("float16", "bfloat16", "tf32"):
         assert peaks[f"{dtype}_tensor_sparse24"] == pytest.approx(2 * peaks[f"{dtype}_tensor"], rel=2e-3)
     assert peaks["float16_tensor"] == pytest.approx(2 * peaks["tf32_tensor"], rel=3e-3)
+    if sheet["arch"] != "sm_80":
+        assert peaks["float8_e4m3_tensor"] == pytest.approx(2 * peaks["float16_tensor"], rel=2e-3)
+        assert peaks["float8_e4m3_tensor_sparse24"] == pytest.approx(2 * peaks["float8_e4m3_tensor"], rel=2e-3)
     assert math.log2(sheet["l2_bytes"] / 2**20) > 5

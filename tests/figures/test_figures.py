@@ -154,6 +154,14 @@ def test_labels_of_close_levels_stand_above_the_last():
     assert limits._label_heights([], 2.0) == []
 
 
+def test_a_level_is_called_by_its_precision_and_unit():
+    from spmm_roofline.figures import limits
+
+    assert limits._label("float8_e4m3_tensor_sparse24", "wgmma") == "FP8 tensor 2:4, wgmma"
+    assert limits._label("bfloat16_tensor", "") == "BF16 tensor"
+    assert limits._label("float32_cuda", "") == "FP32 CUDA cores"
+
+
 def test_all_kernels_together(tables, drawn):
     # Both suites together hold six matrices and 18 cases, on which cuSPARSE and two studies ran in FP16 and in FP32. On
     # one of them the device was noisy in FP32, so that not all studies have a time there.
@@ -332,3 +340,10 @@ def test_numbers_in_a_row_are_runs(numbers_, runs):
 )
 def test_numbers_as_people_read_them(shown, expected):
     assert shown == expected
+
+
+def test_a_figure_in_the_form_of_a_papers_own_names_its_place_there():
+    """The dense product beside pruned weights is in no figure of its study."""
+    without = {kind.name for kind in figures.kinds() if kind.section == "study" and not kind.paper}
+    assert without == {"pruned_dense"}
+    assert all(kind.study for kind in figures.kinds() if kind.paper)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import matplotlib
 import pandas as pd
 
-from spmm_roofline import contracts
+from spmm_roofline import contracts, figures
 from spmm_roofline.figures import (
     balance,
     graphs,
@@ -119,22 +119,50 @@ def test_stencils_are_shown_by_their_shape():
     assert "Highest rate: 50.0 GStencil/s by stencil_tc on 2d5pt-20" in said, "a star of seven points is no 2d5pt"
 
 
+def squared(times, precision="bfloat16", **families):
+    """Cases on squares of 1000 and 2000: kernel → its two times; names with ``lt`` are the library's. ``families``:
+    kernel → its family where that is not its own name."""
+    return pd.DataFrame(
+        [
+            {"kernel": kernel, "study": "cusparselt" if "lt" in kernel else "gemm24", "precision": precision}
+            | {"status": "ok", "m": size, "n": size, "k": size, "time_ms": time, "dtype_accumulator": "float32"}
+            | {"family": families.get(kernel, kernel)}
+            for kernel, both in times.items()
+            for size, time in zip((1000, 2000), both, strict=True)
+        ]
+    )
+
+
 def test_squares_are_shown_over_the_library():
-    times = {"tiles": (2.0, 4.0), "tiles_tall": (4.0, 2.0), "other": (8.0, 1.0), "lt_search": (1.0, 2.0)}
-    rows = [
-        {"kernel": kernel, "study": "cusparselt" if kernel == "lt_search" else "gemm24", "precision": "bfloat16"}
-        | {"status": "ok", "m": size, "n": size, "k": size, "time_ms": time, "dtype_accumulator": "float32"}
-        for kernel, both in times.items()
-        for size, time in zip((1000, 2000), both, strict=True)
-    ]
-    published = pd.DataFrame({"quantity": ["over_cusparselt"], "n": [2000], "published": [0.98]})
-    world = {"cases": pd.DataFrame(rows), "families": pd.DataFrame({"family": ["tiles"]}), "published": published}
+    # A kernel whose name extends that of a family is in it only if its head says so; one decision tried is in none.
+    times = {"tiles": (2.0, 4.0), "tall": (4.0, 2.0), "tiles_other": (8.0, 1.0), "tiles_ca": (0.1, 0.1)}
+    cases = squared(times | {"lt_search": (1.0, 2.0)}, tall="tiles", tiles_ca=None)
+    published = pd.DataFrame(
+        {"kernel": ["tiles", "narrow"], "quantity": "over_cusparselt", "n": [2000, 1000], "published": [0.98, 0.5]}
+    )
+    world = {"cases": cases, "published": published}
     shown, said = drawn_and_said(squares, world)
-    assert "tiles" in shown and "tiles_tall" not in shown and "over the library for 2:4" in shown
+    assert "tiles_other" in shown and "tall" not in shown and "tiles_ca" not in shown and "BF16" in shown
+    assert "over the library for 2:4" in shown
     assert said == (
-        "At 2,000 in BF16 other is the fastest, at 16.0 TFLOP/s counting 2·M·N·K, which is 2.00× the rate of "
+        "At 2,000 in BF16 tiles_other is the fastest, at 16.0 TFLOP/s counting 2·M·N·K, which is 2.00× the rate of "
         "lt_search. Another kernel is faster than lt_search on 1 of 2 squares that both ran."
     )
+    rates, library = squares._shown(world)
+    assert library == "lt_search" and rates["tiles"].round(9).to_dict() == {1000: 1.0, 2000: 8.0}, "the fastest member"
+    assert list(squares._told(world)["n"]) == [2000], "the post's ratio of a kernel that did not run is not shown"
+    only = squared({"tiles_ca": (1.0, 1.0), "lt_search": (1.0, 1.0)}, tiles_ca=None)
+    assert squares.draw(world | {"cases": only}, {}) is None, "no kernel of the study stands for itself"
+
+
+def test_each_precision_of_squares_is_a_figure_of_its_own():
+    half, eighth = squared({"tiles": (1.0, 1.0)}), squared({"tiles_f8": (0.5, 0.5)}, "float8_e4m3")
+    cases = pd.concat([half, eighth]).assign(device="h200", suite="squares", l2="cold")
+    assert [of["precision"] for of in figures._combinations({"cases": cases}, squares.PER)] == [
+        *("bfloat16", "float8_e4m3")
+    ]  # fmt: skip
+    world = {"published": pd.DataFrame({"kernel": [], "quantity": [], "n": [], "published": []})}
+    assert "in FP8 tiles_f8 is the fastest, at 32.0 TFLOP/s" in squares.says(world | {"cases": eighth})
 
 
 def test_the_knee_says_which_products_memory_binds():
@@ -158,7 +186,8 @@ def test_the_knee_says_which_products_memory_binds():
 
 
 def test_a_section_holds_the_figures_of_its_suites_in_order_and_points_to_the_others():
-    nothing = {name: contracts.frame([], f"analysis_{name}") for name in ("published", "workloads")}
+    names = ("published", "paper_counters", "workloads", "claims")
+    nothing = {name: contracts.frame([], f"analysis_{name}") for name in names}
 
     def figure(study, section, name, **of):
         return SimpleNamespace(kind=SimpleNamespace(study=study, section=section), of=of, name=name)
@@ -295,7 +324,7 @@ def test_numbers_of_papers_stand_beside_ours_in_the_form_of_their_tables():
         *("128", "random pruning", "xw_row", "0.250× / 2.00×", "3.00× / 2.00×")
     ]  # fmt: skip
     assert "the best on scalar cores" in graphs.caption and graphs.columns == ("source", "matrix", "kernel", "128")
-    assert [cell.text for cell in shares.rows[0]] == ["table 5.5", "low", "60 % / 50 %"]
+    assert [cell.text for cell in shares.rows[0]] == ["table 5.5", "low", "all", "60 % / 50 %"]
 
 
 def tiled(matrices, widths=(8, 128)):
@@ -345,7 +374,7 @@ def test_the_ladder_stands_on_each_mixture():
     assert said == (
         "On 3 generated matrices at N = 128 the fastest of the ladder (FP16 sums) are second on only dense tiles, "
         "third on only 2:4 tiles, third on mixtures of both; the ladder's fastest is 0.500× (10d_10s) to 8.00× "
-        "(0d_10s) as fast as lib (FP32 sums)."
+        "(0d_10s) as fast as lib (FP32 sums). X and Y are percentages of all tiles."
     )
 
 
@@ -355,7 +384,7 @@ def test_the_ladder_over_the_size_of_a_mixture():
     assert said == (
         "2 generated matrices at N = 128, the ladder with FP16 sums. With 2,048 rows the fastest of the ladder is "
         "third; the ladder's fastest is 0.200× as fast as lib (FP32 sums). With 4,096 rows the fastest of the ladder "
-        "is second; the ladder's fastest is 4.00× as fast as lib (FP32 sums)."
+        "is second; the ladder's fastest is 4.00× as fast as lib (FP32 sums). X and Y are percentages of all tiles."
     )
 
 
@@ -400,13 +429,14 @@ def synergies(matrices=20):
             row = {"kernel": kernel, "study": studies_of[kernel], "matrix": f"m{number:02}", "m": 10_000 * (number + 1)}
             row |= {"synergy": "high" if high else "low", "oi_shmem": 200.0 if high else 20.0 + number}
             row |= {"best_sc_gflops": 100.0, "speedup": pair[number % 2], "useful_gflops": 100 * pair[number % 2]}
+            row |= {"best_today_gflops": 110.0, "speedup_today": pair[number % 2] / 1.1, "row_bin": "20k to 50k"}
             rows += [row | {"n": n} for n in (32, 128)]
     found = pd.DataFrame(rows)
     boxes = ("least_gflops", "lower_quartile_gflops", "median_gflops", "upper_quartile_gflops", "most_gflops")
     classes = [
         {"kernel": kernel, "n": n, "synergy": name, "matrices": matrices // 2, "geomean": 1.1, "spearman": 0.5}
         | dict(zip(boxes, range(1, 6), strict=True))
-        for kernel in ("ours", "ours_old", "theirs", "best_sc")
+        for kernel in ("ours", "ours_old", "theirs", "best_sc", "best_today")
         for n in (32, 128)
         for name in ("all", "high", "low")
     ]
@@ -418,8 +448,9 @@ def test_tensor_cores_stand_against_scalar_cores_matrix_by_matrix():
     shown, said = drawn_and_said(scalar_cores, synergies())
     assert "ours, N = 128" in shown and "theirs, N = 128" in shown and "ours_old" not in shown and "gemm" not in shown
     assert said == (
-        "At N = 128, TF32 over the best on scalar cores in FP32: ours is faster on 10 of 20 real matrices, at most "
-        "1.25× (m00); theirs is faster on 0 of 20 real matrices, at most 0.200× (m00)."
+        "At N = 128, TF32 over best_sc in FP32: ours is faster on 10 of 20 real matrices, at most "
+        "1.25× (m00), and on 10 faster than the best of all today; theirs is faster on 0 of 20 real matrices, at most "
+        "0.200× (m00), and on 0 faster than the best of all today."
     )
 
 
@@ -432,8 +463,7 @@ def test_figures_of_synergy_show_the_leading_kernel_of_each_study():
         assert said
         assert module.draw(synergies(matrices=18), {}) is None, "too few matrices for a distribution"
     assert said.startswith(
-        "TF32 over the best on scalar cores in FP32: ours is faster in 20 of 40 cases on 20 real matrices, at most "
-        "1.25× (m00, N = 32)"
+        "TF32 over best_sc in FP32: ours is faster in 20 of 40 cases on 20 real matrices, at most 1.25× (m00, N = 32)"
     )
 
 
@@ -473,12 +503,11 @@ def test_sentences_do_without_what_was_not_measured():
     said = drawn_and_said(stencils, vectors(rows))[1]
     assert said == "Highest rate: 10.0 GStencil/s by stencil_cc on 2d5pt-10.", "no grid ran on both units"
 
-    square = {"study": "gemm24", "kernel": "tiles", "precision": "bfloat16", "status": "ok", "time_ms": 1.0}
-    square["dtype_accumulator"] = "float32"
-    library = square | {"study": "cusparselt", "kernel": "lt"}
+    square = {"study": "gemm24", "kernel": "tiles", "family": "tiles", "precision": "bfloat16", "status": "ok"}
+    square |= {"dtype_accumulator": "float32", "time_ms": 1.0}
+    library = square | {"study": "cusparselt", "kernel": "lt", "family": "lt"}
     rows = [square | {"m": size, "n": size, "k": size} for size in (1000, 2000)]
-    nothing = pd.DataFrame({"family": [], "quantity": [], "n": [], "published": []})
-    tables = {"families": nothing, "published": nothing}
+    tables = {"published": pd.DataFrame({"kernel": [], "quantity": [], "n": [], "published": []})}
     smaller = [library | {"m": 1000, "n": 1000, "k": 1000}]
     said = drawn_and_said(squares, tables | {"cases": pd.DataFrame(rows + smaller)})[1]
     assert said == (

@@ -132,6 +132,15 @@ def test_sums_in_half_precision_may_stop_growing_but_not_at_once():
         assert "of the" in verdict(name, lambda b: np.full(64, np.inf), done=done)
 
 
+def test_sums_of_8_bit_products_count_all_or_stop_where_the_hardware_cuts_them_off():
+    done = {"flops": 64 * 2 * 65_536}
+    # A chain of 8192 products of 32 values: 2¹⁸ ones, of which a sum with 13 bits of fraction counts 2¹⁴.
+    for name, stored in (("wgmma_f8", 1), ("wgmma_sp_f8", 2)):
+        for counted, right in ((65_536, True), (4096, True), (2048, False), (32_768, False)):
+            found = verdict(name, lambda b, each=counted // stored: np.full(64, each), done=done)
+            assert (found == "") == right, (name, counted, found)
+
+
 # --- the job ----------------------------------------------------------------------------------------------------------
 
 #: A worker that measures nothing: ``acts`` says what it does at a kernel.

@@ -64,7 +64,9 @@ def test_a_suite_says_what_its_rows_cover(found, said):
 
 
 def claims(*verdicts, device="h200"):
-    return pd.DataFrame({"device": device, "verdict": verdicts}, dtype=object)
+    """A claim for each verdict, each of them judged on two sets."""
+    claims = {"device": device, "claim": [f"c{number}" for number in range(len(verdicts))], "overall": verdicts}
+    return pd.concat([pd.DataFrame({**claims, "set": name}, dtype=object) for name in ("here", "there")])
 
 
 @pytest.mark.parametrize(
@@ -86,6 +88,10 @@ def claims(*verdicts, device="h200"):
             "On h200, 2 of 4 claims that can be tested are reproduced, 1 is undecided.",
         ),
         (
+            claims("reproduced", "in_part", "in_part"),
+            "On h200, 1 of 3 claims that can be tested is reproduced, 2 are on some of their sets.",
+        ),
+        (
             claims("undecided", "undecided", "not_testable"),
             "On h200, 0 of 2 claims that can be tested are reproduced, 2 are undecided; 1 more cannot be tested.",
         ),
@@ -99,6 +105,42 @@ def claims(*verdicts, device="h200"):
 )
 def test_claims_that_hold_and_that_do_not(table, said):
     assert sentences.claims_say(table) == said
+
+
+def readings(percentages, per_row, numbers=(2.0, 4.0), sets=sentences.READINGS):
+    """Two claims with ``numbers``, and their values under both readings."""
+    return pd.DataFrame(
+        [
+            {"device": "h200", "claim": f"c{place}", "set": name, "unit": "times", "paper": paper, "value": value}
+            for name, values in zip(sets, (percentages, per_row), strict=True)
+            for place, (paper, value) in enumerate(zip(numbers, values, strict=True))
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    "table, said",
+    [
+        # Factors 2 and 2 against 1 and 4, whose mean is 2 too; then one of them worse.
+        (
+            readings((4.0, 8.0), (2.0, 4.0)),
+            "1.00 with tiles per block row and 2.00 with percentages from ours on h200: tiles",
+        ),
+        (
+            readings((1.0, 4.0), (8.0, 1.0)),
+            "1.41 with percentages and 4.00 with tiles per block row from ours on h200: perc",
+        ),
+        # Factors 2 and 2.05: nobody can tell.
+        (readings((4.0, 8.0), (4.1, 8.2)), "these numbers do not tell the readings apart"),
+        # A number that only one reading has a value for is not compared.
+        (readings((1.0, 4.0), (8.0, float("nan"))), "The 1 number that the text gives"),
+        (readings((1.0, 4.0), (2.0, 4.0), sets=("percentages", "real matrices")), ""),
+        (readings((1.0, 4.0), (2.0, 4.0), numbers=(float("nan"), float("nan"))), ""),
+    ],
+)
+def test_the_reading_that_fits_the_text_is_named(table, said):
+    found = sentences.readings_say(table)
+    assert said in found if said else not found
 
 
 def ceilings(*found, unit="GFLOP/s"):
@@ -271,7 +313,9 @@ def test_a_title_does_not_stand_for_the_rows():
 
 
 def test_a_study_has_a_section_only_where_something_of_it_is_here():
-    data = {name: contracts.frame([], f"analysis_{name}") for name in ("published", "workloads")}
+    data = {
+        name: contracts.frame([], f"analysis_{name}") for name in ("published", "paper_counters", "workloads", "claims")
+    }
     assert studies([], data) == [], "no figure and no number of any study"
     study, paper = next(iter(PAPERS.items()))
     kind = SimpleNamespace(study=study, section="study")
@@ -290,7 +334,8 @@ def test_the_workloads_of_a_paper_stand_beside_their_limits():
     row |= {"gain_limit": 1.004, "unit_limit": 4 / 3, "workload_limit": 1.008, "steps_to_compute_bound": None}
     unmeasured = row | {"workload": "GEMV", "cases": 0}
     rows = contracts.frame([row | {"cases": 2, "geomean": 0.95, "best": 1.01}, unmeasured], "analysis_workloads")
-    data = {"published": contracts.frame([], "analysis_published"), "workloads": rows}
+    data = {name: contracts.frame([], f"analysis_{name}") for name in ("published", "paper_counters", "claims")}
+    data["workloads"] = rows
     (section,) = studies([], data)
     assert section["id"] == "study-memory_bound"
     (table,) = section["tables"]

@@ -124,7 +124,8 @@ def test_every_figure_has_a_text_for_those_who_cannot_see_it(outline, folder):
 
 
 def test_a_study_has_a_section_with_its_figures_and_points_to_its_suites(tmp_path, recorded, monkeypatch):
-    assert 'id="studies"' not in build(tmp_path / "few", recorded=[recorded]), "too few matrices for a paper's figures"
+    few = build(tmp_path / "few", recorded=[recorded])
+    assert "of the paper</span>" not in few, "too few matrices for a paper's figures"
     monkeypatch.setattr(rivals, "LEAST_MATRICES", 2)
     page = build(tmp_path / "enough", recorded=[recorded])
     section = page[page.index('<section id="studies">') :]
@@ -141,7 +142,7 @@ def test_the_first_screen_answers(outline):
     for words in (
         "Which SpMM kernel is fastest",
         "NVIDIA H200 (SXM) , cold L2",
-        "1 reproduced 1 not reproduced 0 undecided 1 not testable",
+        "1 reproduced 0 in part 1 not reproduced 0 undecided 1 not testable",
         "recorded",
         "not measured on this machine",
         "580.65.06",
@@ -218,11 +219,26 @@ def test_every_figure_says_how_to_make_it_again(outline):
 
 def test_a_claim_shows_its_number_or_why_there_is_none(folder, page):
     judged = contracts.read(folder / "analysis" / "claims.csv", "analysis_claims")
-    shown = [row[4].text for row in study.claims(judged).rows]
-    numbers = [text for text in shown if re.match(r"[\d.,]+( \([\d.,]+ – [\d.,]+\))?$", text)]
+    (table,) = study.claims(judged)
+    shown = [line.text for row in table.rows for line in row[table.columns.index("ours")].lines]
+    numbers = [text for text in shown if re.match(r"[\d.,]+×( \([\d.,]+× – [\d.,]+×\))? on \w+, \d+ matrices: $", text)]
     assert len(numbers) == judged["value"].notna().sum() > 0
-    assert {text for text in shown if text not in numbers} == {"no measured matrix is of the kind that it speaks of"}
-    assert all(text in page for text in shown)
+    assert {text for text in shown if text not in numbers} == {
+        "generated: no measured matrix is of the kind that it speaks of"
+    }
+    assert all(text.strip() in page for text in shown)
+
+
+def test_a_claim_stands_in_the_section_of_its_study_with_the_papers_number(outline, page):
+    section = page[page.index('<h3 id="study-sptc">') :]
+    for words in (
+        "At N = 4096 sparse tensor cores double the speed",
+        "2.00×",
+        "≥ 2 and ≤ 3",
+        "on generated, 2 matrices",
+    ):
+        assert words in section, f"the section of the study does not say {words!r}"
+    assert "Claims by study and verdict" in outline.text
 
 
 def test_claims_lead_to_the_suites_that_they_were_judged_on(outline):

@@ -14,7 +14,7 @@ from typing import Any
 from .formats import FORMATS
 from .formats.arrays import ceil_div
 from .formats.base import Format, Survey
-from .formats.values import numpy_dtype
+from .formats.values import device_dtype
 from .kernels import choose, registry
 from .kernels.cubins import machine_code
 from .kernels.head import Head, HeadError
@@ -93,7 +93,7 @@ class SpMM:
         """
         import cupy
 
-        stored = cupy.dtype("uint16" if self.dtype == "bfloat16" else numpy_dtype(self.dtype))
+        stored = device_dtype(self.dtype)
         m, k = self.shape
         for name, array, rows in (("b", b, k), ("out", out, m)):
             if array is None:

@@ -1,10 +1,11 @@
-"""Percentile bootstrap of a geometric mean (Efron 1979), the same on every run."""
+"""Percentile bootstrap (Efron 1979), the same on every run."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 #: Resampled entries that are held at once; bounds memory for collections of thousands of matrices.
 _CHUNK = 4_000_000
@@ -39,3 +40,41 @@ def geomean_interval(
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     # Rounding may put an end a hair beyond the mean when all ratios are equal.
     return mean, min(float(np.exp(low)), mean), max(float(np.exp(high)), mean)
+
+
+def interval(
+    values: Any,
+    groups: Any,
+    statistic: Callable[[Any], Any],
+    key: tuple,
+    resamples: int,
+    level: float = 0.95,
+) -> tuple[float, float]:
+    """Ends of the percentile interval of a ``statistic`` of ``values``, float64[cases], resampling whole ``groups``.
+
+    Cases of one group, such as the widths of a matrix, are drawn together, since they are not independent.
+    ``statistic`` takes (resamples, cases) with NaN where a resample has fewer, and gives one number a resample, or NaN
+    where it is not defined; ``key`` seeds the generator. The statistic of all values lies within the ends.
+    """
+    import numpy as np
+
+    _, group = np.unique(np.asarray(groups).astype(str), return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    sizes = np.bincount(group)
+    padded = np.full((len(sizes), sizes.max()), np.nan)
+    padded[group[order], np.arange(len(group)) - np.repeat(np.cumsum(sizes) - sizes, sizes)] = values[order]
+    generator = np.random.default_rng(int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:8], "little"))
+    step = max(1, _CHUNK // padded.size)
+    found = np.concatenate(
+        [
+            statistic(
+                padded[generator.integers(0, len(sizes), (min(step, resamples - start), len(sizes)))].reshape(
+                    min(step, resamples - start), -1
+                )
+            )
+            for start in range(0, resamples, step)
+        ]
+    )
+    low, high = np.nanquantile(found, [(1 - level) / 2, (1 + level) / 2])
+    whole = float(statistic(values[None])[0])
+    return min(float(low), whole), max(float(high), whole)

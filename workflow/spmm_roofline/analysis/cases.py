@@ -25,7 +25,14 @@ UNTIMED = [column for column in COMPARABLE if column != "host"]
 
 #: Name of the derived baseline; rows of it carry the precision: cusparse_best_f32 and so on.
 BEST = "cusparse_best"
-SHORT = {"float16": "f16", "bfloat16": "bf16", "tf32": "tf32", "float32": "f32", "float64": "f64"}
+SHORT = {
+    "float8_e4m3": "f8",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "tf32": "tf32",
+    "float32": "f32",
+    "float64": "f64",
+}
 
 #: Hosts whose replays of an empty graph differ by no more than this are of one kind.
 HOST_TOLERANCE = 0.25
@@ -219,6 +226,13 @@ def compute_limits(
     return pd.DataFrame(found, index=rows.index, columns=["compute_limit_gflops", "compute_basis"])
 
 
+def families_of(heads: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Kernel → the family that its head names, or its own name where it stands alone. A variant that its head takes
+    out of the family of its file tries one decision; it is no choice of tiles and has an empty name."""
+    files = {head["path"] for head in heads.values() if head.get("family")}
+    return {name: head.get("family") or ("" if head.get("path") in files else name) for name, head in heads.items()}
+
+
 @table()
 def cases(
     measured: pd.DataFrame,
@@ -288,6 +302,8 @@ def cases(
     limits = compute_limits(rows, heads, peaks, measured_peaks or {})
     rows["compute_limit_gflops"] = limits["compute_limit_gflops"].where(ok)
     rows["compute_basis"] = limits["compute_basis"].where(ok, "")
+
+    rows["family"] = rows["kernel"].map(families_of(heads)).astype("string").fillna(rows["kernel"])
 
     slabs = {name: head["tile"].get("slab") for name, head in heads.items()}
     rows["strip_columns"] = rows["kernel"].map(slabs).astype("Int64")

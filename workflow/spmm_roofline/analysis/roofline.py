@@ -20,11 +20,15 @@ KEY = ["device", "suite", "kernel", "matrix", "n", "l2"]
 #: Instruction families (``features`` of a kernel's head) → ending of the name of the peak that limits them.
 TENSOR_FEATURES = {
     "wgmma_sp": "tensor_sparse24",
+    "wgmma_sp_f8": "tensor_sparse24",
     "mma_sp": "tensor_sparse24",
     "mma_sp_tf32": "tensor_sparse24",
+    "mma_sp_f8": "tensor_sparse24",
+    "wgmma_f8": "tensor",
     "wgmma": "tensor",
     "mma": "tensor",
     "mma_bf16": "tensor",
+    "mma_f8": "tensor",
     "mma_f64": "tensor",
     "mma_f64_wide": "tensor",
     "mma_tf32": "tensor",
@@ -32,7 +36,7 @@ TENSOR_FEATURES = {
 
 
 #: Bytes of a value.
-VALUE_BYTES = {"float16": 2, "bfloat16": 2, "tf32": 4, "float32": 4, "float64": 8}
+VALUE_BYTES = {"float8_e4m3": 1, "float16": 2, "bfloat16": 2, "tf32": 4, "float32": 4, "float64": 8}
 
 
 def machine_balance(peak_gflops: float, bandwidth_gb_per_s: float) -> float:
@@ -119,7 +123,8 @@ def memory_limits(
 ) -> pd.DataFrame:
     """What memory allows a row of ``analysis_cases`` in GFLOP/s: columns ``dram`` and ``l2``.
 
-    Compulsory bytes (A, the touched rows of B, and C) pass through L2 once a call. Only the bytes that a cache of
+    Compulsory bytes (A, the touched rows of B, and C) pass through L2 once a call; of A those of CSR, or those of the
+    kernel's format if it is smaller, as 2:4 and bit masks are. Only the bytes that a cache of
     the size of L2 cannot keep must pass through DRAM: consecutive calls (``warm``) find L2 filled with data of the
     call before; a call after a flush (``cold``) finds nothing, but may leave C in L2. A limit is
     infinite where nothing must move and missing where the rate or the size of L2 is unknown.
@@ -129,8 +134,12 @@ def memory_limits(
 
     device, steps = rows["device"], rows["steps"].astype("float64")
     flops = 2.0 * rows["nnz"].astype("float64") * rows["n"].astype("float64")
-    compulsory = rows["compulsory_bytes"].astype("float64")
     written = rows["m"].astype("float64") * rows["n"].astype("float64") * rows["dtype_c"].map(VALUE_BYTES)
+    compulsory = rows["compulsory_bytes"].astype("float64")
+    csr = rows["nnz"].astype("float64") * (rows["dtype_a"].map(VALUE_BYTES) + 4) + (rows["m"].astype("float64") + 1) * 4
+    # Where A has no structure to store, its CSR is not among the compulsory bytes.
+    saved = (csr - rows["format_bytes"].astype("float64")).where(compulsory - written >= csr).fillna(0.0)
+    compulsory -= saved.clip(lower=0.0)
     cache = device.map(dict(l2_bytes)).astype("float64")
     kept = np.minimum(cache, compulsory.where(rows["l2"] == "warm", written))
     must = {"dram": compulsory - kept, "l2": compulsory}

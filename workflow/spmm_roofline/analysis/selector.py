@@ -78,7 +78,9 @@ def gather(cases: pd.DataFrame, matrices: pd.DataFrame, device: str) -> pd.DataF
         format_bytes=("format_bytes", "first"),
         slots=("slots", "first"),
     )
-    about = matrices.drop_duplicates("matrix_sha256")[["matrix_sha256", "matrix", "kind", *FEATURES]]
+    # A stencil that is stored without entries may lack some features; only kernels made for it can run it anyway.
+    known = matrices.dropna(subset=[*FEATURES])
+    about = known.drop_duplicates("matrix_sha256")[["matrix_sha256", "matrix", "kind", *FEATURES]]
     found = once.merge(about, on="matrix_sha256").assign(warm=lambda rows: rows["l2"] == "warm")
     return found.sort_values(["precision", "kernel", "matrix", "n", "l2"], ignore_index=True)
 

@@ -7,13 +7,14 @@ intensity counts transactions between shared memory and registers, the traffic t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .. import contracts
 from .bootstrap import geomean_interval
 from .cases import COMPARABLE, is_derived, timed
 from .registry import table
+from .rivals import matching
 from .roofline import on_tensor_cores
 
 if TYPE_CHECKING:
@@ -31,6 +32,15 @@ WORDS = 32
 #: Nsight's counter of passes through shared memory by loads.
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
 
+#: Rows of A from which on a bin begins (figure 10), and the bins' names.
+ROW_BINS = {
+    0: "below 20k",
+    20_000: "20k to 50k",
+    50_000: "50k to 100k",
+    100_000: "100k to 500k",
+    500_000: "500k and more",
+}
+
 #: Columns of the five numbers of a box.
 QUARTILES = ("least_gflops", "lower_quartile_gflops", "median_gflops", "upper_quartile_gflops", "most_gflops")
 
@@ -40,6 +50,14 @@ def synergy_class(alpha: float) -> str:
     if not 0 <= alpha <= 1:
         raise ValueError(f"a brick density lies between 0 and 1, not at {alpha}")
     return next(name for name, least in reversed(CLASSES.items()) if alpha >= least)
+
+
+def row_bins(rows: pd.Series) -> pd.Series:
+    """Name of the bin of each number of rows, of :data:`ROW_BINS`."""
+    import pandas as pd
+
+    bins = pd.cut(rows.astype("float64"), [*ROW_BINS, math.inf], right=False, labels=list(ROW_BINS.values()))
+    return bins.astype("string")
 
 
 def bricks(nnz: float, alpha: float) -> float:
@@ -72,12 +90,17 @@ def intensity(alpha: float) -> float:
 
 @table()
 def synergy(
-    cases: pd.DataFrame, matrices: pd.DataFrame, formats: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]]
+    cases: pd.DataFrame,
+    matrices: pd.DataFrame,
+    formats: pd.DataFrame,
+    heads: Mapping[str, Mapping[str, Any]],
+    rivals: Mapping[str, Iterable[str]],
 ) -> pd.DataFrame:
     """Table ``analysis_synergy``: every verified TF32 row beside the model and the best on scalar cores, best_sc.
 
-    ``best_sc`` is the fastest verified row of the same case in FP32 of a kernel without tensor cores, cuSPARSE's
-    included. A matrix whose α is unknown is left out.
+    ``best_sc`` is the fastest verified row of the same case among the kernels that the paper names (the set of that
+    name in :mod:`.rivals`); ``best_today`` that of all FP32 kernels without tensor cores, those of this project and of
+    later work included. A matrix whose α is unknown is left out.
     """
     alphas = dict(zip(matrices["matrix"], matrices["alpha_fraction"], strict=True))
     known = formats.dropna(subset="beta").drop_duplicates("matrix")
@@ -86,11 +109,12 @@ def synergy(
     ok = ok[~is_derived(ok["kernel"]) & (ok["study"] != "cublas")]
     tensor = {name for name, head in heads.items() if on_tensor_cores(head)}
     scalar = ok[(ok["precision"] == "float32") & ~ok["kernel"].isin(tensor)]
-    best = scalar.sort_values(["time_ms", "kernel"]).drop_duplicates([*COMPARABLE])
-    best = best[[*COMPARABLE, "kernel", "time_ms", "preprocess_ms"]].rename(
-        columns={"kernel": "best_sc", "time_ms": "best_sc_ms", "preprocess_ms": "best_sc_preprocess_ms"}
-    )
+    named = {name for pattern in rivals.get("best_sc", ()) for name in matching(pattern, heads)}
+    best = _fastest(scalar[scalar["kernel"].isin(named)], "best_sc")
+    today = _fastest(scalar, "best_today").drop(columns="best_today_preprocess_ms")
     rows = ok[(ok["precision"] == "tf32") & (ok["nnz"] > 0)].merge(best, on=COMPARABLE, how="left")
+    rows = rows.merge(today, on=COMPARABLE, how="left")
+    rows = rows.assign(row_bin=row_bins(rows["m"]))
     result = []
     for row in rows.to_dict("records"):
         alpha = alphas.get(row["matrix"])
@@ -103,6 +127,8 @@ def synergy(
             "synergy": synergy_class(alpha),
             "oi_shmem": intensity(alpha),
             "preprocess_products": row["preprocess_ms"] / row["time_ms"],
+            # That of the table of cases is over cuSPARSE.
+            "speedup": None,
         }
         if row["best_sc_ms"] == row["best_sc_ms"]:
             saved = row["best_sc_ms"] - row["time_ms"]
@@ -110,17 +136,27 @@ def synergy(
             line["speedup"] = row["best_sc_ms"] / row["time_ms"]
             line["best_sc_gflops"] = row["useful_gflops"] * row["time_ms"] / row["best_sc_ms"]
             line["break_even"] = math.ceil(more / saved) if saved > 0 else None
+        if row["best_today_ms"] == row["best_today_ms"]:
+            line["speedup_today"] = row["best_today_ms"] / row["time_ms"]
+            line["best_today_gflops"] = row["useful_gflops"] * row["time_ms"] / row["best_today_ms"]
         result.append(line)
     return contracts.frame(result, "analysis_synergy")
+
+
+def _fastest(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The fastest row of each case: its kernel as ``name``, its time and its preprocessing."""
+    best = rows.sort_values(["time_ms", "kernel"]).drop_duplicates([*COMPARABLE])
+    columns = {"kernel": name, "time_ms": f"{name}_ms", "preprocess_ms": f"{name}_preprocess_ms"}
+    return best[[*COMPARABLE, *columns]].rename(columns=columns)
 
 
 @table("synergy_classes")
 def classes(synergy: pd.DataFrame, resamples: int) -> pd.DataFrame:
     """Table ``analysis_synergy_classes`` from ``analysis_synergy``: distributions by class, and over all classes.
 
-    The kernel ``best_sc`` has the rates of the best on scalar cores, once a case. ``spearman`` is the rank correlation
-    of modelled intensity and rate (figure 7); it is empty below five matrices and where one of both is the same
-    everywhere.
+    The kernels ``best_sc`` and ``best_today`` have the rates of the best on scalar cores, once a case, and speed-ups
+    over best_sc like all others. ``spearman`` is the rank correlation of modelled intensity and rate (figure 7); it is
+    empty below five matrices and where one of both is the same everywhere.
     """
     import numpy as np
     import pandas as pd
@@ -128,9 +164,15 @@ def classes(synergy: pd.DataFrame, resamples: int) -> pd.DataFrame:
 
     keys = ["device", "suite", "l2", "kernel", "n", "synergy"]
     own = synergy[["device", "suite", "l2", "kernel", "n", "matrix", "synergy", "oi_shmem", "useful_gflops", "speedup"]]
-    best = synergy.dropna(subset="best_sc_gflops").drop_duplicates(["device", "suite", "l2", "n", "matrix"])
-    best = best.assign(kernel="best_sc", useful_gflops=best["best_sc_gflops"], speedup=1.0)[own.columns]
-    every = pd.concat([own, best], ignore_index=True)
+    once = synergy.drop_duplicates(["device", "suite", "l2", "n", "matrix"])
+    rates = {"best_sc": once["best_sc_gflops"], "best_today": once["best_today_gflops"]}
+    best = [
+        once.assign(kernel=name, useful_gflops=rate, speedup=rate / once["best_sc_gflops"]).dropna(
+            subset="useful_gflops"
+        )
+        for name, rate in rates.items()
+    ]
+    every = pd.concat([own, *(rows[own.columns] for rows in best)], ignore_index=True)
     every = pd.concat([every, every.assign(synergy="all")], ignore_index=True)
     result = []
     for key, group in every.groupby(keys, sort=True):

@@ -5,7 +5,8 @@ the page. It is drawn once for each combination of values in the columns ``PER``
 dict of tables that hold only the rows of that combination: ``draw(tables, styles)`` returns a Matplotlib figure, or
 None if there is nothing to show; ``says(tables)`` returns the one sentence that the data support.
 
-A figure in the form of a paper's own has the section ``study`` and names its ``STUDY``. A figure of a suite may name a
+A figure in the form of a paper's own has the section ``study``, names its ``STUDY`` and in ``PAPER`` the number of that
+figure. A figure of a suite may name a
 ``STUDY`` too; the section of that study then links to it.
 """
 
@@ -42,6 +43,8 @@ class Kind:
     draw: Callable
     says: Callable
     study: str = ""
+    paper: str = ""
+    """the place in the study's text that the figure is the form of, such as ``figure 9``"""
 
 
 @dataclass(frozen=True)
@@ -83,8 +86,8 @@ def kinds() -> list[Kind]:
             per = tuple(module.PER)
             where = (module.SECTION, module.ORDER)
             words = (title.rstrip("."), " ".join(caption.split()))
-            study = getattr(module, "STUDY", "")
-            found.append(Kind(name, *words, *where, per, module.draw, module.says, study))
+            of = (getattr(module, "STUDY", ""), getattr(module, "PAPER", ""))
+            found.append(Kind(name, *words, *where, per, module.draw, module.says, *of))
     return sorted(found, key=lambda kind: (kind.section, kind.order, kind.name))
 
 

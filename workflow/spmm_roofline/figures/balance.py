@@ -14,6 +14,7 @@ from .style import INK, canvas
 
 STUDY = "memory_bound"
 SECTION, ORDER, PER = "study", 1, ("device",)
+PAPER = "figure 2 and section 2.5"
 
 POINTS = r"^([0-9]d[0-9]+pt)"
 

@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.patches import Patch
+
+
+#: Part of the distance between two groups that bars cover.
+COVERED = 0.84
 
 
 def grouped(ax: Axes, values: pd.DataFrame, styles: Mapping[str, Mapping], tilted: bool = False) -> None:
@@ -16,14 +21,13 @@ def grouped(ax: Axes, values: pd.DataFrame, styles: Mapping[str, Mapping], tilte
     NaN leaves a gap. A bar has no marker, so a colour too close to another column's is replaced by an unused hue.
     """
     colours = _distinct([styles[name]["color"] for name in values.columns])
-    width = 0.84 / max(1, len(values.columns))
+    width = COVERED / max(1, len(values.columns))
     for position, name in enumerate(values.columns):
-        shift = (position - (len(values.columns) - 1) / 2) * width
-        known = values[name].notna().to_numpy()
-        x = [group + shift for group in range(len(values)) if known[group]]
+        known = values[name].dropna()
+        x = [middle(values, group, name) for group in known.index]
         ax.bar(
             x,
-            values[name][known],
+            known,
             width=0.92 * width,
             color=colours[position],
             label=name,
@@ -33,6 +37,12 @@ def grouped(ax: Axes, values: pd.DataFrame, styles: Mapping[str, Mapping], tilte
     ax.set_xticks(range(len(values)), values.index, **turned)
     ax.set_xlim(-0.6, len(values) - 0.4)
     ax.grid(axis="x", visible=False)
+
+
+def middle(values: pd.DataFrame, group: Any, name: str) -> float:
+    """Where the middle of a bar of :func:`grouped` stands."""
+    number, count = list(values.columns).index(name), len(values.columns)
+    return list(values.index).index(group) + (number - (count - 1) / 2) * COVERED / count
 
 
 def _distinct(colours: Sequence) -> list[tuple[float, float, float]]:
@@ -70,3 +80,38 @@ def lying(ax: Axes, values: pd.Series, colours: Mapping[str, str], notes: Mappin
     ax.set_ylim(len(values) - 0.4, -0.6)
     ax.set_xlim(0, 1.32 * known.max() if len(known) else 1)
     ax.grid(axis="y", visible=False)
+
+
+def divided(
+    ax: Axes,
+    rows: pd.DataFrame,
+    part: str,
+    colours: Mapping[str, str],
+    kernels: Sequence[str],
+    weights: str | None = None,
+) -> None:
+    """Draw a horizontal bar for each of ``kernels``, the first on top, divided into shares (0…1) of its ``rows``.
+
+    The column ``part`` says to which share a row counts; ``colours`` has them from left to right. ``weights`` is the
+    column of what a row counts; without it every row counts once.
+    """
+    import pandas as pd
+    import seaborn as sns
+
+    own = rows.assign(kernel=pd.Categorical(rows["kernel"], kernels))
+    sns.histplot(
+        own, y="kernel", hue=part, hue_order=[*colours][::-1], palette=dict(colours), weights=weights, multiple="fill",
+        shrink=0.8, linewidth=0, alpha=1, legend=False, ax=ax,
+    )  # fmt: skip
+    ax.set(xlim=(0, 1), ylim=(len(kernels) - 0.4, -0.6), xlabel="", ylabel="")
+    ax.set_yticks(range(len(kernels)), kernels)
+    ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}")
+    ax.grid(visible=False)
+    ax.tick_params(axis="y", length=0)
+
+
+def key(colours: Mapping[str, str]) -> list[Patch]:
+    """Handles of a legend for the shares of :func:`divided`."""
+    from matplotlib.patches import Patch
+
+    return [Patch(color=colour, label=name) for name, colour in colours.items()]

@@ -8,15 +8,24 @@ multiplication."""
 
 from __future__ import annotations
 
+from .bars import divided, key
 from .numbers import PRECISIONS, counted, significant
 from .sentences import few, leaders, named, population
 from .style import FAINT, LIBRARIES, canvas
 
 SECTION, ORDER, PER = "together", 3, ("device", "l2")
 
-#: Largest number of multiplications → colour, from dark to pale; larger numbers have one further colour.
-STEPS = {1: "#08306b", 10: "#2171b5", 100: "#6baed6", 1000: "#b3d3ea"}
-LATER = "#e3edf7"
+#: Largest numbers of multiplications of the classes; larger numbers are one more.
+STEPS = (1, 10, 100, 1000)
+#: Class → colour, from dark to pale.
+COLOURS = {
+    "at once": "#08306b",
+    "10 at most": "#2171b5",
+    "100 at most": "#6baed6",
+    "1000 at most": "#b3d3ea",
+    "more": "#e3edf7",
+    "never": FAINT,
+}
 
 
 def _shown(tables):
@@ -28,44 +37,32 @@ def _shown(tables):
     return rows[contested & (rows.groupby("precision_class")["matrix"].transform("nunique") > 1)]
 
 
-def _shares(rows):
-    """Kernel → shares (0…1) of its cases by :data:`STEPS`, later, and never."""
+def _paid(rows):
+    """For each row the name of the class of :data:`COLOURS` in which it has caught up."""
     import pandas as pd
 
-    edges = [-1, *STEPS, float("inf")]
-    names = [*STEPS, "later"]
-    paid = pd.cut(rows["break_even"].astype("float64"), edges, labels=names).cat.add_categories(["never"])
-    counts = pd.crosstab(rows["kernel"], paid.fillna("never"), dropna=False)
-    return counts.reindex(columns=[*names, "never"], fill_value=0).div(counts.sum(axis=1), axis=0)
+    names = [*COLOURS]
+    caught = pd.cut(rows["break_even"].astype("float64"), [-1, *STEPS, float("inf")], labels=names[:-1])
+    return caught.astype("object").fillna(names[-1])
 
 
 def draw(tables, styles):
-    from matplotlib.patches import Patch
-
     rows = _shown(tables)
     if rows.empty:
         return None
     classes = {name: own for name in PRECISIONS if len(own := rows[rows["precision_class"] == name])}
     heights = [0.35 + 0.165 * own["kernel"].nunique() for own in classes.values()]
     figure, axes = canvas(len(classes), 1, 0.8 + sum(heights), height_ratios=heights, sharex=True)
-    colours = [*STEPS.values(), LATER, FAINT]
     for ax, (name, own) in zip(axes, classes.items(), strict=True):
-        shares = _shares(own).reindex([kernel for kernel in reversed(styles) if (own["kernel"] == kernel).any()])
-        left = 0.0
-        for column, colour in zip(shares, colours, strict=True):
-            ax.barh(range(len(shares)), 100 * shares[column], left=left, color=colour, height=0.8, linewidth=0)
-            left = left + 100 * shares[column]
+        kernels = [kernel for kernel in styles if (own["kernel"] == kernel).any()]
+        divided(ax, own.assign(paid=_paid(own)), "paid", COLOURS, kernels)
         costs = own.groupby("kernel")["preprocess_products"].median()
-        for position, kernel in enumerate(shares.index):
-            ax.text(100.8, position, f"{significant(costs[kernel], 2)}×", va="center", fontsize=6.5)
-        ax.set_yticks(range(len(shares)), shares.index, fontsize=6.5)
-        ax.set(title=PRECISIONS[name], xlim=(0, 100), ylim=(-0.6, len(shares) - 0.4))
-        ax.grid(visible=False)
-        ax.tick_params(axis="y", length=0)
+        for position, kernel in enumerate(kernels):
+            ax.text(1.008, position, f"{significant(costs[kernel], 2)}×", va="center", fontsize=6.5)
+        ax.tick_params(axis="y", labelsize=6.5)
+        ax.set(title=PRECISIONS[name])
     axes[-1].set_xlabel("cases (%)")
-    names = ["at once", *(f"{count} at most" for count in list(STEPS)[1:]), "more", "never"]
-    handles = [Patch(color=colour, label=name) for name, colour in zip(names, colours, strict=True)]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), title="multiplications")
+    figure.legend(handles=key(COLOURS), loc="outside lower center", ncols=len(COLOURS), title="multiplications")
     return figure
 
 
@@ -85,7 +82,7 @@ def says(tables):
         if own.empty:
             continue
         alike = _alike(own)
-        soon = (alike["break_even"] <= [*STEPS][2]).fillna(False).astype(bool)
+        soon = (alike["break_even"] <= STEPS[2]).fillna(False).astype(bool)
         counts = soon.groupby(alike["kernel"]).sum()
         cases = len(alike.drop_duplicates(["matrix", "n"]))
         where = f"on {counted(cases, 'case')} of {population(tables, alike['matrix'])} that "

@@ -5,7 +5,7 @@ paper's own ratios on an A100 for the same matrix and width, one for each of its
 
 from __future__ import annotations
 
-from .bars import grouped
+from .bars import grouped, middle
 from .numbers import counted, times
 from .pruned import means
 from .sentences import population
@@ -13,6 +13,7 @@ from .style import INK, canvas
 
 STUDY = "cutespmm"
 SECTION, ORDER, PER = "study", 5, ("device", "suite", "l2")
+PAPER = "tables 3 and 4"
 
 
 def _shown(tables):
@@ -35,7 +36,7 @@ def draw(tables, styles):
         )
         grouped(ax, ours, styles, tilted=True)
         for row in subset.itertuples():
-            x = matrices.index(row.matrix) + (kernels.index(row.kernel) - (len(kernels) - 1) / 2) * 0.84 / len(kernels)
+            x = middle(ours, row.matrix, row.kernel)
             ax.plot([x - 0.18, x + 0.18], [row.published] * 2, color=INK, linewidth=1.8)
         ax.axhline(1, color=INK, linewidth=0.9, zorder=1)
         ax.set(title=f"N = {n}")

@@ -16,6 +16,7 @@ from .tiles import beside, ladder, libraries, rated
 
 STUDY = "sptc"
 SECTION, ORDER, PER = "study", 4, ("device", "suite", "l2")
+PAPER = "figures 3.6 and 3.7"
 
 MOST_MATRICES, COLUMNS = 24, 4
 

@@ -13,6 +13,7 @@ from .tiles import libraries, lines, looks, rated
 
 STUDY = "sptc"
 SECTION, ORDER, PER = "study", 2, ("device", "suite", "l2")
+PAPER = "figure 3.5"
 
 #: Slots of a tile, and the smallest number of widths that is drawn as a curve.
 TILE, LEAST_WIDTHS = 16 * 32, 4

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 #: Dtype of A → units on which its kernels multiply, as the ceilings name them.
 UNITS = {
+    "float8_e4m3": ("float8_e4m3_tensor", "float8_e4m3_tensor_sparse24"),
     "float16": ("float16_tensor", "float16_tensor_sparse24", "float32_cuda"),
     "bfloat16": ("bfloat16_tensor", "bfloat16_tensor_sparse24", "float32_cuda"),
     "tf32": ("tf32_tensor", "tf32_tensor_sparse24"),
@@ -46,9 +47,10 @@ def levels(ceilings: pd.DataFrame, *precisions: str) -> list[Level]:
 
 
 def _label(unit: str, through: str) -> str:
-    dtype, kind, *sparse = unit.split("_")
-    kind = f"tensor{' 2:4' if sparse else ''}{f', {through}' if through else ''}" if kind == "tensor" else "CUDA cores"
-    return f"{PRECISIONS[dtype]} {kind}"
+    dtype, on_tensor_cores, sparse = unit.removesuffix("_cuda").partition("_tensor")
+    if not on_tensor_cores:
+        return f"{PRECISIONS[dtype]} CUDA cores"
+    return f"{PRECISIONS[dtype]} tensor{' 2:4' if sparse else ''}{f', {through}' if through else ''}"
 
 
 def slopes(ceilings: pd.DataFrame) -> dict[str, float]:

@@ -24,7 +24,7 @@ def _kinds(matrices) -> dict[str, dict]:
 
 def draw(tables, styles):
     matrices = tables["matrices"]
-    matrices = matrices[(matrices["m"] > 0) & (matrices["nnz"] > 0)]
+    matrices = matrices[(matrices["m"] > 0) & (matrices["nnz"] > 0) & matrices["tile_fill_16x16_fraction"].notna()]
     if matrices.empty:
         return None
     looks = _kinds(matrices)
@@ -52,7 +52,7 @@ def draw(tables, styles):
 
 def says(tables):
     matrices = tables["matrices"]
-    matrices = matrices[(matrices["m"] > 0) & (matrices["nnz"] > 0)]
+    matrices = matrices[(matrices["m"] > 0) & (matrices["nnz"] > 0) & matrices["tile_fill_16x16_fraction"].notna()]
     if matrices.empty:
         return ""
     fill = matrices.set_index("matrix")["tile_fill_16x16_fraction"]

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import math
 
-PRECISIONS = {"float16": "FP16", "bfloat16": "BF16", "tf32": "TF32", "float32": "FP32", "float64": "FP64"}
+PRECISIONS = {
+    "float8_e4m3": "FP8",
+    "float16": "FP16",
+    "bfloat16": "BF16",
+    "tf32": "TF32",
+    "float32": "FP32",
+    "float64": "FP64",
+}
 
 
 def significant(value: float | None, digits: int = 3) -> str:

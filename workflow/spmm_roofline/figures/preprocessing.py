@@ -25,29 +25,38 @@ def _shown(tables):
 
 
 def draw(tables, styles):
+    import pandas as pd
+    import seaborn as sns
+
     rows = _shown(tables)
     if rows.empty:
         return None
     n = rows["n"].iloc[0]
     kernels = [name for name in styles if (rows["kernel"] == name).any()]
-    looks, ends = apart(styles, rows), {}
+    looks = apart(styles, rows)
     height = 1.0 + 0.28 * max(5, len(kernels))
     figure, (cost, paid) = canvas(1, 2, height)
     for position, kernel in enumerate(reversed(kernels)):
         own = rows[rows["kernel"] == kernel].sort_values("matrix")
         heights = [position + 0.05 * (rank * 3 % 9 - 4) for rank in range(len(own))]
         cost.scatter(own["preprocess_products"], heights, s=14, linewidth=0, alpha=0.8, **looks[kernel])
-        after = sorted(own["break_even"].dropna().clip(lower=1))
-        shares = [100 * (rank + 1) / len(own) for rank in range(len(after))]
-        if after:
-            ends[kernel] = shares[-1]
-            last = rows["break_even"].max()  # up to the edge, next to the name
-            paid.step([*after, last], [*shares, shares[-1]], where="post", color=looks[kernel]["color"], linewidth=1.8)
+    gained = 100 * rows["break_even"].notna().groupby(rows["kernel"]).mean()
+    ends = {kernel: gained[kernel] for kernel in reversed(kernels) if gained[kernel]}
+    if ends:
+        last = max(2.0, float(rows["break_even"].max()))
+        # Matrices that never gain count beyond the right edge, up to which a row without weight draws every line.
+        after = rows["break_even"].astype("float64").clip(lower=1).fillna(2 * last)
+        edges = pd.DataFrame({"kernel": [*ends], "after": 2 * last, "weight": 0.0})
+        sns.ecdfplot(
+            pd.concat([rows[["kernel"]].assign(after=after, weight=1.0), edges], ignore_index=True), x="after",
+            weights="weight", hue="kernel", hue_order=[*ends], palette={name: looks[name]["color"] for name in ends},
+            stat="percent", linewidth=1.8, legend=False, ax=paid,
+        )  # fmt: skip
+        paid.set_xlim(1, last)
     cost.set(xscale="log", xlabel=f"packing / one multiplication at N = {n}")
     cost.set_yticks(range(len(kernels)), reversed(kernels))
     paid.set(xscale="log", ylim=(0, 100), xlabel="multiplications", ylabel="matrices that have gained (%)")
     plain_log(cost.xaxis)
-    paid.margins(x=0)
     label_ends(paid, ends, looks, height - 0.6)
     plain_log(paid.xaxis)
     return figure

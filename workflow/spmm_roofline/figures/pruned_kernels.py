@@ -16,6 +16,7 @@ from .style import INK, STUDIES, canvas
 
 STUDY = "attention"
 SECTION, ORDER, PER = "study", 1, ("device", "suite", "l2")
+PAPER = "figures 4.2 to 4.16"
 
 #: The method that the thesis's figures show.
 METHOD = "l0_regularization"

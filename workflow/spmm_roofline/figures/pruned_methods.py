@@ -15,6 +15,7 @@ from .style import INK, apart, canvas, legend
 
 STUDY, DENSE = "attention", "cublas"
 SECTION, ORDER, PER = "study", 2, ("device", "suite", "l2")
+PAPER = "tables 5.1 to 5.5"
 
 
 def _rows(tables):

@@ -18,6 +18,7 @@ SECTION, ORDER, PER = "suite", 4, ("device", "suite", "l2")
 
 #: Panel → precisions of its rows, and those whose ceilings are drawn: FP16 and BF16 have the same.
 PANELS = {
+    "FP8 values": (("float8_e4m3",), ("float8_e4m3",)),
     "FP16 and BF16 values": (("float16", "bfloat16"), ("float16",)),
     "FP32 and TF32 values": (("float32", "tf32"), ("tf32", "float32")),
     "FP64 values": (("float64",), ("float64",)),

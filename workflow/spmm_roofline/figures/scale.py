@@ -13,6 +13,7 @@ from .style import INK, canvas, legend
 
 STUDY = "memory_bound"
 SECTION, ORDER, PER = "study", 2, ("device", "suite", "l2")
+PAPER = "figure 6"
 
 #: A product with a diagonal matrix moves two vectors; a curve has at least this number of sizes.
 KIND, LEAST_SIZES = "diagonal", 3

@@ -15,7 +15,14 @@ from .style import INK, canvas
 SECTION, ORDER, PER = "answer", 1, ("device",)
 
 #: Okabe and Ito's hues, one per precision.
-HUES = {"float16": "#d55e00", "bfloat16": "#cc79a7", "tf32": "#009e73", "float32": "#0072b2", "float64": "#6b7079"}
+HUES = {
+    "float8_e4m3": "#e69f00",
+    "float16": "#d55e00",
+    "bfloat16": "#cc79a7",
+    "tf32": "#009e73",
+    "float32": "#0072b2",
+    "float64": "#6b7079",
+}
 #: The largest regret that the selector should have.
 GOAL = 0.2
 #: Ticks of the regret beside 0, up to the end of the axis; those too close to 0 are left out.

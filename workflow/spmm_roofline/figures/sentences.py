@@ -23,7 +23,7 @@ LEAST_OF_INTERVAL = 4
 BOUNDS = {"memory": "memory", "compute": "the unit that multiplies", "launch": "the replay of an empty graph"}
 
 #: Source of a matrix → its word in a sentence.
-ORIGINS = {"suitesparse": "real", "file": "real", "dlmc": "pruned", "generated": "generated"}
+ORIGINS = {"suitesparse": "real", "file": "real", "dlmc": "pruned", "generated": "generated", "grids": "generated"}
 UNKNOWN = "of unknown origin"
 
 

@@ -14,6 +14,7 @@ from .style import INK, canvas
 
 STUDY = "memory_bound"
 SECTION, ORDER, PER = "study", 3, ("device", "suite", "l2")
+PAPER = "figure 7"
 
 #: The paper's limit of the gain in double precision (equation 23).
 LIMIT = 4 / 3

@@ -1,43 +1,40 @@
 """Products of squares pruned to 2:4
-Left: rate for M = N = K, counting 2·M·N·K operations as the post does, of the fastest tile of each family, the other
-kernels of the study, the library for 2:4 and the dense product. Right: the same over the library's rate; black marks
-are the post's own ratios on its GPU (the post 'Implementing a 2:4 Sparse GEMM Kernel with Tensor Cores', section
-'Benchmarks')."""
+Left: rate for M = N = K, counting 2·M·N·K operations as the post does, of the fastest member of each family of tiles,
+the other kernels of the study, the library for 2:4 and dense products, all with operands of one precision. Variants
+that try one decision of the post each are in the ladder's table. Right: the same over the library's rate; black marks
+are the post's own ratios on its GPU, in BF16 (the post 'Implementing a 2:4 Sparse GEMM Kernel with Tensor Cores',
+section 'Benchmarks')."""
 
 from __future__ import annotations
 
-from .bars import grouped
+from .bars import grouped, middle
 from .numbers import PRECISIONS, counted, rate, times
 from .sentences import few, leaders, named
 from .style import INK, canvas
 
 STUDY, LIBRARY = "gemm24", "cusparselt"
-SECTION, ORDER, PER = "study", 1, ("device", "suite", "l2")
+SECTION, ORDER, PER = "study", 1, ("device", "suite", "l2", "precision")
+PAPER = "section 'Benchmarks'"
 
 
 def _squares(tables):
-    """Verified rows on squares, of the precision in which most kernels of the study ran."""
+    """Verified rows on squares of the kernels that stand for a family or for themselves, with the rate in TFLOP/s; none
+    without a kernel of the study."""
     cases = tables["cases"]
     rows = cases[(cases["status"] == "ok") & (cases["m"] == cases["n"]) & (cases["m"] == cases["k"])]
-    of_study = rows[rows["study"] == STUDY].groupby("precision")["kernel"].nunique()
-    return rows[rows["precision"] == of_study.sort_values(kind="stable").index[-1]] if len(of_study) else rows.head(0)
+    rows = rows[rows["family"].fillna("") != ""]
+    rows = rows.assign(rate=2e-9 * rows["m"] ** 3.0 / rows["time_ms"])
+    return rows if (rows["study"] == STUDY).any() else rows.head(0)
 
 
 def _shown(tables):
-    """Rate of each series (columns) on each square (rows) in TFLOP/s, and the series of the library.
+    """Rate of each family (columns) on each square (rows) in TFLOP/s, and the family of the library.
 
-    A family is one series: its fastest kernel on each square.
+    The rate of a family is that of its fastest kernel on each square.
     """
-    import pandas as pd
-
     rows = _squares(tables)
-    if rows.empty:
-        return pd.DataFrame(), ""
-    families = set(tables["families"]["family"])
-    series = rows["kernel"].map(lambda name: next((f for f in families if name == f or name.startswith(f"{f}_")), name))
-    rows = rows.assign(series=series, rate=2e-9 * rows["m"] ** 3.0 / rows["time_ms"])
-    rates = rows.pivot_table(index="m", columns="series", values="rate", aggfunc="max").astype("float64")
-    library = rows.loc[rows["study"] == LIBRARY, "series"]
+    rates = rows.groupby(["m", "family"])["rate"].max().astype("float64").unstack()
+    library = rows.loc[rows["study"] == LIBRARY, "family"]
     return rates, library.iloc[0] if len(library) else ""
 
 
@@ -45,25 +42,35 @@ def draw(tables, styles):
     rates, library = _shown(tables)
     if len(rates) < 2:
         return None
-    rates = rates[[name for name in styles if name in rates]]
+    # A family looks as the first of its kernels in the order of styles, the one that its tiles vary.
+    members = _squares(tables).drop_duplicates("kernel").set_index("kernel")["family"]
+    looks: dict[str, dict] = {}
+    for kernel in styles:
+        if kernel in members:
+            looks.setdefault(members[kernel], styles[kernel])
+    rates = rates[[*looks]]
     figure, (rate, ratio) = canvas(1, 2, 3.4, width_ratios=(3, 2))
-    grouped(rate, rates, styles)
-    rate.set(ylabel="TFLOP/s", xlabel="M = N = K")
+    grouped(rate, rates, looks)
+    precision = PRECISIONS[_squares(tables)["precision"].iloc[0]]
+    rate.set(ylabel="TFLOP/s", xlabel="M = N = K", title=precision)
     if library:
         over = rates.drop(columns=library).div(rates[library], axis=0).dropna(how="all")
-        grouped(ratio, over, styles)
+        grouped(ratio, over, looks)
         ratio.axhline(1, color=INK, linewidth=1)
-        published = tables["published"]
-        told = published[published["quantity"] == f"over_{LIBRARY}"]
-        positions = {size: position for position, size in enumerate(over.index)}
-        for row in told.to_dict("records"):
-            if row["n"] in positions:
-                ratio.plot(
-                    [positions[row["n"]]], [row["published"]], marker="_", markersize=16, color=INK, markeredgewidth=2
-                )
-        ratio.set(ylabel="over the library for 2:4", xlabel="M = N = K")
-    figure.legend(*rate.get_legend_handles_labels(), loc="outside lower center", ncols=len(rates.columns))
+        for row in _told(tables).itertuples():
+            if row.n in over.index:
+                at = middle(over, row.n, members[row.kernel])
+                ratio.plot(at, row.published, marker="_", markersize=16, color=INK, markeredgewidth=2)
+        ratio.set(ylabel="over the library for 2:4", xlabel="M = N = K", title=f"{precision}, over {library}")
+    figure.legend(*rate.get_legend_handles_labels(), loc="outside lower center", ncols=min(5, len(rates.columns)))
     return figure
+
+
+def _told(tables):
+    """The post's ratios over the library of the kernels that ran on a square here, in their precision."""
+    published, rows = tables["published"], _squares(tables)
+    same = published["kernel"].isin(rows["kernel"])
+    return published[(published["quantity"] == f"over_{LIBRARY}") & same].drop_duplicates("n")
 
 
 def says(tables):

@@ -4,6 +4,7 @@ has a time, so these rows have a mark in no other figure."""
 
 from __future__ import annotations
 
+from .bars import divided, key
 from .numbers import counted, listed
 from .style import canvas
 
@@ -21,20 +22,17 @@ COLOURS = {
 
 
 def draw(tables, styles):
-    counts = tables["status"].groupby(["kernel", "status"])["rows"].sum().unstack(fill_value=0)
-    counts = counts.reindex(columns=[status for status in COLOURS if status in counts])
-    counts = counts[counts.drop(columns="ok", errors="ignore").sum(axis=1) > 0] if len(counts) else counts
-    if counts.empty:
+    rows = tables["status"]
+    rows = rows[rows["kernel"].isin(rows.loc[rows["status"] != "ok", "kernel"])]
+    if rows.empty:
         return None
-    shares = 100 * counts.div(counts.sum(axis=1), axis=0).iloc[::-1]
-    figure, (ax,) = canvas(1, 1, 1.0 + 0.3 * len(shares))
-    start = 0 * shares.iloc[:, 0]
-    for status in shares:
-        ax.barh(shares.index, shares[status], left=start, color=COLOURS[status], height=0.62, label=status)
-        start = start + shares[status]
-    ax.set(xlim=(0, 100), ylim=(-0.6, len(shares) - 0.4), xlabel="rows (%)")
-    ax.grid(axis="y", visible=False)
-    figure.legend(loc="outside lower center", ncols=len(shares.columns))
+    kernels = sorted(rows["kernel"].unique())
+    colours = {status: colour for status, colour in COLOURS.items() if (rows["status"] == status).any()}
+    figure, (ax,) = canvas(1, 1, 1.0 + 0.3 * len(kernels))
+    divided(ax, rows.assign(rows=rows["rows"].astype(float)), "status", colours, kernels, "rows")
+    ax.set(xlabel="rows (%)")
+    ax.grid(axis="x")
+    figure.legend(handles=key(colours), loc="outside lower center", ncols=len(colours))
     return figure
 
 

@@ -13,6 +13,7 @@ from .style import canvas
 
 STUDY = "memory_bound"
 SECTION, ORDER, PER = "study", 4, ("device", "suite", "l2")
+PAPER = "figure 8"
 
 #: Dimensions and points at the start of a matrix's name and at the end of a kernel's.
 POINTS = r"[0-9]d[0-9]+pt"

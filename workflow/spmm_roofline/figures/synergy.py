@@ -13,6 +13,7 @@ from .style import INK, canvas, legend, tie
 
 STUDY = "cutespmm"
 SECTION, ORDER, PER = "study", 2, ("device", "suite", "l2")
+PAPER = "figure 7"
 
 
 def draw(tables, styles):

@@ -1,6 +1,7 @@
 """Rates by class of synergy
 Distribution of the useful rate over the matrices of a class (median, quartiles, minimum and maximum): a box for the
-fastest kernel of each study on TF32 tensor cores, and a grey one for the best on scalar cores in FP32 (Xiang et al.
+fastest kernel of each study on TF32 tensor cores, and a grey one for best_sc, the best on scalar cores in FP32 of the
+kernels that the paper compares with; the light one, best_today, is the best of all such kernels today (Xiang et al.
 2024, figure 9). Low: α below 12.5 %; high: α of at least 25 %."""
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from .style import canvas
 
 STUDY = "cutespmm"
 SECTION, ORDER, PER = "study", 3, ("device", "suite", "l2")
+PAPER = "figure 9"
 
-GREY = "#8a8f98"
+#: The best on scalar cores: of the paper's set, and of all kernels today.
+SCALAR = {"best_sc": "#8a8f98", "best_today": "#c3c7cf"}
 
 
 def _shown(tables):
     rows = tables["synergy_classes"]
     kernels = set(shown(tables)["kernel"])
-    return rows[rows["kernel"].isin(kernels | {"best_sc"})] if kernels else rows.head(0)
+    return rows[rows["kernel"].isin(kernels | set(SCALAR))] if kernels else rows.head(0)
 
 
 def draw(tables, styles):
@@ -27,7 +30,10 @@ def draw(tables, styles):
     if rows.empty:
         return None
     widths = sorted(rows["n"].unique())
-    kernels = [*(name for name in styles if (rows["kernel"] == name).any()), "best_sc"]
+    kernels = [
+        *(name for name in styles if (rows["kernel"] == name).any()),
+        *(name for name in SCALAR if (rows["kernel"] == name).any()),
+    ]
     names = ["high", "medium", "low"]
     found = [name for name in names if (rows["synergy"] == name).any()]
     figure, axes = canvas(
@@ -39,7 +45,7 @@ def draw(tables, styles):
         for y, kernel in enumerate(reversed(kernels)):
             if kernel not in subset.index:
                 continue
-            row, colour = subset.loc[kernel], styles.get(kernel, {}).get("color", GREY)
+            row, colour = subset.loc[kernel], styles.get(kernel, {}).get("color", SCALAR.get(kernel))
             ax.hlines(y, row["least_gflops"], row["most_gflops"], color=colour, linewidth=1)
             box = row["upper_quartile_gflops"] - row["lower_quartile_gflops"]
             ax.barh(y, box, left=row["lower_quartile_gflops"], height=0.62, color=colour, alpha=0.85)
@@ -61,7 +67,7 @@ def says(tables):
     rows = _shown(tables)
     if rows.empty:
         return ""
-    own = rows[(rows["kernel"] != "best_sc") & rows["geomean"].notna() & (rows["synergy"] != "all")]
+    own = rows[~rows["kernel"].isin(list(SCALAR)) & rows["geomean"].notna() & (rows["synergy"] != "all")]
     if own.empty:
         return "No kernel on scalar cores ran in FP32 to compare with."
     said = []
@@ -71,4 +77,4 @@ def says(tables):
             best = subset.iloc[-1]
             matrices = counted(best["matrices"], "matrix", "matrices")
             said.append(f"{times(best['geomean'])} on {matrices} of {name} synergy ({best['kernel']}, N = {best['n']})")
-    return f"Highest geometric means of TF32 over the best on scalar cores in FP32: {', '.join(said)}."
+    return f"Highest geometric means of TF32 over best_sc in FP32: {', '.join(said)}."

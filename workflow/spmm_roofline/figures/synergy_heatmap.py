@@ -1,7 +1,8 @@
 """Speed-up over the best on scalar cores by rows and synergy
-Geometric mean of the speed-up over best_sc, for matrices by their number of rows and class of synergy, with the number
-of matrices below each mean. Panels have a column per width and a row per study, which is represented by its fastest
-kernel on TF32 tensor cores (Xiang et al. 2024, figure 10)."""
+Geometric mean of the speed-up over best_sc, the best on scalar cores of the kernels that the paper compares with, for
+matrices by their number of rows and class of synergy, with the number of matrices below each mean. Panels have a column
+per width and a row per study, which is represented by its fastest kernel on TF32 tensor cores (Xiang et al. 2024,
+figure 10)."""
 
 from __future__ import annotations
 
@@ -12,17 +13,15 @@ from .style import canvas
 
 STUDY = "cutespmm"
 SECTION, ORDER, PER = "study", 4, ("device", "suite", "l2")
+PAPER = "figure 10"
 
-ROWS = (0, 20_000, 50_000, 100_000, 500_000, float("inf"))
 NAMES = ("below 20k", "20k to 50k", "50k to 100k", "100k to 500k", "500k and more")
 
 
 def _shown(tables):
     """Rows of the leading kernels with a bin of rows."""
-    import pandas as pd
-
     rows = shown(tables).dropna(subset="speedup")
-    return rows.assign(size=pd.cut(rows["m"].astype(float), ROWS, right=False, labels=NAMES).astype(str))
+    return rows.assign(size=rows["row_bin"].astype(str))
 
 
 def draw(tables, styles):
@@ -71,4 +70,4 @@ def says(tables):
             f"{kernel} is faster in {int((own['speedup'] > 1).sum())} of {counted(len(own), 'case')} on "
             f"{population(tables, own['matrix'])}, at most {times(best['speedup'])} ({best['matrix']}, N = {best['n']})"
         )
-    return f"TF32 over the best on scalar cores in FP32: {'; '.join(said)}."
+    return f"TF32 over best_sc in FP32: {'; '.join(said)}."

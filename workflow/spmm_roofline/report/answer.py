@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING, Any
 from ..figures.numbers import PRECISIONS, counted, listed, percent, times
 from ..figures.sentences import BOUNDS, few, leaders
 from .choices import choice, opened
+from .tables.study import VERDICTS
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-#: Outcomes of a claim, the best first.
-VERDICTS = ("reproduced", "not_reproduced", "undecided", "not_testable")
 
 
 def answers(tables: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
@@ -64,7 +61,7 @@ def _once(fastest: pd.DataFrame, cases: pd.DataFrame, device: str, l2: str) -> p
 
 def scorecard(claims: pd.DataFrame, device: str) -> list[tuple[str, int]]:
     """Verdict → the number of claims of the studies with this verdict on a device."""
-    verdicts = claims.loc[claims["device"] == device, "verdict"].value_counts()
+    verdicts = claims[claims["device"] == device].drop_duplicates("claim")["overall"].value_counts()
     return [(name, int(verdicts.get(name, 0))) for name in VERDICTS if len(verdicts)]
 
 

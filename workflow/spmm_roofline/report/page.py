@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..figures.inlining import with_classes
 from ..figures.numbers import PRECISIONS, listed
+from ..figures.papers import PAPERS
 from . import answer, limits
 from .drawings import sha256
 from .embedded import library, packed
@@ -52,7 +53,7 @@ def render(
         title=config.get("report", {}).get("title") or "Which SpMM kernel is fastest, and what limits it?",
         answers=answers,
         answer_figures=[figure for figure in drawn if figure.kind.section == "answer"],
-        claims=study.claims(data["claims"]),
+        claims=study.scorecard(data["claims"], {name: paper.title for name, paper in PAPERS.items()}),
         claims_say=claims_say(data["claims"]),
         devices=cases["device"].nunique(),
         studies=studies(drawn, data),

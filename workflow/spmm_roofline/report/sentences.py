@@ -12,20 +12,54 @@ if TYPE_CHECKING:
 
 
 def claims_say(claims: pd.DataFrame) -> str:
-    """The verdicts on the claims, one sentence per device."""
+    """The verdicts on the claims, each over all its sets, one sentence per device."""
     said = []
-    for device, rows in claims.groupby("device", sort=True):
-        counts = rows["verdict"].value_counts()
+    for device, rows in claims.drop_duplicates(["device", "claim"]).groupby("device", sort=True):
+        counts = rows["overall"].value_counts()
         hold, untested = int(counts.get("reproduced", 0)), int(counts.get("not_testable", 0))
         tested = len(rows) - untested
         if not tested:
             said.append(f"On {device}, none of {counted(untested, 'claim')} can be tested.")
             continue
         verb = "is" if 1 in (hold, tested) else "are"
-        open_ = int(counts.get("undecided", 0))
-        more = f", {open_} {'is' if open_ == 1 else 'are'} undecided" if open_ else ""
+        partly, open_ = (int(counts.get(name, 0)) for name in ("in_part", "undecided"))
+        more = f", {partly} {'is' if partly == 1 else 'are'} on some of their sets" if partly else ""
+        more += f", {open_} {'is' if open_ == 1 else 'are'} undecided" if open_ else ""
         more += f"; {untested} more cannot be tested" if untested else ""
         said.append(f"On {device}, {hold} of {counted(tested, 'claim')} that can be tested {verb} reproduced{more}.")
+    return " ".join(said)
+
+
+#: The sets of the claims of Mistry 2025 that read XdYs in two ways.
+READINGS = ("percentages", "tiles per block row")
+
+#: Mean factors that differ by less than this are equally good.
+SAME_FIT = 1.05
+
+
+def readings_say(claims: pd.DataFrame) -> str:
+    """Which of :data:`READINGS` gives values nearest to the paper's numbers, one sentence per device.
+
+    It speaks of the claims with a number that were judged on both; distance is the geometric mean of the factor
+    between value and number, whichever is larger.
+    """
+    import numpy as np
+
+    said = []
+    rated = claims[claims["set"].isin(READINGS) & (claims["unit"] == "times")].dropna(subset=["paper", "value"])
+    for device, rows in rated.groupby("device", sort=True):
+        off = rows.assign(log=np.abs(np.log(rows["value"] / rows["paper"]).astype(float)))
+        both = off.pivot_table(index="claim", columns="set", values="log", aggfunc="first").dropna()
+        if both.empty or len(both.columns) < 2:
+            continue
+        mean = np.exp(both.mean()).sort_values()
+        factors = listed([f"{factor:.2f} with {name}" for name, factor in mean.items()])
+        clear = mean.iloc[1] / mean.iloc[0] >= SAME_FIT
+        said.append(
+            f"XdYs is read in two ways. The {counted(len(both), 'number')} that the text gives for its synthetic "
+            f"matrices lie, in the mean, a factor of {factors} from ours on {device}: "
+            + (f"{mean.index[0]} fit the text better." if clear else "these numbers do not tell the readings apart.")
+        )
     return " ".join(said)
 
 

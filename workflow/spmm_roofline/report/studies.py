@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..figures.papers import PAPERS
+from .sentences import readings_say
 from .tables.limited import workloads
-from .tables.study import published
+from .tables.study import claims, counters, published
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,11 +20,11 @@ MEMORY_BOUND = "memory_bound"
 
 
 def studies(drawn: Iterable[Drawn], data: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:
-    """Sections of the papers that have a figure or a number here, in the order of :data:`PAPERS`.
+    """Sections of the papers that have a claim, a figure or a number here, in the order of :data:`PAPERS`.
 
     ``groups`` hold a section's figures in the paper's order; a group is one suite on one device, with the suite's
-    anchor. ``tables`` have the paper's numbers beside ours. ``others`` are figures of the same study in the sections of
-    these suites.
+    anchor. ``claims`` are tables of what the paper says, ``says`` a sentence on how they read its matrices. ``tables``
+    have the paper's numbers beside ours. ``others`` are figures of the same study in the sections of these suites.
     """
     drawn = list(drawn)
     sections = []
@@ -38,14 +39,18 @@ def studies(drawn: Iterable[Drawn], data: Mapping[str, pd.DataFrame]) -> list[di
         suites = {group["id"] for group in groups.values()}
         others = [figure for figure in own if figure.kind.section == "suite" and _suite(figure) in suites]
         beside = published(data["published"][data["published"]["study"] == study])
+        beside += counters(data["paper_counters"][data["paper_counters"]["study"] == study])
         if study == MEMORY_BOUND:
             beside += workloads(data["workloads"])
-        if figures or beside:
+        judged = data["claims"][data["claims"]["study"] == study]
+        if figures or beside or len(judged):
             sections.append(
                 {
                     "id": f"study-{study}",
                     "title": paper.title,
                     "source": paper.source,
+                    "claims": claims(judged),
+                    "says": readings_say(judged),
                     "groups": list(groups.values()),
                     "tables": beside,
                     "others": others,

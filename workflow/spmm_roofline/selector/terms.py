@@ -20,7 +20,7 @@ FEATURES = (
     *("m", "k", "nnz", "nonempty_columns", "empty_rows", "row_length_mean", "row_length_max", "row_length_std"),
     *("tiles_16x16", "tile_fill_16x16_fraction", "tiles_16x32", "tile_24_16x32_fraction", "alpha_fraction"),
 )
-VALUE_BYTES = {"float16": 2, "bfloat16": 2, "tf32": 4, "float32": 4, "float64": 8}
+VALUE_BYTES = {"float8_e4m3": 1, "float16": 2, "bfloat16": 2, "tf32": 4, "float32": 4, "float64": 8}
 
 #: Term → the work that it stands for, as a sentence names it. Terms of the same work are reported together.
 TERMS = {

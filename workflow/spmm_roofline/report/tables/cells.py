@@ -13,7 +13,8 @@ from ...figures.numbers import PRECISIONS, times
 class Cell:
     """``value`` is the sort key if the text does not sort correctly; ``marks`` are beside the text, ``note`` below it.
 
-    ``links`` are pairs of a text and the anchor in the page that it links to.
+    ``links`` are pairs of a text and the anchor in the page that it links to. ``lines`` are cells below each other,
+    and ``title`` is what a browser shows beside the pointer.
     """
 
     text: str
@@ -22,6 +23,8 @@ class Cell:
     code: bool = False
     note: str = ""
     links: tuple[tuple[str, str], ...] = ()
+    lines: tuple[Cell, ...] = ()
+    title: str = ""
 
 
 @dataclass(frozen=True)
