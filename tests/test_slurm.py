@@ -9,10 +9,12 @@ import re
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from spmm_roofline import contracts
 from tests.test_faults import MEASURED, asked, cases, measure_again, table, wait_for
@@ -63,7 +65,10 @@ def reason_to_skip():
 
 
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
-pytestmark = pytest.mark.skipif(bool(reason_to_skip()), reason=reason_to_skip() or "none")
+pytestmark = [
+    pytest.mark.skipif(bool(reason_to_skip()), reason=reason_to_skip() or "none"),
+    pytest.mark.timeout(1200),  # a worker may wait for the other one's turn
+]
 
 
 def slurm(*command):
@@ -71,7 +76,14 @@ def slurm(*command):
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
+def turn():
+    """The machine has one configuration of SLURM: workers that run these tests take turns."""
+    with FileLock(Path(tempfile.gettempdir()) / "spmm-roofline-slurm.lock"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def cluster(turn, tmp_path_factory):
     """A one-node SLURM with a CPU and a GPU partition; shows its log if it does not start."""
     folder = tmp_path_factory.mktemp("slurm")
     for name in ("state", "spool"):

@@ -176,7 +176,7 @@ def recorded_tables():
     table["speedup"] = speedup.speedup(table["cases"], 10)
     table["families"] = families.families(table["cases"], heads)
     table["ladder"] = ladder.ladder(table["cases"], heads, 10)
-    rivals = contracts.document(ROOT / "config" / "claims.yaml", "claims")["rivals"]
+    rivals = contracts.document(synthetic.ROOT / "config" / "claims.yaml", "claims")["rivals"]
     table["synergy"] = synergy.synergy(table["cases"], table["matrices"], table["formats"], heads, rivals)
     table["bounds"] = bounds.bounds(table["cases"], table["counters"], heads, peaks, reached)
     table["published"] = published.published(
