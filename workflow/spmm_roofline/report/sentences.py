@@ -23,7 +23,9 @@ def claims_say(claims: pd.DataFrame) -> str:
             continue
         verb = "is" if 1 in (hold, tested) else "are"
         partly, open_ = (int(counts.get(name, 0)) for name in ("in_part", "undecided"))
-        more = f", {partly} {'is' if partly == 1 else 'are'} on some of their sets" if partly else ""
+        more = (
+            f", {partly} {'is on some of its sets' if partly == 1 else 'are on some of their sets'}" if partly else ""
+        )
         more += f", {open_} {'is' if open_ == 1 else 'are'} undecided" if open_ else ""
         more += f"; {untested} more cannot be tested" if untested else ""
         said.append(f"On {device}, {hold} of {counted(tested, 'claim')} that can be tested {verb} reproduced{more}.")
