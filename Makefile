@@ -5,6 +5,8 @@
 
 CORES ?= 4
 ARGS ?=
+# Snakemake refuses a key of one letter, but n is the name of a width: --config matrix=my.mtx n=64.
+override ARGS := $(subst 'n=,'widths=,$(subst "n=,"widths=,$(patsubst n=%,widths=%,$(ARGS))))
 
 # The first Python that is new enough makes the environment; `make report PYTHON=/path/to/python` picks another.
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.14; do \

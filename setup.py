@@ -1,4 +1,4 @@
-"""Copies what the library reads beside its code (contracts, kernels, model, machine code) into the wheel.
+"""Copies what the library reads beside its code (contracts, kernels, templates, model, machine code) into the wheel.
 
 In a checkout these lie where people look for them, outside the package; ``spmm_roofline/paths.py`` knows both places.
 """
@@ -13,6 +13,7 @@ from setuptools.command.build_py import build_py
 DATA = {
     "workflow/schemas": "schemas",
     "kernels": "kernels",
+    "report": "report",
     "resources/selector.json": "selector.json",
     "build/cubins": "cubins",
 }

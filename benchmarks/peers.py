@@ -26,10 +26,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow"))
 
 from spmm_roofline.formats import FormatError
 from spmm_roofline.kernels import heads
+from spmm_roofline.kernels.choose import GENERAL
+from spmm_roofline.kernels.cubins import machine_code
 from spmm_roofline.kernels.launch import Call
 from spmm_roofline.matrices.file import KINDS, expand, read
 from spmm_roofline.measure.timing import Clock
-from spmm_roofline.spmm import GENERAL, SpMM, compiled
+from spmm_roofline.needs import without_cupy
+from spmm_roofline.spmm import SpMM
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -196,6 +199,8 @@ def main() -> int:
     parser.add_argument("--also", default="", help="further kernels, for example a library's dense product")
     parser.add_argument("--write", type=Path, help="CSV for the times of all kernels")
     options = parser.parse_args()
+    if missing := without_cupy("this benchmark"):
+        parser.error(missing)
     widths = [int(n) for n in options.n.split(",")]
     others = peers(options.times) if options.times else None
     wanted = set(others.index.get_level_values("matrix")) if others is not None else None
@@ -207,7 +212,7 @@ def main() -> int:
     other = {kernel for kernel in also if kernel not in known or known[kernel].dtype["a"] not in TOLERANCE}
     if other:
         parser.error(f"no kernel in {', '.join(TOLERANCE)} is called {', '.join(sorted(other))}")
-    clock = Clock(compiled(known["dram_read"]), compiled(known["dram_copy"]))
+    clock = Clock(machine_code(known["dram_read"]), machine_code(known["dram_copy"]))
     clock.warm_up()
     bandwidth = clock.copy_gb_per_s()
     print(f"copy of device memory: {bandwidth:.0f} GB/s", file=sys.stderr)

@@ -25,12 +25,13 @@ from spmm_roofline.formats import FORMATS
 from spmm_roofline.formats.values import numpy_dtype
 from spmm_roofline.kernels import heads
 from spmm_roofline.kernels.compile import CompileError
-from spmm_roofline.kernels.expressions import format_options
+from spmm_roofline.kernels.cubins import machine_code
 from spmm_roofline.kernels.head import Head
 from spmm_roofline.kernels.launch import Unsupported, check_case, prepare
 from spmm_roofline.kernels.operands import Dense
+from spmm_roofline.kernels.packers import pack, packer_of
 from spmm_roofline.measure.timing import Clock
-from spmm_roofline.spmm import compiled
+from spmm_roofline.needs import without_cupy
 
 
 def variant(text: str) -> Head:
@@ -61,13 +62,14 @@ def microseconds(head: Head, a: Any, packed: dict[str, Any], n: int, clock: Cloc
     check_case(head, m, n, k)
     if n % head.pads.get("n", 1):
         raise Unsupported(f"{head.name} pads N to a multiple of {head.pads['n']}; operands are not padded here")
-    options = format_options(head, cupy.cuda.Device().attributes["MultiProcessorCount"])
+    options = head.options(cupy.cuda.Device().attributes["MultiProcessorCount"])
     key = json.dumps([head.format, dtype, options], sort_keys=True)
     if key not in packed:
-        packed[key] = FORMATS[head.format].from_csr(a, dtype=dtype, **options)
+        form = FORMATS[head.format]
+        packed[key] = pack(form, a, dtype, options, packer_of(form))
     b = (cupy.random.default_rng().random((k, n)) * 2 - 1).astype(numpy_dtype(dtype))
     c = cupy.full((m, n), np.nan, dtype=b.dtype)
-    call = prepare(head, compiled(head), packed[key], Dense(b, k, n, False, dtype), Dense(c, m, n, False, dtype))
+    call = prepare(head, machine_code(head), packed[key], Dense(b, k, n, False, dtype), Dense(c, m, n, False, dtype))
     call(cupy.cuda.get_current_stream())
     error = deviation(c, a, b)
     if not error < TOLERANCE[dtype]:
@@ -83,6 +85,8 @@ def main() -> int:
     parser.add_argument("--n", default="32,128,512", help="widths of B")
     parser.add_argument("--write", type=Path, help="CSV for the times")
     options = parser.parse_args()
+    if missing := without_cupy("this benchmark"):
+        parser.error(missing)
     try:
         chosen = {text: variant(text) for text in options.variants}
     except ValueError as error:
@@ -98,7 +102,7 @@ def main() -> int:
     import cupyx.scipy.sparse as sparse
 
     known = heads(str(ROOT / "kernels"))
-    clock = Clock(compiled(known["dram_read"]), compiled(known["dram_copy"]))
+    clock = Clock(machine_code(known["dram_read"]), machine_code(known["dram_copy"]))
     clock.warm_up()
     rng, rows = np.random.default_rng(), []
     print("µs: " + " | ".join(chosen))

@@ -22,6 +22,7 @@ KERNELS = (
     "ceilings/dram_read.cu",
     "ceilings/dram_copy.cu",
     "ceilings/fma_f32.cu",
+    "checking/check.cu",
     "include/*/*.cuh",
     "external/*.h",
 )
@@ -44,6 +45,7 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 from spmm_roofline.measure import device, run
+from spmm_roofline.plan import Plan
 from spmm_roofline.rule import carry_out
 
 @contextmanager
@@ -52,8 +54,8 @@ def lease(**_):
 
 device.lease = lease
 run.WORKER_COMMAND = [sys.executable, "workflow/scripts/stand_in_worker.py", "acts.json", "calls"]
-carry_out(snakemake, run.run, run.job_of(snakemake.params.job, snakemake.input, snakemake.config["measure"]),
-          csv=snakemake.output.csv, journal=snakemake.params.journal, log=snakemake.log[0])
+carry_out(snakemake, run.run, Plan(snakemake.config).tasks(snakemake.output, snakemake.params.made_of),
+          log=snakemake.log[0])
 """
 
 STAND_IN_CEILINGS = """
@@ -126,8 +128,10 @@ class Project:
         return jobs_of(self.snakemake("-n", *(arguments or ["report"])))
 
     def run(self, *arguments):
-        """Run to the end; return the jobs that ran, like :meth:`jobs`."""
-        return jobs_of(self.snakemake(*(arguments or ["report"])))
+        """Run to the end; return the jobs that ran, like :meth:`jobs`. The log names them."""
+        self.snakemake(*(arguments or ["report"]))
+        logs = sorted((self.root / ".snakemake/log").glob("*.log"), key=lambda path: path.stat().st_mtime_ns)
+        return jobs_of(logs[-1].read_text())
 
     def edit(self, path, old, new):
         """Replace text in a file of the copy; the text must be there."""
@@ -153,15 +157,34 @@ class Project:
         return lines
 
 
+#: Files that batches make → how the tests name what is made again.
+MADE = {
+    r"results/matrices/(?P<matrix>[^/]+)\.npz": "import_matrix:{matrix}",
+    r"results/formats/(?P<format>[^/]+)/(?P<matrix>[^/]+)\.json": "pack_format:{format},{matrix}",
+    r"results/kernels/[^/]+/(?P<kernel>[^/]+)\.cubin": "compile_kernel:{kernel}",
+    r"results/measure/(?P<device>[^/]+)/(?P<suite>[^/]+)/(?P<kernel>[^/.]+)(?P<shard>[^/]*)\.csv": (
+        "measure_kernel:{device},{suite},{kernel},{shard}"
+    ),
+}
+
+
 def jobs_of(output):
-    """Jobs that Snakemake names in its output."""
+    """Jobs that Snakemake names in its output; a batch is named by each thing that it makes."""
     found = set()
     for block in re.split(r"\n(?=(?:\[.*\]\n)?(?:local)?rule )", output):
         rule = re.search(r"^(?:local)?rule (\w+):", block, re.MULTILINE)
-        if rule and rule.group(1) not in TARGETS:
-            wildcards = re.search(r"^    wildcards: (.*)", block, re.MULTILINE)
-            values = [part.split("=")[1] for part in wildcards.group(1).split(", ")] if wildcards else []
-            found.add(":".join([rule.group(1), *([",".join(values)] if any(values) else [])]))
+        if not rule or rule.group(1) in TARGETS:
+            continue
+        files = re.search(r"^    output: (.*)", block, re.MULTILINE)
+        made = {
+            name.format(**match.groupdict())
+            for file in (files.group(1).split(", ") if files else ())
+            for pattern, name in MADE.items()
+            if (match := re.fullmatch(pattern, file))
+        }
+        wildcards = re.search(r"^    wildcards: (.*)", block, re.MULTILINE)
+        values = [part.split("=")[1] for part in wildcards.group(1).split(", ")] if wildcards else []
+        found |= made or {":".join([rule.group(1), *([",".join(values)] if any(values) else [])])}
     return found
 
 
@@ -191,7 +214,7 @@ def make_project(root: Path, kernels: tuple[str, ...] = KERNELS) -> Project:
     project.write_yaml("config/suites/tiny.yaml", TINY)
     project.write_yaml("config/claims.yaml", {"rivals": {"best_sc": ["scalar/*"]}, "claims": [CLAIM]})
     (root / "workflow/scripts/describe_device.py").write_text(STAND_IN_DEVICE)
-    (root / "workflow/scripts/measure_kernel.py").write_text(STAND_IN_MEASURE)
+    (root / "workflow/scripts/measure_kernels.py").write_text(STAND_IN_MEASURE)
     (root / "workflow/scripts/measure_ceilings.py").write_text(STAND_IN_CEILINGS)
     shutil.copy(PROJECT / "tests/measure/stand_in_worker.py", root / "workflow/scripts")
     return project

@@ -40,7 +40,7 @@ def test_the_collection_is_planned_in_little_memory(collection):
     planned = (collection.root / "planned").read_text()
     assert done.returncode == 0, planned[-3000:]
     counts = {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", planned, re.MULTILINE)}
-    assert counts["import_matrix"] == MATRICES
-    assert counts["measure_kernel"] >= KERNELS * MATRICES / 16
+    assert sum(count for rule, count in counts.items() if rule.startswith("import_matri")) == MATRICES
+    assert sum(count for rule, count in counts.items() if rule.startswith("measure_collection")) >= MATRICES / 16
     peak = int(re.search(r"peak_kib (\d+)", planned).group(1))
     assert peak < 1_000_000, f"planning took {peak / 1e6:.2f} GB"

@@ -70,3 +70,18 @@ def test_results_are_moved_and_other_files_are_not(tmp_path, monkeypatch):
         "repair or delete config/a.yaml"
     )
     assert not Path("results/figures").exists() and Path("config/a.yaml").exists()
+
+
+def test_what_was_set_aside_goes_once_its_file_has_been_made_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.json.damaged", "b.json.damaged", "c.json.damaged", "figures.damaged/x.svg"):
+        Path("results", name).parent.mkdir(parents=True, exist_ok=True)
+        Path("results", name).touch()
+    for name in ("a.json", "b.json"):
+        Path("results", name).touch()
+    Path("results/figures").mkdir()
+    # b is damaged again, and c has not been made.
+    dropped = ["results/a.json.damaged", "results/figures.damaged"]
+    assert folder.drop_set_aside({"results/b.json": "empty"}) == dropped
+    assert sorted(path.name for path in Path("results").glob("*.damaged")) == ["b.json.damaged", "c.json.damaged"]
+    assert folder.drop_set_aside({"results/b.json": "empty"}) == []

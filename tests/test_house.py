@@ -9,12 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from spmm_roofline import contracts, matrices
 from spmm_roofline.formats import FORMATS
 from spmm_roofline.kernels import includes
-from spmm_roofline.kernels.front_matter import PACKING
+from spmm_roofline.kernels.front_matter import SERVING
 from spmm_roofline.kernels.registry import heads
 from spmm_roofline.plan import Plan
 
@@ -29,8 +28,9 @@ STAGES = ("matrices", "formats", "kernels", "measure", "profile", "analysis", "r
 BESIDE_THE_ROAD = {
     "figures": "one module is one figure of the report",
     "selector": "a program asks it for a kernel, without a pipeline run",
+    "compare": "a user asks it whether a new run is faster than an old one, whatever made them",
 }
-#: Allowed imports between folders, with the reason; every folder may import contracts, fingerprint, folder and paths.
+#: Allowed imports between folders, with the reason; every folder may import :data:`FOR_EVERYBODY`.
 EDGES = {
     ("formats", "matrices"): "a format is packed from the canonical CSR, which its own stage knows how to load",
     ("kernels", "formats"): "the arrays of a format are the arguments of a launch",
@@ -41,27 +41,42 @@ EDGES = {
     ("profile", "measure"): "a profiled launch is prepared like a measured one, on the same leased device",
     ("report", "figures"): "the page contains the figures",
     ("report", "analysis"): "the registry of analyses says which tables the page reads",
+    ("analysis", "kernels"): "the rules that choose a general kernel are judged on the measured times",
+    ("analysis", "formats"): "these rules ask for a survey of A, which a format gives",
     ("analysis", "selector"): "its choices are compared with the measured times, and its model is trained on them",
     ("selector", "matrices"): "a SciPy matrix becomes canonical and gets its features",
     ("selector", "formats"): "a format for special matrices says itself whether it can hold this one",
+    ("selector", "kernels"): "the architecture of a device decides which kernels run on it",
+    ("selector", "measure"): "advice is for the GPU of this machine, which the driver names",
     ("selector", "figures"): "advice prints numbers as the report does",
+    ("compare", "report"): "a bundle is checked by what made it, and the page has the tables of the report",
+    ("compare", "figures"): "it prints numbers as the report does",
+    ("compare", "analysis"): "its means have the bootstrap intervals of the analysis",
+    ("cli", "compare"): "compare compares two runs",
     ("cli", "matrices"): "a matrix file becomes canonical",
     ("cli", "selector"): "advise asks for a kernel",
     ("cli", "analysis"): "train takes the tables of measured times",
     ("cli", "kernels"): "a model keeps the heads of its kernels",
+    ("cli", "run_config"): "a new kernel is measured in the suites whose patterns match it",
     ("cli", "formats"): "pack saves the arrays of a format",
     ("spmm", "formats"): "a program's matrix is packed on the device",
     ("spmm", "kernels"): "a program's product is a prepared launch",
     ("spmm", "launches"): "SpMM keeps its launches for later calls",
+    ("spmm", "needs"): "without CuPy it says what to install",
     ("launches", "kernels"): "it stores prepared launches",
     ("__main__", "cli"): "the command line of an uninstalled package",
+    ("run_config", "kernels"): "the compiler says which architectures it knows",
+    ("run_config", "matrices"): "the names of the user's own matrices must differ from those of suites",
+    ("batches", "measure"): "the journal of a measured table says what the table was made of",
+    ("plan", "batches"): "stale files become a few jobs",
+    ("plan", "run_config"): "a config that cannot be run is refused before it is planned",
     ("plan", "analysis"): "the registry of analyses says which tables it writes",
     ("plan", "matrices"): "the matrices of a suite become file names",
     ("plan", "formats"): "the code of a format is part of its fingerprint",
     ("plan", "kernels"): "heads say which format a kernel needs and what it includes",
     ("plan", "measure"): "the plan names the device and the protocol",
 }
-FOR_EVERYBODY = {"contracts", "fingerprint", "folder", "paths", "__version__", "share_package"}
+FOR_EVERYBODY = {"contracts", "fingerprint", "folder", "paths", "spelling", "__version__", "share_package"}
 
 #: Columns whose unit is not the ending of the name, with the reason.
 UNITS_ELSEWHERE = {("formats", "bytes_per_nnz"): "bytes per non-zero"}
@@ -176,7 +191,7 @@ def test_each_test_folder_is_named_as_what_it_tests():
 def test_each_table_and_each_result_names_its_stage():
     for table in tables():
         stage = table.name.split("_")[0]
-        assert stage in STAGES, f"the table {table.name!r} names no stage; the stages are {', '.join(STAGES)}"
+        assert stage in (*STAGES, *BESIDE_THE_ROAD), f"the table {table.name!r} names none of {', '.join(STAGES)}"
     for path in [*WORKFLOW.rglob("*.smk"), *PACKAGE.rglob("*.py"), WORKFLOW / "Snakefile", ROOT / "Snakefile"]:
         for folder in re.findall(r"\bresults/(\w+)", path.read_text()):
             assert folder in STAGES, f"{relative(path)} mentions results/{folder}, which names no stage"
@@ -195,10 +210,11 @@ def test_rules_write_into_the_folder_of_their_stage(stage):
 
 def rules_with_scripts():
     for path in sorted((WORKFLOW / "rules").glob("*.smk")):
-        for body in re.split(r"^(?=(?:rule|checkpoint) \w+:)", path.read_text(), flags=re.MULTILINE)[1:]:
-            rule = re.match(r"\w+ (\w+):", body)[1]
-            for script in re.findall(r'^    script:\s*"([^"]+)"', body, re.MULTILINE):
-                yield path, rule, script
+        for body in re.split(r"^(?=rule \w+:|for batch in )", path.read_text(), flags=re.MULTILINE)[1:]:
+            # The rules of batches are numbered; their script has the name of what they do.
+            named = re.match(r"rule (\w+):", body)
+            for script in re.findall(r'^ +script:\s*"([^"]+)"', body, re.MULTILINE):
+                yield path, named[1] if named else Path(script).stem, script
 
 
 def test_each_script_is_named_as_its_rule():
@@ -283,8 +299,8 @@ HEADERS = sorted((ROOT / "kernels" / "include").rglob("*.cuh"))
 
 
 def studies():
-    """Studies with kernels, present or planned."""
-    return yaml.safe_load((WORKFLOW / "schemas/documents/kernel.yaml").read_text())["properties"]["study"]["enum"]
+    """Studies with kernels, and the one of the libraries that users bring."""
+    return {head.study for head in registry().values()} | {"external"}
 
 
 def registry():
@@ -315,7 +331,7 @@ def test_each_kernel_reads_a_format_that_exists():
 
 def test_each_kernel_without_a_format_says_what_a_launch_does():
     for head in registry().values():
-        assert (head.format == "none" and head.study != PACKING) == bool(head.work), (
+        assert (head.format == "none" and head.study not in SERVING) == bool(head.work), (
             f"{relative(head.path)}: a kernel has `work`, its flops or bytes, exactly if it has no format"
         )
         assert ("bytes" in head.work) == bool(head.memory), (
@@ -386,7 +402,7 @@ def test_no_local_paths():
 def test_a_kernel_a_format_a_suite_and_a_device_are_listed_nowhere():
     """Adding one changes only its own file, so no other file may name it."""
     # A format names its packer, so packers are not listed here.
-    units = {head.path.stem: head.path for head in registry().values() if head.study != PACKING}
+    units = {head.path.stem: head.path for head in registry().values() if head.study not in SERVING}
     units |= {name: PACKAGE / "formats" / f"{name}.py" for name in FORMATS}
     units |= {path.stem: path for path in (ROOT / "config").glob("*/*.yaml")}
     for path in [*PACKAGE.rglob("*.py"), *WORKFLOW.rglob("*.smk"), WORKFLOW / "Snakefile"]:

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from spmm_roofline import fingerprint, matrices
+from spmm_roofline.batches import Stale
 from spmm_roofline.kernels import heads
 from spmm_roofline.measure import device
 from spmm_roofline.plan import Plan, PlanError, Shard, shards, takes
@@ -86,9 +87,11 @@ def test_a_kernel_of_one_stencil_is_planned_for_its_grids_alone(config, gpu):
     head = plan.heads["stencil_cc_2d9pt"]
     specs = plan.suites["memory-bound-stencils"].specs
     assert {name for name, spec in specs.items() if takes(head, spec)} == {"2d9pt-1024", "2d9pt-10240"}
-    job = SimpleNamespace(suite="memory-bound-stencils", kernel=head.name, shard="")
-    wanted = ["results/matrices/2d9pt-10240.npz", "results/matrices/2d9pt-1024.npz"]
-    assert plan.measure_inputs(job)["matrices"] == wanted
+    job = plan.job(f"results/measure/h200/memory-bound-stencils/{head.name}.csv")
+    assert [npz for npz, _ in job.matrices] == [
+        "results/matrices/2d9pt-10240.npz",
+        "results/matrices/2d9pt-1024.npz",
+    ]
     # A matrix of another source has no generator parameters; its row decides later.
     assert takes(head, {"matrix": "mine", "source": "file"}) and takes(plan.heads["mma_bt"], specs["2d9pt-1024"])
     # A shard with only other grids has nothing to measure and is not planned.
@@ -121,6 +124,9 @@ def test_a_run_may_be_about_some_shards(config, gpu):
     last = len(whole.shards) - 1
     with pytest.raises(PlanError, match=f"shards is 7-9, but suite quick has shards 0 to {last}"):
         Plan(config).suites  # noqa: B018
+
+
+MESHES = "results/measure/h200/meshes"
 
 
 def suite_of_meshes(folder, **profile):
@@ -169,7 +175,7 @@ def test_without_a_choice_the_first_matrices_of_a_suite_are_profiled(config, mes
     assert {path.rpartition("/")[2] for path in plan.profiled()} == {
         f"{kernel}.000.csv" for kernel in plan.suites["meshes"].kernels
     }
-    assert plan.profile_params(job_of("mma_t")) == plan.measure_params(job_of("mma_t"))
+    assert plan.profile_params(job_of("mma_t"))["n"] == plan.job(f"{MESHES}/mma_t.000.csv").n
 
 
 def test_a_suite_chooses_what_is_profiled(config, meshes):
@@ -189,9 +195,8 @@ def test_a_suite_chooses_what_is_profiled(config, meshes):
 def test_what_is_profiled_measures_nothing_anew(meshes):
     whole, chosen = meshes(), meshes(matrices=["mesh4"], n=[8], kernels=["mma_t"])
     assert whole.measured() == chosen.measured()
-    for job in (job_of("mma_t"), job_of("mma_bt")):
-        assert whole.measure_inputs(job) == chosen.measure_inputs(job)
-        assert whole.measure_params(job) == chosen.measure_params(job)
+    (before,), (after,) = whole.measurements, chosen.measurements
+    assert before == after
     assert whole.profile_params(job_of("mma_t")) != chosen.profile_params(job_of("mma_t"))
 
 
@@ -256,15 +261,9 @@ def tree(tmp_path_factory):
 
 
 def measurements(config):
-    """Measure job of ``quick`` → what its rows depend on: parameters and the fingerprints of kernel and format."""
-    plan = Plan(config)
-    jobs = {}
-    for kernel in plan.suites["quick"].kernels:
-        job = SimpleNamespace(suite="quick", kernel=kernel, shard="", format=plan.heads[kernel].format)
-        packer = plan.packer(job.format)
-        cubins = [plan.fingerprints[packer]] if packer else []
-        jobs[kernel] = plan.measure_params(job), plan.format_fingerprint(job), cubins
-    return jobs
+    """Kernel of ``quick`` → the fingerprint of its table."""
+    (batch,) = Plan(config, Stale(everything=True)).measurements
+    return {Path(path).stem: made_of for path, made_of in batch.made_of.items()}
 
 
 @pytest.mark.parametrize(
@@ -312,6 +311,6 @@ def test_the_code_of_a_format_is_read_once_however_many_jobs_ask(config, monkeyp
     modules = fingerprint.modules
     monkeypatch.setattr(fingerprint, "modules", lambda *paths: read.append(paths) or modules(*paths))
     plan = Plan(config)
-    asked = [SimpleNamespace(format=name, matrix=str(i)) for name in ("csr", "hrpb") for i in range(50)]
-    assert len({plan.format_fingerprint(wildcards) for wildcards in asked}) == 2
+    asked = [name for name in ("csr", "hrpb") for _ in range(50)]
+    assert len({plan.format_fingerprint(name) for name in asked}) == 2
     assert len(read) == 2

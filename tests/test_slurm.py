@@ -17,7 +17,7 @@ import pytest
 from filelock import FileLock
 
 from spmm_roofline import contracts
-from tests.test_faults import MEASURED, asked, cases, measure_again, table, wait_for
+from tests.test_faults import MEASURED, asked, cases, measure_again, wait_for
 
 CONFIGURATION = Path("/etc/slurm/slurm.conf")
 
@@ -132,10 +132,10 @@ def finish(process):
     return process.returncode, output
 
 
-def job_of(kernel):
-    """Id of the running job that measures a kernel."""
+def running():
+    """Id of the running job that measures."""
     for line in slurm("squeue", "-h", "-o", "%i %T %k").splitlines():
-        if "measure_kernel" in line and kernel in line:
+        if "measure_tiny" in line:
             return line.split()[0]
     raise AssertionError(slurm("squeue", "-o", "%i %T %k"))
 
@@ -148,29 +148,31 @@ def test_cpu_stages_and_measurements_run_where_they_belong(project):
     assert code == 0, output[-4000:]
     assert project.jobs("measure") == set()
     jobs = slurm("scontrol", "show", "job", "--oneliner").splitlines()
-    measured = [job for job in jobs if "measure_kernel" in job]
-    packed = [job for job in jobs if "pack_format" in job or "compile_kernel" in job]
+    measured = [job for job in jobs if "measure_tiny" in job]
+    packed = [job for job in jobs if "pack_formats" in job or "compile_kernels" in job]
     assert len(packed) == 2 and all("Partition=cpu" in job and "gpu" not in job for job in packed), jobs
     assert measured and all("Partition=gpu" in job and "gpu:h200:1" in job for job in measured), jobs
     assert all(re.search(r"OverSubscribe=NO\b", job) for job in measured), jobs
 
 
-def test_a_job_that_fails_and_one_that_is_cancelled_cost_themselves(project):
+def test_a_job_that_is_cancelled_and_one_that_fails_cost_a_case(project):
     measure_again(project, "mma_t", "mma_bt", "mma_cbt")
-    project.act(**{"mma_t mesh 8": "wrong", "mma_bt band 8": "wait"})
+    project.act(**{"mma_bt band 8": "wait"})
     process = start(project, "measure", "--retries", "0")
-    journal = project.root / MEASURED / ".mma_bt.journal"
-    wait_for(lambda: asked(project, "band 8", "mma_bt") and "mesh" in journal.read_text())
-    slurm("scancel", job_of("mma_bt"))
+    journal = project.root / MEASURED / ".mma_t.journal"
+    wait_for(lambda: asked(project, "band 8", "mma_bt") and "band" in journal.read_text())
+    slurm("scancel", running())
     code, output = finish(process)
-    assert code != 0 and output.count("Error in rule measure_kernel") == 2, output[-4000:]
-    assert (table(project, "mma_cbt").status == "ok").all()
-    assert not (project.root / MEASURED / "mma_t.csv").exists()
+    assert code != 0 and "measure_tiny_new_0 failed" in output, output[-4000:]
+    assert sorted(cases(project)) == ["band 8"] * 2 + ["mesh 8"] * 3
+    project.act(**{"mma_cbt band 8": "wrong"})
+    code, output = finish(start(project, "measure", "--retries", "0"))
+    assert code != 0 and "1 of 6 cases are wrong" in output, output[-4000:]
+    assert cases(project) == ["band 8"] * 2
     project.act()
-    project.calls()
     code, output = finish(start(project, "measure"))
     assert code == 0, output[-4000:]
-    assert sorted(cases(project)) == ["band 8", "mesh 8"] and project.jobs("measure") == set()
+    assert cases(project) == ["band 8"] and project.jobs("measure") == set()
 
 
 def test_a_job_that_is_requeued_goes_on_where_it_was(project):
@@ -179,7 +181,7 @@ def test_a_job_that_is_requeued_goes_on_where_it_was(project):
     process = start(project, "measure")
     journal = project.root / MEASURED / ".mma_bt.journal"
     wait_for(lambda: asked(project, "band 8", "mma_bt") and "mesh" in journal.read_text())
-    job = job_of("mma_bt")
+    job = running()
     slurm("scontrol", "requeue", job)
     # SLURM delays a requeued job by two minutes, so that its node can recover.
     wait_for(lambda: "JobState=PENDING" in slurm("scontrol", "show", "job", job))

@@ -9,6 +9,7 @@ dtype: {a: float64, b: float64, accumulator: float64, c: float64}
 layout: {b: column_major, c: column_major}
 min_arch: sm_80
 requires: {}
+one_column: true
 features: [ld, ld_nc]
 tile: {threads: 256, ctas: 4, batch: 6, longest: 64}
 # For each chunk the partial sum of a row that began in an earlier chunk; all bits set means not yet computed.

@@ -9,6 +9,7 @@ dtype: {a: float64, b: float64, accumulator: float64, c: float64}
 layout: {b: column_major, c: column_major}
 min_arch: sm_80
 requires: {}
+one_column: true
 features: [mma_f64]
 tile: {warps: 4, batch: 4}
 # One partial sum for each warp that works on a long row.

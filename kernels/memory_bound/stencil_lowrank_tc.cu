@@ -10,6 +10,7 @@ dtype: {a: float64, b: float64, accumulator: float64, c: float64}
 layout: {b: column_major, c: column_major}
 min_arch: sm_80
 requires: {}
+one_column: true
 tile: {radius: 1, reach_y: 0, x: 128, z: 64, ctas: 4}
 constants: {box: 0}
 features: [mma_f64]

@@ -10,6 +10,7 @@ dtype: {a: float64, b: float64, accumulator: float64, c: float64}
 layout: {b: column_major, c: column_major}
 min_arch: sm_80
 requires: {}
+one_column: true
 steps: 3
 tile: {radius: 1, reach_y: 0, x: 250, y: 1, z: 32, rows: 1, ahead: 4, ctas: 5}
 constants: {box: 0}

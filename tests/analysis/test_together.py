@@ -6,6 +6,7 @@ import pytest
 
 from spmm_roofline.analysis import together as module
 from spmm_roofline.analysis.together import performance, performance_profile, together
+from spmm_roofline.report.tables import comparison
 from tests.analysis import synthetic
 
 
@@ -49,6 +50,30 @@ def test_ratios_and_break_even_by_hand(cases):
     assert rows.loc["bricks", "break_even"] == 8 and pd.isna(rows.loc["row_split", "break_even"])
     assert rows.loc["bricks", "preprocess_products"] == pytest.approx(8.5 / 3)
     assert not rows["shared"].any(), "one matrix is no comparison"
+
+
+def test_preprocessing_is_packing_and_looking_and_compiling_is_beside(cases):
+    own = cases[(cases["matrix"] == "cfd1") & (cases["n"] == 128) & (cases["kernel"].isin(["bricks", "row_split"]))]
+    own = own.assign(preprocess_ms=5.0, pack_ms=own["kernel"].map({"bricks": 3.0}).astype("float64"))
+    compiled = pd.DataFrame({"kernel": "bricks", "arch": own["arch"].iloc[0], "compile_ms": [200.0, 300.0, np.nan]})
+    rows = together(own, compiled).set_index("kernel")
+    assert rows["look_ms"].to_dict() == {"bricks": 2.0, "row_split": 5.0}, "what is left beside packing"
+    assert rows.loc["bricks", "compile_ms"] == 250 and pd.isna(rows.loc["row_split", "compile_ms"])
+    rows = together(own.assign(look_ms=[1.5] * len(own)), compiled).set_index("kernel")
+    assert set(rows["look_ms"]) == {1.5}, "a row that recorded it"
+
+
+def test_a_kernel_that_is_no_faster_never_pays_back():
+    calls = pd.array([0, 4, 10, None, None, None], dtype="Int64")
+    rows = pd.DataFrame({"break_even": calls, "speedup": 1.0, "preprocess_products": 2.0, "pack_ms": 1.0}).assign(
+        look_ms=0.5, compile_ms=float("nan"), study="scalar", kernel="rows", precision_class="float32", l2="cold",
+        stale=False,
+    )  # fmt: skip
+    shown = comparison.break_even(rows)
+    line = dict(zip(shown.columns, (cell.text for cell in shown.rows[0]), strict=True))
+    quartiles = [line[name] for name in ("pays back after: lower quartile", "median", "upper quartile")]
+    assert quartiles == ["10", "never", "never"]
+    assert line["never pays back"] == "50 %" and line["by 10"] == "50 %" and line["compile, once"] == "–"
 
 
 def test_a_case_of_two_suites_counts_once_with_its_newest_row(cases):

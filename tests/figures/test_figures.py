@@ -34,10 +34,9 @@ def test_the_folder_is_the_registry():
     suites = {name for name, kind in kinds.items() if kind.section != "study"}
     counted = {"roofline", "roofline_counted", "traffic", "bounds", "preprocessing", "stalls"}
     together = {"performance", "speedup_heatmap", "break_even"}
-    assert (
-        suites
-        == {"throughput", "speedup", "heatmap", "statuses", "matrices", "rounding", "selector"} | counted | together
-    )
+    devices = {"between", "swapped"}
+    own = {"throughput", "speedup", "heatmap", "statuses", "matrices", "rounding", "selector"}
+    assert suites == own | counted | together | devices
     for kind in kinds.values():
         assert kind.study in PAPERS if kind.section == "study" else True, f"figures/{kind.name}.py names no study"
         assert kind.title and len(kind.caption) > 80, f"the docstring of figures/{kind.name}.py needs title and caption"
@@ -47,7 +46,8 @@ def test_each_figure_is_drawn_where_it_has_something_to_show(drawn):
     suites = {kind.name for kind in figures.kinds() if kind.section != "study"}
     shown = {figure.kind.name for figure in drawn.values() if figure.kind.section != "study"}
     # The world of synthetic.py has no measured rate of L2, without which nothing is predicted.
-    assert shown == suites - {"selector"}, "test_studies.py draws the others"
+    # One device is no comparison; test_between.py draws two.
+    assert shown == suites - {"selector", "between", "swapped"}, "test_studies.py draws the others"
     assert "statuses-h200-real-sample" in drawn
     assert "statuses-h200-quick" not in drawn, "every row of the suite quick is ok"
     assert "speedup-h200-quick-cold-bfloat16" not in drawn, "cuSPARSE alone is no comparison"
@@ -73,8 +73,10 @@ def test_two_processes_draw_what_one_draws(tables, drawn):
 
 
 def test_a_figure_that_cannot_be_drawn_fails_in_a_process_too(tables):
-    with pytest.raises(KeyError, match="synergy"):
-        list(figures.draw_all({name: table for name, table in tables.items() if name != "synergy"}, processes=2))
+    without = {name: table for name, table in tables.items() if name != "synergy"}
+    for processes in (1, 2):
+        with pytest.raises(figures.FigureError, match=r"cannot be drawn: KeyError: 'synergy' \(.*/\w+\.py, line \d+\)"):
+            list(figures.draw_all(without, processes=processes))
 
 
 def test_text_stays_text_and_names_what_is_shown(drawn):

@@ -1208,6 +1208,55 @@ def _():
     )
 
 
+@of("between")
+def _():
+    def told(*found):
+        names = ("suite", "cases", "speedup", "bound_fraction", "other_bound_fraction")
+        about = {"device": "a100", "other": "h200", "kernel": "", "l2": "cold"}
+        return world(between=pd.DataFrame([about | dict(zip(names, row, strict=True)) for row in found]))
+
+    yield (
+        "two suites, of which the larger says how near the limits are",
+        told(("small", 3, 2.0, 0.1, 0.2), ("large", 9, 1.25, 0.3, 0.4), ("", 12, 1.4, 0.2, 0.3)),
+        (
+            "h200 is 2.00× as fast as a100 in the suite small (cold L2), the most of 2 rows, and 1.25× in large, the "
+            "least; on the most cases, those of large, kernels reach 30 % of their limit on a100 and 40 % on h200."
+        ),
+    )
+    yield (
+        "one suite, on which the other device is slower and no limit is known",
+        told(("small", 3, 0.5, float("nan"), float("nan"))),
+        "h200 is 0.500× as fast as a100 in the suite small (cold L2).",
+    )
+
+
+@of("swapped")
+def _():
+    def told(*found):
+        names = ("kernel", "other_kernel", "loss", "other_loss")
+        about = {"device": "a100", "other": "h200", "precision": "float16"}
+        return world(swapped=pd.DataFrame([about | dict(zip(names, row, strict=True)) for row in found]))
+
+    yield (
+        "a choice that costs on one device only",
+        told(("rows", "rows", 0.0, 0.0), ("rows", "tiles", 0.5, 0.01)),
+        (
+            "On a100, the fastest kernel of h200 is another one on 1 of 2 cases and costs more than 3.0 % on 1, at "
+            "worst 50 %. On h200, the fastest kernel of a100 is another one on 1 of 2 cases and costs more than 3.0 % "
+            "on 0, at worst 1.0 %."
+        ),
+    )
+    yield (
+        "devices that agree",
+        told(("rows", "rows", 0.0, 0.0)),
+        (
+            "On a100, the fastest kernel of h200 is another one on 0 of 1 case and costs more than 3.0 % on 0, at "
+            "worst 0 %. On h200, the fastest kernel of a100 is another one on 0 of 1 case and costs more than 3.0 % on "
+            "0, at worst 0 %."
+        ),
+    )
+
+
 @of("selector")
 def _():
     def told(*found):

@@ -569,6 +569,10 @@ def test_both_array_modules_give_the_same_bytes(name):
         on_device = csr_matrix((cupy.asarray(a.data), cupy.asarray(a.indices), cupy.asarray(a.indptr)), shape=a.shape)
         for dtype in DTYPES:
             host = FORMATS[name].from_csr(a, dtype=dtype).arrays()
+            if FORMATS[name].packer and dtype == "float8_e4m3":
+                with pytest.raises(FormatError, match="it takes values of 2, 4 or 8 bytes"):
+                    pack(FORMATS[name], on_device, dtype, {}, packer_of(FORMATS[name]))
+                continue
             device = pack(FORMATS[name], on_device, dtype, {}, packer_of(FORMATS[name])).arrays()
             assert host.keys() == device.keys()
             for field in host:

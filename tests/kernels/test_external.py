@@ -238,11 +238,10 @@ def test_a_library_is_measured_in_every_suite(planned, library):
 
 
 def test_only_its_own_jobs_load_a_library(planned, library):
-    wildcards = SimpleNamespace(suite="quick", kernel="peer_on_host", shard="")
-    assert planned.external_library(wildcards) == [str(library.path)]
-    assert "cubin" not in planned.measure_inputs(wildcards)
-    wildcards.kernel = "mma_bt"
-    assert planned.external_library(wildcards) == []
+    folder = f"results/measure/{planned.device_name}/quick"
+    job = planned.job(f"{folder}/peer_on_host.csv")
+    assert job.external == (str(library.path),) and job.cubin is None
+    assert planned.job(f"{folder}/mma_bt.csv").external == ()
 
 
 def test_patterns_find_it_by_its_study(planned):

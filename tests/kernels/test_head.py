@@ -13,7 +13,7 @@ from spmm_roofline.kernels.expressions import ExpressionError
 from spmm_roofline.kernels.front_matter import read
 from spmm_roofline.kernels.includes import IncludeError, closure
 from spmm_roofline.kernels.launch import Unsupported, check_case
-from spmm_roofline.kernels.registry import LIBRARIES
+from spmm_roofline.kernels.registry import LIBRARIES, registered
 from spmm_roofline.kernels.registry import heads as registry
 
 KERNELS = Path("kernels")
@@ -209,7 +209,7 @@ def test_a_ladder_without_its_rung_or_with_a_cycle_is_refused(tree):
     with pytest.raises(HeadError, match="'mma_x', which is no kernel"):
         registry(str(tree))
     edited(tree, "after: mma_x", "after: mma_cbt", count=1)
-    registry.cache_clear()
+    registered.cache_clear()
     with pytest.raises(HeadError, match=r"the ladder has a cycle: .*mma_bt"):
         registry(str(tree))
 
@@ -219,6 +219,75 @@ def test_two_kernels_of_one_name_are_refused(tree):
     (tree / "sptc/mma_t.cu").write_text(twin)
     with pytest.raises(HeadError, match="'mma_t' exists already"):
         registry(str(tree))
+
+
+def test_all_errors_of_a_head_are_found_at_once(tree):
+    edited(tree, "source: ", "sauce: ", count=1)
+    edited(tree, "study: smat", "study: sptc", count=1)
+    edited(tree, "block: 32", "block: 4096", count=1)
+    edited(tree, "features: [ldmatrix, mma]", "features: [mma]")
+    path = edited(tree, "args: a.indptr, a.indices,", "args: a.indptr,", count=1)
+    with pytest.raises(HeadError) as caught:
+        read(path)
+    first, *others = str(caught.value).splitlines()
+    assert first == f"{path}: the head has 6 errors:"
+    for line, sentence in zip(
+        others,
+        (
+            "('sauce' was unexpected); did you mean 'source'? The keys are name, study, source, ",
+            "'source' is a required property: paper and section that describe the kernel",
+            "names the study 'sptc' but lies in the folder 'smat'",
+            "passes 6 arguments to mma_bt",
+            "block is '4096', 4096 threads; a CTA has 1 to 1024 threads",
+            "features says ['mma'], but the code includes the ptx headers",
+        ),
+        strict=True,
+    ):
+        assert line.startswith("  - ") and sentence in line
+
+
+def test_a_head_that_lacks_what_its_code_is_checked_against_names_every_missing_key(tree):
+    path = tree / "smat/mine.cu"
+    path.write_text("/*---\nname: mine\nstudy: smat\n---*/\n")
+    with pytest.raises(HeadError) as caught:
+        read(path)
+    for key in ("source", "idea", "format", "dtype", "layout", "requires", "features", "deviations"):
+        assert f"{key!r} is a required property" in str(caught.value)
+    assert "it needs launch and min_arch, or launches and min_arch, or vendor and unit" in str(caught.value)
+
+
+def test_one_bad_head_costs_only_its_own_kernels(tree):
+    path = edited(tree, "idea: walk", "ideal: walk", count=1)
+    known = registered(str(tree))
+    assert list(known.refused) == [path] and "'ideal' was unexpected" in str(known.refused[path])
+    assert heads().keys() - known.heads.keys() == {"mma_bt", "mma_bt_f32"}
+    # What builds on it begins a ladder; nothing else about it changes.
+    assert known.heads["mma_cbt"].after is None and known.heads["mma_cbt"].sha256() == heads()["mma_cbt"].sha256()
+    with pytest.raises(HeadError, match="'ideal' was unexpected"):
+        registry(str(tree))
+
+
+def test_kernels_that_build_on_nothing_on_each_other_or_have_a_taken_name_are_left_out(tree):
+    edited(tree, "after: mma_cbt", "after: mma_cbx", "sptc/mma_obt.cu", count=1)
+    edited(tree, "after: mma_t", "after: mma_cbt", count=1)
+    (tree / "sptc/mma_t.cu").write_text((tree / "smat/mma_t.cu").read_text().replace("study: smat", "study: sptc"))
+    known = registered(str(tree))
+    told = {path.relative_to(tree).as_posix(): str(error) for path, error in known.refused.items()}
+    assert set(told) == {"sptc/mma_obt.cu", "sptc/mma_t.cu", "smat/mma_bt.cu", "smat/mma_cbt.cu"}
+    assert "`after` names 'mma_cbx', which is no kernel; did you mean 'mma_cbt'?" in told["sptc/mma_obt.cu"]
+    assert "the kernel 'mma_t' exists already" in told["sptc/mma_t.cu"]
+    assert told["smat/mma_bt.cu"] == told["smat/mma_cbt.cu"]
+    assert "the ladder has a cycle: mma_bt → mma_cbt → mma_bt" in told["smat/mma_bt.cu"]
+    assert list(known.heads) and not {"mma_obt", "mma_bt"} & known.heads.keys()
+
+
+def test_a_study_is_its_folder_and_is_listed_nowhere(tree):
+    (tree / "ours").mkdir()
+    text = (tree / "smat/mma_t.cu").read_text()
+    for old, new in (("name: mma_t", "name: ours_t"), ("study: smat", "study: ours"), ("mma_t(", "ours_t(")):
+        text = text.replace(old, new)
+    (tree / "ours/ours_t.cu").write_text(text)
+    assert registered(str(tree)).heads["ours_t"].study == "ours"
 
 
 def test_an_instruction_of_a_newer_architecture_needs_it_in_the_head(tree):

@@ -12,7 +12,7 @@ from scipy.io import mmwrite
 from scipy.sparse import coo_array, csr_array, random_array, save_npz
 
 from spmm_roofline import contracts
-from spmm_roofline.matrices import build, expand, load
+from spmm_roofline.matrices import build, build_all, expand, load
 from spmm_roofline.matrices.canonical import MatrixError, canonical
 from spmm_roofline.matrices.file import read
 
@@ -142,13 +142,14 @@ def test_my_own_matrix_goes_all_the_way(tmp_path, sample):
     (spec,) = expand({"name": "own", "matrices": {"file": [{"path": str(path)}]}}, {})
     assert spec == {"matrix": "my_own_matrix", "source": "file", "kind": "unclassified", "path": str(path)}
     npz, json, log = (tmp_path / "out" / f"{spec['matrix']}.{suffix}" for suffix in ("npz", "json", "log"))
-    build(spec, {}, str(npz), str(json), log=str(log))
+    build_all([spec], {}, [str(npz), str(json)], {str(json): "this"}, str(log))
     loaded = load(npz)
     assert np.array_equal(loaded.toarray(), sample.toarray())
     assert (loaded.data.dtype, loaded.indices.dtype, loaded.indptr.dtype) == (np.float64, np.int32, np.int32)
     assert loaded.has_canonical_format
     (row,) = contracts.read_rows([json], "matrices").to_dict("records")
     assert (row["m"], row["k"], row["nnz"], row["origin"]) == (13, 29, 75, str(path))
+    assert row["made_of"] == "this"
     assert "13 x 29, 75 non-zeros" in log.read_text()
     first = npz.read_bytes()
     build(spec, {}, str(npz), str(json))

@@ -29,14 +29,15 @@ with calls_file.open("a") as calls:
 if acts.get("start") == "die" or (acts.get("start") == "die once" and calls_file.read_text().count("started") == 1):
     sys.exit("no device for you")
 for matrix in job["matrices"]:
-    for n in matrix["n"]:
-        case = {"matrix": matrix["matrix"], "n": n}
+    for index, n in matrix["cases"]:
+        kernel = job["kernels"][index]["kernel"]
+        case = {"kernel": index, "matrix": matrix["matrix"], "n": n}
         name = f"{matrix['matrix']} {n}"
-        act = acts.get(f"{job['kernel']} {name}", acts.get(name, "ok"))
+        act = acts.get(f"{kernel} {name}", acts.get(name, "ok"))
         tell(begin=case)
         with calls_file.open("a") as calls:
             print(name, file=calls)
-        calls_file.with_name(f"{job['kernel']}.asked").write_text(f"{os.getppid()} {name}")
+        calls_file.with_name(f"{kernel}.asked").write_text(f"{os.getppid()} {name}")
         if act == "die":
             print("Traceback\nCUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access", file=sys.stderr, flush=True)
             os._exit(1)
@@ -47,7 +48,7 @@ for matrix in job["matrices"]:
             sys.exit()
         while act == "wait":  # until it is told something else
             time.sleep(0.1)
-            act = json.loads(acts_file.read_text()).get(f"{job['kernel']} {name}", "ok")
+            act = json.loads(acts_file.read_text()).get(f"{kernel} {name}", "ok")
         if act == "sticky":
             # as after an error that ends the context
             tell(row={**case, "status": "launch_failed", "message": "misaligned address"})
@@ -63,4 +64,4 @@ for matrix in job["matrices"]:
         else:
             tell(row={**case, "status": act, "message": f"it was {act}"})
     if acts.get("noisy") == matrix["matrix"]:
-        tell(noisy=matrix["matrix"])
+        tell(noisy={"matrix": matrix["matrix"], "cases": matrix["cases"]})

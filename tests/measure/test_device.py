@@ -146,3 +146,83 @@ def test_ids_given_by_a_scheduler_are_kept(nvml, monkeypatch, given, uuids):
     else:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
     assert [gpu.uuid for gpu in device.visible()] == uuids
+
+
+class Nvml:
+    """A driver that answers as ``answers`` says, and refuses what it does not name."""
+
+    NVML_CLOCK_SM = 1
+    nvmlClocksEventReasonSwThermalSlowdown = 0x20
+    nvmlClocksThrottleReasonHwSlowdown = 0x8
+    nvmlClocksThrottleReasonHwThermalSlowdown = 0x40
+    nvmlClocksThrottleReasonHwPowerBrakeSlowdown = 0x80
+    nvmlClocksEventReasonSyncBoost = 0x10
+
+    class NVMLError(Exception):
+        pass
+
+    def __init__(self, **answers):
+        self.answers, self.asked = answers, []
+
+    def __getattr__(self, name):
+        if not name.startswith("nvml"):
+            raise AttributeError(name)
+
+        def ask(*arguments):
+            self.asked.append((name, *arguments[1:]))
+            if name in ("nvmlInit", "nvmlDeviceGetHandleByUUID"):
+                return "handle"
+            if name not in self.answers:
+                raise self.NVMLError("Insufficient Permissions")
+            return self.answers[name]
+
+        return ask
+
+
+@pytest.fixture
+def driver_that(monkeypatch):
+    def install(**answers):
+        made = Nvml(**answers)
+        monkeypatch.setitem(sys.modules, "pynvml", made)
+        return made
+
+    return install
+
+
+def test_the_power_cap_is_no_disturbance_and_heat_is(driver_that):
+    power_cap, idle = 0x4, 0x1
+    driver_that(nvmlDeviceGetCurrentClocksEventReasons=power_cap | idle)
+    assert device.Monitor("GPU-0").slowed_by() == []
+    driver_that(nvmlDeviceGetCurrentClocksEventReasons=power_cap | 0x20 | 0x80)
+    assert device.Monitor("GPU-0").slowed_by() == ["too hot", "power brake"]
+
+
+def test_a_driver_that_does_not_say_is_no_error(driver_that, monkeypatch):
+    driver_that()
+    silent = device.Monitor("GPU-0")
+    assert silent.clock_mhz() is silent.processes() is silent.energy_mj() is silent.busy_fraction() is None
+    assert silent.slowed_by() == []
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert device.Monitor("GPU-0").clock_mhz() is None
+
+
+def test_clocks_are_locked_and_let_go_again_whatever_happens(driver_that):
+    driver = driver_that(nvmlDeviceSetGpuLockedClocks=None, nvmlDeviceResetGpuLockedClocks=None)
+    with pytest.raises(ZeroDivisionError), device.locked_clocks("GPU-0", 1500):
+        assert ("nvmlDeviceSetGpuLockedClocks", 1500, 1500) in driver.asked
+        raise ZeroDivisionError
+    assert driver.asked[-1] == ("nvmlDeviceResetGpuLockedClocks",)
+
+
+def test_clocks_that_may_not_be_locked_say_what_to_do(driver_that):
+    driver_that()
+    said = "sudo nvidia-smi --lock-gpu-clocks 1500,1500"
+    with pytest.raises(device.NoDevice, match=said), device.locked_clocks("GPU-0", 1500):
+        pass
+
+
+def test_clocks_are_left_alone_by_default(driver_that):
+    driver = driver_that()
+    with device.locked_clocks("GPU-0", None):
+        pass
+    assert driver.asked == []

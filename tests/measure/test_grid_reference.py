@@ -226,10 +226,11 @@ def test_a_job_measures_a_grid_and_refuses_one_without_room(name, cubins, tmp_pa
     job = Job(
         suite="s", kernel=name, device="h200", arch=arch, n=[1], l2="warm", matrices=files,
         formats=[f"{tmp_path}/1.json", f"{tmp_path}/2.json"], kernel_row=str(cubin.with_suffix(".json")),
-        cubin=str(cubin), read_cubin=str(clock[0]), copy_cubin=str(clock[1]), device_record=f"{tmp_path}/device.json",
+        cubin=str(cubin), read_cubin=str(clock[0]), copy_cubin=str(clock[1]), check_cubin=str(cubins("check")),
+        device_record=f"{tmp_path}/device.json",
         options={"repeat_cap": 60, "time_cap_ms": 200, "case_timeout_s": 60},
     )  # fmt: skip
-    run.run(job, tmp_path / "out.csv", tmp_path / ".journal")
+    run.run([run.Task(job, tmp_path / "out.csv", tmp_path / ".journal")])
     rows = contracts.read(tmp_path / "out.csv", "measure")
     assert rows["status"].tolist() == ["ok", "out_of_memory"], rows["message"].tolist()
     assert rows["compulsory_bytes"].iloc[0] == 16 * rows["m"].iloc[0]

@@ -59,6 +59,7 @@ def job(tmp_path):
     return Job(
         suite="s", kernel="mma_bt", device="h200", arch="sm_90a", n=[8, 32], l2="cold", matrices=files, formats=formats,
         kernel_row=str(tmp_path / "kernel.json"), cubin="x.cubin", read_cubin="r.cubin", copy_cubin="c.cubin",
+        check_cubin="k.cubin",
         device_record=str(tmp_path / "device.json"),
         options={"repeat_cap": 200, "time_cap_ms": 1000, "case_timeout_s": 20},
     )  # fmt: skip
@@ -89,7 +90,7 @@ def play(tmp_path, monkeypatch):
 
 def measured(job, tmp_path, **options):
     """The table that the job writes, by matrix and n."""
-    run.run(job, tmp_path / "out.csv", tmp_path / ".journal", tmp_path / "log" / "job.log", **options)
+    run.run([run.Task(job, tmp_path / "out.csv", tmp_path / ".journal")], tmp_path / "log" / "job.log", **options)
     return contracts.read(tmp_path / "out.csv", "measure").set_index(["matrix", "n"])
 
 
@@ -296,7 +297,8 @@ def test_a_job_brings_its_external_library(job, play, tmp_path):
     rows = measured(job, tmp_path)
     assert (rows.status == "ok").all() and (rows.study == "external").all() and (rows.dtype_c == "float32").all()
     # What the worker is told leads it to the same kernel.
-    told = json.loads(json.dumps(request(job, device.Gpu("GPU-0", "", (9, 0), "580"), {"copy_gb_per_s": 1}, [])))
+    told = json.loads(json.dumps(request([job], device.Gpu("GPU-0", "", (9, 0), "580"), {"copy_gb_per_s": 1}, [])))
+    (told,) = told["kernels"]
     head = heads(told["kernels"], tuple(told["external"]))[told["kernel"]]
     assert (rows.kernel_sha256 == head.sha256()).all()
 

@@ -11,6 +11,7 @@ from spmm_roofline.kernels import heads
 from spmm_roofline.kernels.compile import compile_kernel, cubin_of
 from spmm_roofline.measure import device, run
 from spmm_roofline.measure.job import Job
+from spmm_roofline.plan import MEASURING_KERNELS
 from tests.kernels.external.build import on_device
 
 pytestmark = pytest.mark.gpu
@@ -38,14 +39,19 @@ def measured(tmp_path_factory):
     for spec in matrices.expand(suite, {}):
         names.append(spec["matrix"])
         matrices.build(spec, {}, f"{folder}/{names[-1]}.npz", f"{folder}/{names[-1]}.json")
-    for head in heads().values():
-        if not head.vendor:
-            compile_kernel(head, {arch: (folder / f"{head.name}.cubin", folder / f"{head.name}.kernel.json")})
+
+    def compiled(*kernels):
+        for name in kernels:
+            if not (folder / f"{name}.cubin").exists():
+                compile_kernel(heads()[name], {arch: (folder / f"{name}.cubin", folder / f"{name}.kernel.json")})
+
+    compiled(*MEASURING_KERNELS.values())
     clock = folder / "dram_read.cubin", folder / "dram_copy.cubin"
     device.describe("h200", arch, *clock, folder / "device.json")
 
-    def job(kernel, n, l2="cold", external=(), cubin=None, **options):
+    def task(kernel, n, l2="cold", external=(), cubin=None, **options):
         head = heads(external=external)[kernel]
+        compiled(*[] if head.vendor else [kernel])
         formats = [f"{folder}/{name}.{head.format}.json" for name in names]
         for name, row in zip(names, formats, strict=True):
             describe(head.format, f"{folder}/{name}.npz", f"{folder}/{name}.json", row)
@@ -54,11 +60,16 @@ def measured(tmp_path_factory):
             matrices=[(f"{folder}/{name}.npz", f"{folder}/{name}.json") for name in names], formats=formats,
             kernel_row=None if head.vendor or cubin else f"{folder}/{kernel}.kernel.json",
             cubin=None if head.vendor else str(cubin or folder / f"{kernel}.cubin"),
-            read_cubin=str(clock[0]), copy_cubin=str(clock[1]), device_record=f"{folder}/device.json",
+            read_cubin=str(clock[0]), copy_cubin=str(clock[1]), check_cubin=f"{folder}/check.cubin",
+            device_record=f"{folder}/device.json",
             options={"repeat_cap": 60, "time_cap_ms": 200, "case_timeout_s": 60, **options}, external=external,
         )  # fmt: skip
-        run.run(described, folder / "out.csv", folder / ".journal")
-        return contracts.read(folder / "out.csv", "measure").set_index(["matrix", "n"])
+        return run.Task(described, folder / f"{kernel}.csv", folder / f".{kernel}.journal")
+
+    def job(kernels, *arguments, **options):
+        tasks = [task(kernel, *arguments, **options) for kernel in ([kernels] if isinstance(kernels, str) else kernels)]
+        run.run(tasks)
+        return contracts.read_all([task.csv for task in tasks], "measure").set_index(["matrix", "n"])
 
     return job
 
@@ -101,11 +112,13 @@ def test_a_device_out_of_memory_is_a_row(measured, monkeypatch):
 
 @pytest.fixture
 def faulty(tmp_path):
-    """mma_bt that does not end at N = 16 and writes where there is nothing at N = 24."""
+    """mma_bt that does not end at N = 16, writes where there is nothing at N = 24 and changes B a little at N = 40."""
     head = heads()["mma_bt"]
     faults = """
     if (gridDim.x == 2) while (true) __nanosleep(100);
     if (gridDim.x == 3) *reinterpret_cast<volatile int*>(1ull << 46) = 1;
+    if (gridDim.x == 5 && blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0)
+        ++reinterpret_cast<unsigned short*>(const_cast<half*>(b))[0];
     """
     source = head.path.read_text()
     entry = re.search(r"void[^;{]*\bmma_bt\([^{]*\{", source).end()
@@ -126,6 +139,18 @@ def test_a_kernel_that_hangs_or_writes_anywhere_costs_its_cases(measured, faulty
     assert statuses == {8: {"ok"}, 16: {"timeout"}, 24: {"launch_failed"}, 32: {"ok"}}
     assert rows.message["mesh", 16] == "no answer within 8 s"
     assert "illegal" in rows.message["mesh", 24].lower()
+
+
+def test_a_kernel_that_changes_what_it_only_reads_is_wrong(measured, faulty):
+    with pytest.raises(run.WrongResult, match=r"4 of 8 cases are wrong, .* wrote outside of C: 1 arrays"):
+        measured("mma_bt", [8, 40], cubin=faulty)
+
+
+def test_kernels_that_share_a_worker_get_their_own_rows(measured):
+    together = measured(["cusparse_csr", "mma_bt", "gespmm_seq_row"], [8, 32])
+    assert len(together) == 3 * 2 * 4 and (together.status == "ok").all(), together.message.tolist()
+    assert (together.look_ms + together.pack_ms - together.preprocess_ms).abs().max() < 1e-6
+    assert (together.time_low_ms <= together.time_ms).all() and (together.time_ms <= together.time_high_ms).all()
 
 
 def test_a_gpu_that_disappeared_is_an_error_that_says_so(measured, monkeypatch):

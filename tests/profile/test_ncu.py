@@ -79,8 +79,8 @@ def job(tmp_path, monkeypatch):
     monkeypatch.setattr(device, "lease", leased)
     return Job(
         suite="s", kernel="mma_bt", device="h200", arch="sm_90a", n=[8], l2="cold", matrices=files, formats=[],
-        kernel_row=None, cubin="x", read_cubin="r", copy_cubin="c", device_record=f"{tmp_path}/device.json",
-        options=dict(DEFAULT_OPTIONS),
+        kernel_row=None, cubin="x", read_cubin="r", copy_cubin="c", check_cubin="k",
+        device_record=f"{tmp_path}/device.json", options=dict(DEFAULT_OPTIONS),
     )  # fmt: skip
 
 
@@ -231,10 +231,11 @@ def test_a_real_profile(job, tmp_path):
     from spmm_roofline.kernels.compile import compile_kernel
 
     arch = device.visible()[0].arch
-    for name in ("mma_bt", "dram_read", "dram_copy"):
+    for name in ("mma_bt", "dram_read", "dram_copy", "check"):
         compile_kernel(heads()[name], {arch: (tmp_path / f"{name}.cubin", tmp_path / f"{name}.kernel.json")})
     cubins = {role: f"{tmp_path}/{name}.cubin" for role, name in
-              (("cubin", "mma_bt"), ("read_cubin", "dram_read"), ("copy_cubin", "dram_copy"))}  # fmt: skip
+              (("cubin", "mma_bt"), ("read_cubin", "dram_read"), ("copy_cubin", "dram_copy"),
+               ("check_cubin", "check"))}  # fmt: skip
     real = replace(job, arch=arch, matrices=job.matrices[:2], **cubins)
     ncu.profile(real, "config/metrics.yaml", None, *(tmp_path / f"out.{end}" for end in ("csv", "ncu-rep", "log")))
     rows = contracts.read(tmp_path / "out.csv", "profile").set_index(["matrix", "metric"])

@@ -10,6 +10,7 @@ import pytest
 from spmm_roofline import contracts
 from spmm_roofline.report.bundle import BundleError, bundle, check
 from spmm_roofline.report.drawings import sha256
+from tests.analysis import synthetic
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def write(path, parts):
 
 
 def test_a_whole_bundle_is_content_and_the_same_run_gives_the_same_bytes(packed):
-    assert check(packed) == {"files": 4, "rows": 0}
+    assert check(packed) == {"files": 4, "rows": 0, "recorded": 0}
     before = packed.read_bytes()
     paths = ["results/measure/h200/s/k.csv", "results/kernels/sm_80/k.cubin", "config"]
     bundle(paths, {"version": "1"}, packed)
@@ -115,3 +116,16 @@ def test_a_damaged_figure_is_not_packed(tmp_path, monkeypatch):
     contracts.write_text("results/report/figures/speed-h200.svg", svg[:-3])
     with pytest.raises(contracts.ContractError, match=r"speed-h200\.svg: not the figure that results"):
         bundle(paths, {}, "b.tar.gz")
+
+
+def test_measured_and_recorded_rows_are_counted_apart(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    recorded = synthetic.write_recorded(tmp_path / "resources/recorded/h200", ceilings=synthetic.ceiling_rows())
+    tables = sorted(recorded.glob("*/*.csv"))
+    count = len(contracts.read_all(tables, "measure"))
+    first = contracts.read(tables[0], "measure")
+    contracts.write(first, "results/measure/h200/s/k.000.csv", "measure")
+    bundle(["resources/recorded/h200", "results/measure/h200/s/k.000.csv"], {"version": "1"}, "b.tar.gz")
+    found = check("b.tar.gz")
+    assert (found["rows"], found["recorded"]) == (len(first), count) and len(first) and count
+    assert f"{len(first):,} measured and {count:,} recorded rows" in capsys.readouterr().out

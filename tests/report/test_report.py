@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from spmm_roofline import contracts, report
-from spmm_roofline.figures import rivals
+from spmm_roofline.figures import FigureError, rivals, throughput
 from spmm_roofline.figures.numbers import rate, significant, times
 from spmm_roofline.report import drawings
 from spmm_roofline.report.tables import every, study
@@ -318,7 +318,7 @@ def test_too_few_matrices_give_no_profile_and_still_a_page(tmp_path):
     figures = {path.stem.split("-")[0] for path in (tmp_path / "figures").glob("*.svg")}
     assert "performance" not in figures and {"speedup_heatmap", "break_even"} <= figures
     assert "Share of the cases on which a kernel is the fastest" not in own.text
-    assert "has caught up with cuSPARSE after some products" in own.text
+    assert "after how many products it has paid back against cuSPARSE" in own.text
 
 
 def test_equal_tables_give_equal_bytes(page, recorded, tmp_path):
@@ -370,6 +370,20 @@ def test_figures_of_an_earlier_report_do_not_stay(tmp_path):
     (tmp_path / "figures" / "old.svg").write_text("<svg/>")
     build(tmp_path)
     assert list((tmp_path / "figures").iterdir()) == []
+
+
+def test_a_figure_that_fails_leaves_the_old_report(tmp_path, recorded, monkeypatch):
+    before = build(tmp_path, recorded=[recorded])
+    files = {path.name: path.read_bytes() for path in (tmp_path / "figures").iterdir()}
+
+    def fails(tables, styles):
+        raise ZeroDivisionError("no rows")
+
+    monkeypatch.setattr(throughput, "draw", fails)
+    with pytest.raises(FigureError, match=r"the figure throughput of .* cannot be drawn: ZeroDivisionError: no rows"):
+        build(tmp_path, recorded=[recorded])
+    assert (tmp_path / "report.html").read_text() == before
+    assert {path.name: path.read_bytes() for path in (tmp_path / "figures").iterdir()} == files
 
 
 def test_names_and_messages_cannot_become_markup(tmp_path):

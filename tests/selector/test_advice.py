@@ -3,22 +3,36 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
 import spmm_roofline
+from spmm_roofline.kernels.arch import obstacle
 from spmm_roofline.matrices.canonical import MatrixError
 from spmm_roofline.matrices.features import features
+from spmm_roofline.measure.device import Gpu
 from spmm_roofline.paths import MODEL
-from spmm_roofline.selector import advice
+from spmm_roofline.selector import advice, document
 from spmm_roofline.selector.advice import select
+from spmm_roofline.selector.devices import extrapolated
+from spmm_roofline.selector.preprocessing import calls_to_pay_back, learnt
 from spmm_roofline.selector.question import DTYPES, SelectionError
+from spmm_roofline.selector.terms import Work
+from spmm_roofline.selector.words import printed
 
 PRECISIONS = tuple(dict.fromkeys(DTYPES.values()))
+
+
+@pytest.fixture(autouse=True)
+def no_gpu(monkeypatch):
+    """Advice is for the recorded device, whatever GPU this machine has."""
+    monkeypatch.setattr("spmm_roofline.measure.device.visible", list)
 
 
 def random_matrix(m=4096, k=4096, density=0.002, seed=0):
@@ -132,7 +146,10 @@ def test_names_of_dtypes():
         ({"n": True}, "n is True"),
         ({"dtype": "int8"}, "the precision classes are float16, bfloat16, tf32, float32, float64"),
         ({"dtype": 5}, "dtype is 5"),
-        ({"device": "nosuch"}, "nothing is known of the device 'nosuch', only of h200: measure and record it"),
+        (
+            {"device": "nosuch"},
+            "nothing is known of the device 'nosuch'; the devices are a100, .*; for another one, name",
+        ),
         ({"l2": "hot"}, "say cold .* or warm"),
         ({"layout": "diagonal"}, "B and C are row_major or column_major"),
         ({"sums": "float16"}, "no kernel in float32 has B and C in any layout and float16 sums"),
@@ -160,14 +177,151 @@ def test_a_file_that_is_no_model_is_named(tmp_path, content):
         select(random_matrix(50, 50, 0.1), 8, model=path)
 
 
-def test_a_model_of_several_devices_asks_which(tmp_path):
+# --- the device -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_devices(tmp_path):
+    """A model that knows fewer cases of a second device."""
     document = json.loads(MODEL.read_text())
-    document["devices"]["another"] = document["devices"]["h200"]
+    fewer = document["devices"]["h200"] | {"kernels": {}, "cases": document["devices"]["h200"]["cases"][:9]}
+    document["devices"]["another"] = fewer | {"kernels": document["devices"]["h200"]["kernels"]}
+    document["devices"]["another"]["cases"] = document["devices"]["h200"]["cases"]
+    document["devices"]["h200"]["cases"] = [*document["devices"]["h200"]["cases"], [0, 8, "warm"]]
     path = tmp_path / "model.json"
     path.write_text(json.dumps(document))
-    with pytest.raises(SelectionError, match="several devices, another, h200"):
-        select(random_matrix(50, 50, 0.1), 8, model=path)
-    assert select(random_matrix(50, 50, 0.1), 8, model=path, device="another").device == "another"
+    return path
+
+
+def test_without_a_gpu_the_device_that_the_model_knows_best_is_taken_and_that_is_said(two_devices):
+    found = select(random_matrix(50, 50, 0.1), 8, model=two_devices)
+    assert found.device == "h200" and found.extrapolated_from is None
+    assert found.device_reason == "there is no GPU here, so this is for h200; --device names another one"
+    named = select(random_matrix(50, 50, 0.1), 8, model=two_devices, device="another")
+    assert named.device == "another" and named.device_reason == ""
+
+
+@pytest.mark.parametrize(
+    ("product", "device", "extrapolated_from", "said"),
+    [
+        ("NVIDIA H200", "h200", None, "this machine has one (NVIDIA H200)"),
+        ("NVIDIA GeForce RTX 4090", "rtx4090", "h200", "this machine has one (NVIDIA GeForce RTX 4090)"),
+        ("NVIDIA X1", "h200", None, "nothing is known of the NVIDIA X1 of this machine, so this is for h200"),
+    ],
+)
+def test_the_gpu_of_this_machine_is_taken(monkeypatch, product, device, extrapolated_from, said):
+    monkeypatch.setattr("spmm_roofline.measure.device.visible", lambda: [Gpu("GPU-0", product, (9, 0), "1")])
+    found = sound(select(random_matrix(), 128))
+    assert (found.device, found.extrapolated_from, found.device_reason) == (device, extrapolated_from, said)
+
+
+def test_a_device_that_was_not_measured_is_extrapolated_and_that_is_said():
+    a = random_matrix(20_000, 20_000, 0.001)
+    measured, other = select(a, 512), sound(select(a, 512, device="rtx4090"))
+    assert other.extrapolated_from == "h200" and "extrapolated from h200" in other.notes[0]
+    # It has a fifth of the bandwidth, but the larger L2.
+    assert other.choices[0].time_ms > 1.2 * measured.choices[0].time_ms
+    assert "±" not in other.reason and "±" in measured.reason
+    assert "extrapolated from h200" in printed(other, 1, 1, 1).splitlines()[0]
+
+
+def test_a_device_without_the_architecture_or_the_unit_lacks_the_kernels_that_need_it():
+    model, content = document.load(MODEL, "rtx4090"), json.loads(MODEL.read_text())
+    full = document.load(MODEL, "h200").kernels
+    lost = {full[name].min_arch for name in full.keys() - model.kernels.keys()}
+    assert "sm_90a" in lost and lost <= {"sm_90", "sm_90a", None, "sm_80"}
+    assert all(not (kernel.min_arch or "").startswith("sm_90") for kernel in model.kernels.values())
+    assert model.rates.l2_bytes == content["datasheets"]["rtx4090"]["l2_bytes"]
+    kernel = next(kernel for kernel in model.kernels.values() if kernel.unit == "float32_cuda")
+    ratio = kernel.work.compute_limit_gflops / full[kernel.name].work.compute_limit_gflops
+    assert ratio == pytest.approx(82600 / 66900)
+
+
+def test_a_datasheet_may_be_a_file(tmp_path):
+    sheet = yaml.safe_load(Path("config/devices/h200.yaml").read_text()) | {"name": "h300", "memory_gb_per_s": 9600}
+    path = tmp_path / "h300.yaml"
+    path.write_text(yaml.safe_dump(sheet))
+    found = sound(select(random_matrix(), 512, device=str(path)))
+    assert (found.device, found.extrapolated_from) == ("h300", "h200")
+    assert found.choices[0].time_ms < select(random_matrix(), 512).choices[0].time_ms
+    with pytest.raises(SelectionError, match=r"no\.yaml: not readable"):
+        select(random_matrix(), 8, device="no.yaml")
+    path.write_text("name: h300")
+    with pytest.raises(SelectionError, match="is a required property"):
+        select(random_matrix(), 8, device=str(path))
+
+
+def test_a_device_is_its_own_extrapolation():
+    model, sheet = document.load(MODEL, "h200"), json.loads(MODEL.read_text())["datasheets"]["h200"]
+    again = extrapolated(model, sheet, sheet)
+    case = dict(features(random_matrix())) | {"n": 128, "warm": False}
+    for name, kernel in again.kernels.items():
+        assert again.predict(kernel, case)[0] == pytest.approx(model.predict(model.kernels[name], case)[0])
+    emulated = {name for name, kernel in model.kernels.items() if obstacle("sm_90a", None, kernel.features)}
+    assert again.kernels.keys() == model.kernels.keys() - emulated and again.extrapolated_from == "h200"
+
+
+# --- preprocessing ----------------------------------------------------------------------------------------------------
+
+
+def test_what_multiplies_one_column_after_the_other_is_advised_for_one_column_only():
+    wide, one = ({choice.kernel for choice in select(random_matrix(), n, "float64").choices} for n in (128, 1))
+    assert any("spmv" in kernel for kernel in one) and not any("spmv" in kernel for kernel in wide)
+    assert wide < one
+
+
+@pytest.mark.parametrize("dtype", ["float16", "tf32", "float32", "float64"])
+def test_each_choice_says_when_it_pays_back(dtype):
+    found = select(random_matrix(), 128, dtype)
+    known = document.load(MODEL, "h200").kernels
+    assert known[found.baseline].baseline
+    (reference,) = [
+        c
+        for c in select(random_matrix(), 128, "float32" if dtype == "tf32" else dtype).choices
+        if c.kernel == found.baseline
+    ]
+    for choice in found.choices:
+        assert choice.preprocess_ms > 0
+        calls = choice.pays_back_calls
+        if choice.kernel == found.baseline:
+            assert calls is None
+        elif calls is None:
+            assert choice.time_ms >= reference.time_ms
+        else:
+            spent = [one.preprocess_ms + calls * one.time_ms for one in (choice, reference)]
+            assert spent[0] <= spent[1] * (1 + 1e-9)
+            assert calls == 0 or choice.preprocess_ms + (calls - 1) * choice.time_ms > (
+                reference.preprocess_ms + (calls - 1) * reference.time_ms
+            )
+
+
+@pytest.mark.parametrize(
+    ("times", "calls"),
+    [((1, 10, 2, 0), 10), ((1, 10.5, 2, 0), 11), ((1, 0, 2, 5), 0), ((2, 0, 2, 0), 0), ((2, 0, 1, 9), None)],
+)
+def test_calls_to_pay_back(times, calls):
+    assert calls_to_pay_back(*times) == calls
+
+
+def test_time_before_the_first_product_is_learnt_from_its_terms():
+    case = {"nnz": np.array([1e3, 1e5, 1e6, 1e7]), "m": np.array([1e3, 1e3, 1e5, 1e4])}
+    case |= {name: np.zeros(4) for name in ("k", "tiles_16x16", "tiles_16x32", "alpha_fraction")}
+    work = Work("float32", 0, 1.0, np.array([8.0, 4.0, 0, 0, 0, 0]), np.zeros(6))
+    measured_ms = 0.2 + 3e-6 * case["nnz"]
+    taught = learnt(case, work, measured_ms)
+    assert taught.predict(case, work) == pytest.approx(measured_ms, rel=0.1) and taught.factor < 1.1
+    assert learnt(case, work, np.full(4, np.nan)) is None
+
+
+def test_the_compilation_is_told_apart(tmp_path):
+    content = json.loads(MODEL.read_text())
+    for kernel in content["devices"]["h200"]["kernels"].values():
+        kernel["compile_ms"] = 321.0
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(content))
+    found = select(random_matrix(), 128, model=path)
+    assert found.choices[0].compile_ms == 321.0
+    assert f"compiled once for each installation: {found.kernel} 321 ms" in printed(found, 1, 1, 1)
 
 
 def test_without_the_stored_model_the_error_says_where_it_was_looked_for(monkeypatch, tmp_path):

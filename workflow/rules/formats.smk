@@ -3,20 +3,24 @@ rule formats:
         PLAN.format_rows(),
 
 
-rule pack_format:
-    input:
-        npz="results/matrices/{matrix}.npz",
-    output:
-        "results/formats/{format}/{matrix}.json",
-    log:
-        "results/formats/log/{format}/{matrix}.log",
-    conda:
-        "../../envs/cpu.yaml"
-    resources:
-        mem_mb=8000,
-    params:
-        # Written with the matrix. Not an input: features that are computed differently must not repack the matrix.
-        features="results/matrices/{matrix}.json",
-        fingerprint=PLAN.format_fingerprint,
-    script:
-        "../scripts/pack_format.py"
+for batch in PLAN.packings:
+
+    rule:
+        name:
+            batch.rule
+        input:
+            npz=batch.inputs[0],
+        output:
+            batch.files,
+        log:
+            batch.log,
+        conda:
+            "../../envs/cpu.yaml"
+        resources:
+            mem_mb=8000,
+        params:
+            made_of=batch.made_of,
+            # Written with the matrix. Not an input: features that are computed differently must not repack the matrix.
+            features=f"results/matrices/{batch.items[0]}.json",
+        script:
+            "../scripts/pack_formats.py"

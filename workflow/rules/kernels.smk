@@ -1,22 +1,40 @@
 rule kernels:
     input:
-        PLAN.kernel_rows(),
+        PLAN.all_kernel_rows(),
 
 
 # Sources are `ancient`: the fingerprint decides, so a touched file or an edited comment recompiles nothing.
-rule compile_kernel:
+for batch in PLAN.compilations:
+
+    rule:
+        name:
+            batch.rule
+        input:
+            ancient(batch.inputs),
+        output:
+            batch.files,
+        log:
+            batch.log,
+        conda:
+            "../../envs/compile.yaml"
+        params:
+            made_of=batch.made_of,
+            lineinfo=PLAN.config["kernels"].get("lineinfo", False),
+        script:
+            "../scripts/compile_kernels.py"
+
+
+# What the compiler makes of every kernel ships with the project, so that a report compiles edited and new ones alone.
+rule record_kernels:
     input:
-        sources=ancient(PLAN.kernel_files),
+        PLAN.all_kernel_rows(),
     output:
-        cubins=expand("results/kernels/{arch}/{{kernel}}.cubin", arch=PLAN.archs),
-        rows=expand("results/kernels/{arch}/{{kernel}}.json", arch=PLAN.archs),
+        touch("results/kernels/recorded"),
     log:
-        "results/kernels/log/{kernel}.log",
+        "results/kernels/log/record.log",
     conda:
-        "../../envs/compile.yaml"
+        "../../envs/cpu.yaml"
     params:
-        archs=PLAN.archs,
-        lineinfo=PLAN.config["kernels"].get("lineinfo", False),
-        fingerprint=PLAN.kernel_fingerprint,
+        table="resources/compiled.csv",
     script:
-        "../scripts/compile_kernel.py"
+        "../scripts/record_kernels.py"

@@ -3,22 +3,28 @@ rule matrices:
         PLAN.matrix_rows(),
 
 
-# On a cluster this runs where Snakemake runs, because the nodes may have no network.
-rule import_matrix:
-    input:
-        PLAN.matrix_source,
-    output:
-        npz="results/matrices/{matrix}.npz",
-        json="results/matrices/{matrix}.json",
-    log:
-        "results/matrices/log/{matrix}.log",
-    localrule: True
-    conda:
-        "../../envs/cpu.yaml"
-    resources:
-        mem_mb=4000,
-    params:
-        spec=PLAN.matrix_spec,
-        fingerprint=PLAN.matrix_fingerprint,
-    script:
-        "../scripts/import_matrix.py"
+# A matrix that may fail to arrive has a job of its own, and costs only itself. On a cluster these jobs run where
+# Snakemake runs, because the nodes may have no network.
+for batch in PLAN.imports:
+
+    rule:
+        name:
+            batch.rule
+        input:
+            ancient(batch.inputs),
+        output:
+            batch.files,
+        log:
+            batch.log,
+        conda:
+            "../../envs/cpu.yaml"
+        resources:
+            mem_mb=4000,
+        params:
+            made_of=batch.made_of,
+            specs=[PLAN.specs[name] for name in batch.items],
+        script:
+            "../scripts/import_matrices.py"
+
+
+workflow.localrules(*[batch.rule for batch in PLAN.imports])

@@ -14,7 +14,7 @@ rule describe_device:
     conda:
         "../../envs/gpu.yaml"
     resources:
-        gpu=1,
+        **PLAN.gpu_resources,
     params:
         arch=PLAN.device[1] if PLAN.device else "none",
     script:
@@ -31,37 +31,41 @@ rule measure_ceilings:
     conda:
         "../../envs/gpu.yaml"
     resources:
-        gpu=1,
+        **PLAN.gpu_resources,
     params:
         job=PLAN.ceiling_params,
     script:
         "../scripts/measure_ceilings.py"
 
 
-# A measurement is outdated by its parameters and the bytes of its inputs, not by clocks, drivers or mtimes.
-rule measure_kernel:
-    input:
-        unpack(PLAN.measure_inputs),
-        external=ancient(PLAN.external_library),
-    output:
-        csv="results/measure/{device}/{suite}/{kernel}{shard}.csv",
-    log:
-        "results/measure/{device}/{suite}/log/{kernel}{shard}.log",
-    conda:
-        "../../envs/gpu.yaml"
-    resources:
-        gpu=1,
-        mem_mb=16000,
-    params:
-        job=PLAN.measure_params,
-        journal="results/measure/{device}/{suite}/.{kernel}{shard}.journal",
-    script:
-        "../scripts/measure_kernel.py"
+# A measurement is outdated by its fingerprint, not by clocks, drivers or mtimes.
+for batch in PLAN.measurements:
+
+    rule:
+        name:
+            batch.rule
+        input:
+            batch.inputs,
+        output:
+            batch.files,
+        log:
+            batch.log,
+        priority: batch.priority
+        conda:
+            "../../envs/gpu.yaml"
+        resources:
+            **PLAN.gpu_resources,
+            mem_mb=16000,
+        params:
+            made_of=batch.made_of,
+        script:
+            "../scripts/measure_kernels.py"
 
 
+# What is missing from the record is measured first, then what has changed; what is as it would be stays.
 rule record:
     input:
-        measured=PLAN.measured(),
+        measured=PLAN.to_record() if PLAN.device else [],
         profiled=PLAN.profiled(),
         device_record=PLAN.device_records(),
         ceilings=PLAN.ceilings(),

@@ -6,7 +6,6 @@ rule profile:
 rule profile_kernel:
     input:
         unpack(PLAN.profile_inputs),
-        external=ancient(PLAN.external_library),
         metrics="config/metrics.yaml",
     output:
         csv="results/profile/{device}/{suite}/{kernel}{shard}.csv",
@@ -16,7 +15,7 @@ rule profile_kernel:
     conda:
         "../../envs/gpu.yaml"
     resources:
-        gpu=1,
+        **PLAN.gpu_resources,
         mem_mb=16000,
     params:
         job=PLAN.profile_params,

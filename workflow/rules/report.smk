@@ -5,18 +5,23 @@ rule report:
         code=PLAN.modules_of("figures", "report", "report/tables"),
         template=sorted(str(path) for path in Path("report").glob("*.*")),
     output:
-        html=report(
-            "results/report/report.html",
-            caption="../../report/captions/page.rst",
-            category="Report",
-            labels={"what": "the whole report"},
+        # `update`: Snakemake keeps the old page and brings it back if the new one fails.
+        html=update(
+            report(
+                "results/report/report.html",
+                caption="../../report/captions/page.rst",
+                category="Report",
+                labels={"what": "the whole report"},
+            )
         ),
-        figures=report(
-            directory("results/report/figures"),
-            patterns=["{figure}.svg"],
-            caption="../../report/captions/figure.rst",
-            category="Figures",
-            labels={"figure": "{figure}"},
+        figures=update(
+            report(
+                directory("results/report/figures"),
+                patterns=["{figure}.svg"],
+                caption="../../report/captions/figure.rst",
+                category="Figures",
+                labels={"figure": "{figure}"},
+            )
         ),
     log:
         "results/report/log/report.log",

@@ -7,7 +7,7 @@ from spmm_roofline.rule import carry_out
 carry_out(
     snakemake,
     profile,
-    job_of(snakemake.params.job, snakemake.input, snakemake.config["measure"]),
+    job_of(snakemake.params.job, dict(snakemake.input.items()), snakemake.config["measure"]),
     metrics=snakemake.input.metrics,
     path=snakemake.params.ncu,
     table=snakemake.output.csv,

@@ -37,6 +37,41 @@ examples:
 {MATRIX_FILES}"""
 
 
+NEW_KERNEL_EXAMPLES = """\
+examples:
+  spmm-roofline new-kernel row_per_warp --study scalar --format csr
+  spmm-roofline new-kernel mine --study ours --format hrpb --dtype float16 --after cutespmm
+
+Run it in a checkout of the project. For csr the code is a simple product that is correct; for any other format you
+write the loop."""
+
+
+COMPARE_EXAMPLES = """\
+A and B are folders of measured rows (resources/recorded/h200, results/measure/h200, results) or bundles.
+
+examples:
+  spmm-roofline compare old.tar.gz results
+  spmm-roofline compare old/results results --kernel 'window_*' --html compare.html
+  spmm-roofline compare results results --match window_f16=staged_f16
+  spmm-roofline compare resources/recorded/h100 resources/recorded/h200 --across-devices
+
+verdicts of a case, a kernel and all changed kernels together:
+  slower, faster  the ratio is certainly not 1, and the change matters (--least)
+  same            the 95 % interval lies within the least change that matters
+  insufficient    the interval is too wide to say
+
+Kernels whose machine code is the same in A and B show what two runs differ by. Their common shift, such as a machine
+that is 1 % slower today, is removed from all ratios (--absolute keeps it), and their spread widens all intervals. They
+are never faster or slower themselves, unless --all says so: use it after an edit that machine code does not show, such
+as one of a work list made in Python.
+
+exit codes:
+  0  no kernel is slower
+  1  a kernel is slower, or a case with a time in A failed in B
+  2  A or B cannot be read, they have no case in common, or a usage error
+  3  with --strict: nothing could be judged, neither faster, slower nor the same"""
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors take one line."""
 
@@ -50,15 +85,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises ``SystemExit`` with code 2 for a usage error.
     """
     options = _parser().parse_args(arguments)
-    run: Callable[[argparse.Namespace], None] = options.run
+    run: Callable[[argparse.Namespace], int | None] = options.run
     try:
-        run(options)
+        return run(options) or 0
     except Exception as error:
         if not isinstance(error, _failures()):
             raise
         print(f"spmm-roofline: {_one_line(_said(error))}", file=sys.stderr)
-        return 1
-    return 0
+        return int(options.failure)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -81,7 +115,10 @@ def _parser() -> argparse.ArgumentParser:
         default="float32",
         help="precision class: float16, bfloat16, tf32, float32 (default) or float64",
     )
-    advise.add_argument("--device", help="device, where the model knows several")
+    advise.add_argument(
+        "--device",
+        help="device that was measured, or one of a datasheet: its name or its file (default: the GPU of this machine)",
+    )
     advise.add_argument(
         "--l2", choices=("cold", "warm"), default="cold", help="cold (default) or warm: whether A and B were just used"
     )
@@ -121,13 +158,67 @@ def _parser() -> argparse.ArgumentParser:
     pack.add_argument("--format", required=True, help="name of the format; an unknown one lists all")
     pack.add_argument("--dtype", type=_precision, help="dtype of the values (default: that of the format)")
     pack.add_argument("-o", "--out", type=Path, required=True, help="file for the arrays, .npz")
+
+    new = _command(
+        commands,
+        "new-kernel",
+        _new_kernel,
+        "write the file of a new kernel, with a complete head",
+        "Write kernels/STUDY/NAME.cu: a complete head with a comment at each key, and code that compiles.",
+        NEW_KERNEL_EXAMPLES,
+    )
+    new.add_argument("name", help="name of the kernel and of its file")
+    new.add_argument("--study", required=True, help="folder below kernels, which may be new")
+    new.add_argument("--format", required=True, help="format of A; an unknown one lists all")
+    new.add_argument("--dtype", type=_precision, default="float32", help="dtype of A, B and C (default: float32)")
+    new.add_argument("--after", help="kernel that the new one builds on")
+    new.add_argument("--kernels", type=Path, default=Path("kernels"), help="folder of all kernels (default: kernels)")
+    _add_compare(commands)
     return parser
+
+
+def _add_compare(commands: argparse._SubParsersAction[_Parser]) -> None:
+    compare = _command(
+        commands,
+        "compare",
+        _compare,
+        "say whether a new run is faster or slower than an old one",
+        "Say which kernels of a new run B are faster or slower than in an old run A.",
+        COMPARE_EXAMPLES,
+    )
+    compare.set_defaults(failure=2)
+    compare.add_argument("a", metavar="A", type=Path, help="old run")
+    compare.add_argument("b", metavar="B", type=Path, help="new run")
+    compare.add_argument(
+        "--kernel", default="", metavar="PATTERN", help="only kernels that match, such as 'window_*' or 'smat/*'"
+    )
+    compare.add_argument("--suite", default="", metavar="PATTERN", help="only suites that match")
+    compare.add_argument("--match", type=_two_names, metavar="a=b", help="compare kernel a of A with kernel b of B")
+    compare.add_argument("--across-devices", action="store_true", help="compare two devices on purpose")
+    compare.add_argument("--across-suites", action="store_true", help="pair cases of different suites")
+    compare.add_argument(
+        "--least", type=_fraction, default=0.01, help="smallest relative change that matters (default: 0.01, 1 %%)"
+    )
+    compare.add_argument(
+        "--false-alarms",
+        type=_fraction,
+        default=0.01,
+        metavar="RATE",
+        help="highest expected share of wrong verdicts among those of faster and slower (default: 0.01)",
+    )
+    compare.add_argument("--absolute", action="store_true", help="keep the common shift of the unchanged kernels")
+    compare.add_argument("--all", action="store_true", help="unchanged kernels may be faster or slower, too")
+    compare.add_argument("--cases", action="store_true", help="exit with 1 for a single slower case, too")
+    compare.add_argument("--strict", action="store_true", help="exit with 3 where nothing could be judged")
+    compare.add_argument("--html", type=Path, metavar="FILE", help="write a page with a figure and all kernels")
+    compare.add_argument("--csv", type=Path, metavar="FILE", help="write the compared cases, table `compare`")
+    compare.add_argument("--json", action="store_true", help="print the answer as JSON")
 
 
 def _command(
     commands: argparse._SubParsersAction[_Parser],
     name: str,
-    run: Callable[[argparse.Namespace], None],
+    run: Callable[[argparse.Namespace], int | None],
     summary: str,
     description: str,
     examples: str,
@@ -139,7 +230,7 @@ def _command(
         epilog=examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(run=run, usage_error=parser.error)
+    parser.set_defaults(run=run, usage_error=parser.error, failure=1)
     return parser
 
 
@@ -156,6 +247,23 @@ def _precision(text: str) -> str:
         return precision(text)
     except SelectionError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _fraction(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no fraction between 0 and 1, such as 0.01")
+    return value
+
+
+def _two_names(text: str) -> tuple[str, str]:
+    first, _, second = text.partition("=")
+    if not first or not second:
+        raise argparse.ArgumentTypeError(f"{text!r} names no two kernels, such as window_f16=staged_f16")
+    return first, second
 
 
 # --- the commands -----------------------------------------------------------------------------------------------------
@@ -207,6 +315,49 @@ def _pack(options: argparse.Namespace) -> None:
     packed = save_packed(options.matrix, options.format, options.dtype, options.out)
     m, k = packed.shape
     print(f"wrote {options.out}: {m:,} x {k:,} as {packed.name} in {packed.dtype}, {packed.nbytes:,} bytes")
+
+
+def _new_kernel(options: argparse.Namespace) -> None:
+    from .kernels.template import create
+    from .run_config import suites_with
+
+    head = create(options.name, options.study, options.format, options.dtype, options.after, options.kernels)
+    print(f"wrote {head.path}")
+    suites = suites_with(head.name, head.study)
+    measured = f"is measured in the suites {', '.join(suites)}" if suites else "is measured in no suite"
+    steps = [
+        "edit the source, the idea and the code",
+        f"`{head.name}` {measured}; to add it to another one, name it or `{head.study}/*` under `kernels` of a file in "
+        "config/suites",
+        "`make report` compiles it, checks its products and, on a GPU, times it",
+        "`python tests/test_house.py --fix` adds it to the README, and `make test` reports what does not fit",
+    ]
+    print("\n".join(f"  {number}. {step}" for number, step in enumerate(steps, 1)))
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from importlib.util import find_spec
+
+    if find_spec("pandas") is None or find_spec("jinja2") is None:
+        options.usage_error('tables need more packages: pip install "spmm-roofline[workflow]"')
+    from . import contracts
+    from .compare import Options, compare
+    from .compare.text import as_json, printed
+
+    if options.match and options.kernel:
+        options.usage_error("--match names the two kernels; leave --kernel out")
+    shared = ("kernel", "suite", "match", "across_devices", "across_suites", "least", "false_alarms", "absolute")
+    chosen = Options(**{name: getattr(options, name) for name in shared}, unchanged=options.all)
+    comparison = compare(options.a, options.b, chosen)
+    code = comparison.exit_code(options.strict, options.cases)
+    if options.csv:
+        contracts.write(comparison.cases, options.csv, "compare")
+    if options.html:
+        from .compare.page import render
+
+        contracts.write_text(options.html, render(comparison))
+    print(as_json(comparison, code) if options.json else printed(comparison))
+    return code
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

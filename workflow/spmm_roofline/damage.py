@@ -141,7 +141,10 @@ def _table(path: Path, name: str) -> str:
         contracts.read(path, name)
     except contracts.ContractError as error:
         header = path.read_bytes().partition(b"\n")[0].decode(errors="replace").split(",")
-        another_version = set(header) != set(contracts.table(name).names) and all(map(str.isidentifier, header))
+        contract = contracts.table(name)
+        needed = {column.name for column in contract.columns if not column.optional}
+        this_version = needed <= set(header) <= set(contract.names)
+        another_version = not this_version and all(map(str.isidentifier, header))
         if isinstance(error, contracts.Damaged) or not another_version:
             return _without(path, str(error))
     return ""

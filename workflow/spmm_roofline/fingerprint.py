@@ -95,6 +95,12 @@ def of_file(path: Path) -> str | bytes:
     return normal(path.read_text(encoding="utf-8")) if normal else path.read_bytes()
 
 
+def of_content(path: str | Path) -> str:
+    """Hex SHA-256 of a file's bytes."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def modules(*paths: str | Path) -> str:
     """Fingerprint of the source files at ``paths``, in order."""
     return sha256(*(of_file(Path(path)) for path in paths))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -41,8 +41,12 @@ def enter(folder: str | Path = ".snakemake") -> bool:
 
 
 def drop_locks(folder: str | Path = ".snakemake") -> None:
-    """Delete Snakemake's locks. Call it only where :func:`enter` returned True."""
-    shutil.rmtree(Path(folder) / "locks", ignore_errors=True)
+    """Delete what a killed run left. Call it only where :func:`enter` returned True.
+
+    These are Snakemake's locks, and its copies of outputs under way, which it refuses to overwrite.
+    """
+    for left in ("locks", "backups"):
+        shutil.rmtree(Path(folder) / left, ignore_errors=True)
 
 
 def set_aside(paths: Iterable[str | Path]) -> str:
@@ -68,6 +72,21 @@ def set_aside(paths: Iterable[str | Path]) -> str:
     if left:
         said.append(f"repair or delete {', '.join(left)}")
     return "; ".join(said)
+
+
+def drop_set_aside(damaged: Container[str]) -> list[str]:
+    """Delete each ``<file>.damaged`` below ``results/`` whose file exists again and is not ``damaged``; return them."""
+    dropped = []
+    for old in sorted(Path(RESULTS).rglob("*.damaged")):
+        again = old.with_suffix("")
+        if not again.exists() or str(again) in damaged:
+            continue
+        if old.is_dir():
+            shutil.rmtree(old)
+        else:
+            old.unlink()
+        dropped.append(str(old))
+    return dropped
 
 
 @contextmanager

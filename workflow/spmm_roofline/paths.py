@@ -23,5 +23,7 @@ SCHEMAS = _folder("schemas", "workflow/schemas")
 KERNELS = _folder("kernels", "kernels")
 #: Cubins and PTX of a wheel; in a checkout, empty unless ``make dist`` has filled it.
 CUBINS = _folder("cubins", "build/cubins")
+#: Templates and style of pages.
+PAGE = _folder("report", "report")
 #: Trained model of the selector.
 MODEL = _folder("selector.json", "resources/selector.json")

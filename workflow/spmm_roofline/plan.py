@@ -5,36 +5,50 @@ The Snakefile builds one :class:`Plan` and asks it for paths and parameters; rul
 
 from __future__ import annotations
 
+import csv
 import fnmatch
 import importlib.metadata
 import importlib.util
 import math
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from . import __version__, analysis, contracts, fingerprint, matrices
+from .batches import Batch, Stale, batches_of, journal
 from .formats import FORMATS
 from .formats import module_path as format_module
-from .kernels import Head, heads
+from .kernels import Head, registered
 from .measure import PROTOCOL
 from .measure import device as gpu_device
+from .measure.job import Job, job_of
+from .measure.run import Task
+from .run_config import PlanError, check_files, check_patterns, check_profiled, checked, own_suites, suite_document
+from .spelling import choices
 
-#: Kernels that every measurement needs: one flushes L2, the other is the canary.
+#: Kernels that every measurement needs: one flushes L2, one is the canary, one verifies.
 CLOCK_KERNELS = {"read_cubin": "dram_read", "copy_cubin": "dram_copy"}
+MEASURING_KERNELS = {**CLOCK_KERNELS, "check_cubin": "check"}
+
+#: What the compiler made of every kernel, as it ships with the project: rows of table ``kernels``.
+COMPILED = "resources/compiled.csv"
+
+#: Sources whose matrices cannot fail to arrive: several of them are imported by one job.
+LOCAL_SOURCES = ("generated", "grids", "dlmc")
+#: Names of the needs to record a table.
+WORDS = {2: "new", 1: "changed", 0: "again"}
+#: Most files of a kind that one job makes: enough to pay for its start, few enough to use several cores.
+MOST_COMPILED, MOST_IMPORTED = 6, 4
 
 #: Matrices of a suite to profile if neither the suite nor the config says.
 MOST_PROFILED = 6
 
-#: Folder of the package.
+#: Folder of the package, and of the stage that fetches matrices.
 PACKAGE = Path(__file__).parent
-
-
-class PlanError(ValueError):
-    """The config or a suite cannot be run; the message says what to change."""
+MATRICES = Path(matrices.__file__).parent
 
 
 @dataclass(frozen=True)
@@ -77,49 +91,56 @@ class Plan:
     """A validated config and everything derived from it."""
 
     config: dict[str, Any]
+    stale: Stale = field(default_factory=Stale)
+    """Tells the files that this run makes again."""
 
     def __post_init__(self) -> None:
-        self.config = contracts.validate(contracts.with_numbers(self.config, "config"), "config", "config")
+        self.config = checked(self.config)
         self._fingerprints: dict[Path, str] = {}
+        self._contents: dict[str, str] = {}
         self._taken: dict[tuple[str, str], list[str]] = {}
-        self.heads: dict[str, Head] = heads(external=tuple(self.config["kernels"].get("external", ())))
+        known = registered(external=tuple(self.config["kernels"].get("external", ())))
+        self.heads: dict[str, Head] = known.heads
+        #: Files of kernels that this run leaves out → what is wrong with their heads.
+        self.refused = known.refused
+        needed = {*MEASURING_KERNELS.values(), *(form.packer for form in FORMATS.values())}
+        for path, error in self.refused.items():
+            if path.stem in needed:  # others cannot be measured without it
+                raise error
 
     # --- suites -----------------------------------------------------------------------------------------------------
 
     @cached_property
     def suites(self) -> dict[str, Suite]:
-        """The suites of this run: those of the config, or one for the matrix of ``--config matrix=…``."""
+        """The suites of this run: those of the config, or one for each matrix of ``--config matrix=…``."""
         if "matrix" in self.config:
-            return {"my-matrix": self._suite(self._own_matrix(self.config["matrix"]))}
-        chosen = self.config["measure"]["suites"]
-        if "suite" in self.config:
-            chosen = [name.strip() for name in self.config["suite"].split(",")]
-        return {name: self._suite(self._read_suite(name)) for name in chosen}
+            found = {name: self._suite(document) for name, document in self._own[0].items()}
+        else:
+            chosen = self.config["measure"]["suites"]
+            if "suite" in self.config:
+                chosen = [name.strip() for name in self.config["suite"].split(",")]
+                if chosen == ["recorded"]:
+                    chosen = sorted(
+                        {path.parent.name for path in Path("resources/recorded").glob("*/*/*.csv")} - {"profile"}
+                    )
+            found = {name: self._suite(suite_document(name)) for name in chosen}
+        check_profiled(self.config["profile"]["suites"], found)
+        return found
 
-    def _read_suite(self, name: str) -> dict[str, Any]:
-        path = Path("config/suites") / f"{name}.yaml"
-        if not path.exists():
-            known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
-            raise PlanError(f"{path.parent} has no suite called {name!r}; the suites are {known}")
-        document = contracts.document(path, "suite")
-        if document["name"] != name:
-            raise PlanError(f"{path}: the suite's name is {document['name']!r}; it must be the name of its file")
-        return document
-
-    def _own_matrix(self, path: str) -> dict[str, Any]:
-        quick = self._read_suite("quick")
-        return {
-            "name": "my-matrix",
-            "title": f"{path}, as given on the command line",
-            "matrices": {"file": [{"path": path}]},
-            **{key: quick[key] for key in ("n", "kernels", "protocol")},
-        }
+    @cached_property
+    def _own(self) -> tuple[dict[str, dict[str, Any]], list[str]]:
+        """Suites of the user's own matrices, and sentences on their names."""
+        return own_suites(self.config)
 
     def _suite(self, document: dict[str, Any]) -> Suite:
         specs = {spec["matrix"]: spec for spec in matrices.expand(document, self.config)}
+        check_files(specs.values())
         # An external library that the config names is measured in every suite.
         named = [name for name, head in self.heads.items() if head.external]
         kernels, missing = self.resolve([*document["kernels"], *named])
+        lost = {path.stem for path in self.refused}
+        spelt = [pattern for pattern in missing if not fnmatch.filter(lost, pattern.rpartition("/")[2])]
+        check_patterns(document["name"], spelt, kernels, self._multiplying)
         cut = self._chosen(document["name"], shards(list(specs), self.config["measure"].get("shard", 16)))
         return Suite(
             name=document["name"],
@@ -141,7 +162,8 @@ class Plan:
         strange = sorted(set(widths) - set(document["n"]))
         if strange:
             raise PlanError(f"suite {document['name']} profiles N = {strange[0]}, which it does not measure")
-        matched = set(self.resolve(wanted.get("kernels", ["*"]))[0])
+        matched, missing = self.resolve(wanted.get("kernels", ["*"]))
+        check_patterns(document["name"], missing, kernels, self._multiplying)
         return Sample(tuple(wanted.get("matrices", ())), widths, [name for name in kernels if name in matched])
 
     def _chosen(self, suite: str, cut: tuple[Shard, ...]) -> tuple[Shard, ...]:
@@ -161,20 +183,47 @@ class Plan:
         for pattern in patterns:
             matched = {
                 name
-                for name, head in self.heads.items()
-                if head.format != "none"
-                and fnmatch.fnmatch(f"{head.study}/{name}" if "/" in pattern else name, pattern)
+                for name, study in self._multiplying.items()
+                if fnmatch.fnmatch(f"{study}/{name}" if "/" in pattern else name, pattern)
             }
             chosen |= matched
             if not matched:
                 missing.append(pattern)
         return [name for name in self.heads if name in chosen], missing
 
+    @cached_property
+    def _multiplying(self) -> dict[str, str]:
+        """Kernel → study, of the kernels that multiply a sparse matrix."""
+        return {name: head.study for name, head in self.heads.items() if head.format != "none"}
+
+    def check_targets(self, targets: Iterable[str]) -> None:
+        """Raise :class:`PlanError` if a target names a stage that this run cannot carry out."""
+        for target in {"measure", "profile", "record"} & {*targets}:
+            if self.device is None:
+                raise PlanError(
+                    f"`{target}` needs a GPU, and {self._why_no_device()}; `report` shows the recorded results, and "
+                    "`kernels` and `formats` do what needs no GPU"
+                )
+            if target == "profile" and not self.profiled():
+                raise PlanError(
+                    "`profile` has nothing to do: profile.suites is empty; name a suite, for example "
+                    '--config "profile={suites: [quick]}"'
+                )
+
+    def _why_no_device(self) -> str:
+        if self.config["measure"]["device"] == "none":
+            return "measure.device is none"
+        if gpu_device.visible():
+            return "the GPU is not used, because CuPy is not installed (extra cuda12 or cuda13)"
+        return "this machine has none"
+
     def notices(self) -> list[str]:
         """Sentences that the user should read before the run."""
-        said = [
-            f"suite {suite.name}: no kernel matches {', '.join(suite.missing_kernels)} yet; "
-            + (f"running the other {len(suite.kernels)}" if suite.kernels else "none of it can be measured")
+        said = [f"left out of this run: {error}" for error in self.refused.values()]
+        said += self._own[1] if "matrix" in self.config else []
+        said += [
+            f"suite {suite.name}: no kernel matches {', '.join(suite.missing_kernels)} yet; running the other "
+            f"{len(suite.kernels)}"
             for suite in self.suites.values()
             if suite.missing_kernels
         ]
@@ -186,10 +235,9 @@ class Plan:
             and (absent := [name for name in suite.sample.matrices if name not in suite.specs])
         ]
         if self.device is None:
-            why = "no GPU is used"
-            if self.config["measure"]["device"] == "auto" and gpu_device.visible():
-                why = "the GPU is not used, because CuPy is not installed (extra cuda12 or cuda13)"
-            said.append(f"{why}: the report shows recorded results and what is built here")
+            said.append(
+                f"No GPU is used ({self._why_no_device()}): the report shows recorded results and what is built here"
+            )
         return said
 
     # --- device -----------------------------------------------------------------------------------------------------
@@ -204,8 +252,9 @@ class Plan:
         if wanted != "auto":
             path = devices / f"{wanted}.yaml"
             if not path.exists():
+                known = ["auto", "none", *sorted(file.stem for file in devices.glob("*.yaml"))]
                 raise PlanError(
-                    f"measure.device is {wanted!r}, but {path} does not exist; use auto or none, or add the file"
+                    f"measure.device is {wanted!r}, but {path} does not exist{choices(wanted, known, 'choices')}"
                 )
             return wanted, contracts.document(path, "device")["arch"]
         gpus = gpu_device.visible()
@@ -263,7 +312,37 @@ class Plan:
         """Kernels that have a cubin."""
         return [name for name, head in self.heads.items() if not head.vendor]
 
+    @property
+    def compiled_table(self) -> list[str]:
+        """The table of compilations that ships with the project, if it is there."""
+        return [COMPILED] if Path(COMPILED).exists() else []
+
+    @cached_property
+    def needed_compilations(self) -> list[tuple[str, str]]:
+        """(kernel, arch) that the report of this run asks for.
+
+        With a device, the kernels that run on it. Without one, those of which :data:`COMPILED` does not have the
+        present source and compiler: edited and new ones.
+        """
+        if self.device is None:
+            known = compiled_already()
+            return [
+                (kernel, arch)
+                for kernel in self.compiled
+                for arch in self.archs
+                if known.get((kernel, arch)) != (self.fingerprints[kernel], compiler_family())
+            ]
+        run = {kernel for suite in self.suites.values() for kernel in suite.kernels}
+        packers = {self.packer(self.heads[kernel].format) for kernel in run}
+        run |= {*MEASURING_KERNELS.values(), *self.ceiling_kernels, *filter(None, packers)}
+        return [(kernel, self._arch) for kernel in self.compiled if kernel in run]
+
     def kernel_rows(self) -> list[str]:
+        """Rows of the compilations that the report asks for."""
+        return [f"results/kernels/{arch}/{kernel}.json" for kernel, arch in self.needed_compilations]
+
+    def all_kernel_rows(self) -> list[str]:
+        """Rows of every kernel for every architecture."""
         return [f"results/kernels/{arch}/{kernel}.json" for arch in self.archs for kernel in self.compiled]
 
     def cubins(self) -> list[str]:
@@ -329,7 +408,8 @@ class Plan:
             wanted = present
         unknown = sorted(set(wanted) - set(present))
         if unknown:
-            raise PlanError(f"analysis.recorded names {unknown[0]!r}, but resources/recorded has {', '.join(present)}")
+            said = choices(unknown[0], ["all", *present], "choices")
+            raise PlanError(f"analysis.recorded names {unknown[0]!r}, but resources/recorded has no such device{said}")
         return [f"resources/recorded/{name}" for name in wanted]
 
     def recorded_files(self) -> list[str]:
@@ -349,24 +429,173 @@ class Plan:
         """Tables that the analysis writes, except ``without``, which the rule declares itself."""
         return [name for name in analysis.tables() if name not in without]
 
-    # --- parameters and inputs of rules -----------------------------------------------------------------------------
+    # --- what files are made of, and the jobs that make stale ones ----------------------------------------------------
 
-    def matrix_spec(self, wildcards: Any) -> dict[str, Any]:
-        return self.specs[wildcards.matrix]
+    @cached_property
+    def imports(self) -> list[Batch]:
+        """Jobs that bring matrices into canonical form; one that may fail to arrive has a job of its own."""
+        stale = []
+        for name, spec in self.specs.items():
+            row, npz = f"results/matrices/{name}.json", f"results/matrices/{name}.npz"
+            made_of = fingerprint.sha256(self._content(name), self._code(MATRICES / "features.py"))
+            if self.stale(row, made_of, npz):
+                stale.append((spec["source"] in LOCAL_SOURCES, (name, (npz, row), {row: made_of})))
+        return [
+            *batches_of("import_matrices", [entry for local, entry in stale if local], MOST_IMPORTED),
+            *batches_of("import_matrix", [entry for local, entry in stale if not local], 1, self._own_files),
+        ]
 
-    def matrix_source(self, wildcards: Any) -> list[str]:
-        """The user's file that a matrix comes from, so that an edited file is imported again.
+    def _own_files(self, names: Sequence[str]) -> list[str]:
+        """The user's files that matrices come from; a missing one is left to the import, whose error says more."""
+        specs = [self.specs[name] for name in names]
+        return [spec["path"] for spec in specs if spec["source"] == "file" and Path(spec["path"]).exists()]
 
-        A missing file is not listed: the error of the import says more than Snakemake's.
-        """
-        spec = self.specs[wildcards.matrix]
-        return [spec["path"]] if spec["source"] == "file" and Path(spec["path"]).exists() else []
+    @cached_property
+    def packings(self) -> list[Batch]:
+        """Jobs that pack a matrix in its formats, one a matrix."""
+        wanted: dict[str, dict[str, None]] = {}
+        for suite in self.suites.values():
+            for matrix in suite.specs:
+                wanted.setdefault(matrix, {}).update(dict.fromkeys(suite.formats))
+        found = []
+        for matrix, formats in wanted.items():
+            made_of = {f"results/formats/{name}/{matrix}.json": self._packed(name, matrix) for name in sorted(formats)}
+            stale = {row: what for row, what in made_of.items() if self.stale(row, what)}
+            if stale:
+                found.append((matrix, tuple(stale), stale))
+        return batches_of("pack_formats", found, 1, lambda names: [f"results/matrices/{names[0]}.npz"])
 
-    def matrix_fingerprint(self, wildcards: Any) -> str:
-        """Fingerprint of a matrix: its spec and the code that imports it."""
-        spec = self.specs[wildcards.matrix]
-        folder = Path(matrices.__file__).parent
-        return fingerprint.sha256(spec, *(self._code(folder / f"{name}.py") for name in ("features", spec["source"])))
+    @cached_property
+    def compilations(self) -> list[Batch]:
+        """Jobs that compile kernels; those that the report asks for have jobs of their own."""
+        needed = dict.fromkeys(self.needed_compilations)
+        rest = [(kernel, arch) for kernel in self.compiled for arch in self.archs if (kernel, arch) not in needed]
+        return [
+            *batches_of("compile_kernels", self._stale_compilations(needed), MOST_COMPILED, self._sources),
+            *batches_of("compile_other_kernels", self._stale_compilations(rest), MOST_COMPILED, self._sources),
+        ]
+
+    def _stale_compilations(self, wanted: Iterable[tuple[str, str]]) -> list[tuple[str, tuple[str, ...], Any]]:
+        by_kernel: dict[str, tuple[list[str], dict[str, str]]] = {}
+        for kernel, arch in wanted:
+            row = f"results/kernels/{arch}/{kernel}.json"
+            cubin, made_of = row.replace(".json", ".cubin"), self._compiled(kernel)
+            if self.stale(row, made_of, cubin):
+                files, said = by_kernel.setdefault(kernel, ([], {}))
+                files += [cubin, row]
+                said[row] = made_of
+        return [(kernel, tuple(files), said) for kernel, (files, said) in by_kernel.items()]
+
+    def _sources(self, kernels: Sequence[str]) -> list[Path]:
+        return sorted({path for kernel in kernels for path in self.heads[kernel].closure()})
+
+    @cached_property
+    def measurements(self) -> list[Batch]:
+        """Jobs that measure, one a shard of a suite, with all kernels whose tables are stale there."""
+        found = []
+        for suite in self.suites.values() if self.device else ():
+            for shard in suite.shards:
+                tables = {}
+                for kernel in suite.kernels:
+                    if {*shard.matrices} & {*self.measured_matrices(suite.name, kernel)}:
+                        path = f"results/measure/{self.device_name}/{suite.name}/{kernel}{shard.suffix}.csv"
+                        tables[path] = self._measured(suite, kernel, shard)
+                by_need: dict[int, list[Any]] = {}
+                for path, what in tables.items():
+                    if self.stale(path, what):
+                        by_need.setdefault(self.need_of_recording(path), []).append((path, (path,), {path: what}))
+                for need, entries in by_need.items():
+                    prefix = f"measure_{suite.name}{shard.suffix}".replace("-", "_").replace(".", "_")
+                    (batch,) = batches_of(f"{prefix}_{WORDS[need]}", entries, len(entries), self._inputs_of_tables)
+                    found.append(replace(batch, priority=need))
+        return found
+
+    def to_record(self) -> list[str]:
+        """Measured tables of which the recorded ones lack cases, or have rows of another kernel or protocol."""
+        return [path for path in self.measured() if self.need_of_recording(path)]
+
+    def need_of_recording(self, table: str) -> int:
+        """2 if cases of a table are not recorded, 1 if some recorded rows are stale, 0 if all are as they would be."""
+        suite, kernel, shard = self._of_table(table)
+        rows = self._recorded_rows(suite.name, kernel)
+        taken = {*shard.matrices} & {*self.measured_matrices(suite.name, kernel)}
+        wanted = [rows.get((name, str(n))) for name in taken for n in suite.n]
+        if None in wanted:
+            return 2
+        code = {(self.fingerprints[kernel], str(PROTOCOL)), *self._same_code(kernel)}
+        return 0 if code.issuperset(filter(None, wanted)) else 1
+
+    def _recorded_rows(self, suite: str, kernel: str) -> dict[tuple[str, str], tuple[str, str]]:
+        """(matrix, n) → (fingerprint of the source, protocol) of the rows that are recorded for this device."""
+        rows = _read(Path("resources/recorded") / self.device_name / suite / f"{kernel}.csv")
+        return {(row["matrix"], row["n"]): (row["kernel_sha256"], row["protocol"]) for row in rows}
+
+    def _same_code(self, kernel: str) -> set[tuple[str, str]]:
+        """(fingerprint, protocol) of other sources of a kernel that gave the machine code and the launch of today's."""
+        now = {
+            (row["cubin_sha256"], row["launch_sha256"])
+            for row in self._compilations
+            if row["kernel_sha256"] == self.fingerprints[kernel] and row["arch"] == self._arch
+        }
+        return {
+            (row["kernel_sha256"], str(PROTOCOL))
+            for row in self._compilations
+            if row["kernel"] == kernel and (row["cubin_sha256"], row["launch_sha256"]) in now
+        }
+
+    @cached_property
+    def _compilations(self) -> list[dict[str, str]]:
+        """Rows of table ``kernels`` that ship: of every kernel as it is, and of the kernels that were recorded."""
+        return _read(Path(COMPILED)) + _read(Path("resources/recorded") / self.device_name / "kernels.csv")
+
+    def _inputs_of_tables(self, tables: Sequence[str]) -> list[str]:
+        """Files that the measurement of some tables reads."""
+        return sorted({path for table in tables for path in _paths(vars(self.job(table)))})
+
+    def job(self, table: str) -> Job:
+        """The measure job of a table."""
+        suite, kernel, shard = self._of_table(table)
+        matrices = set(self.measured_matrices(suite.name, kernel))
+        files = self._job_files(kernel, [name for name in shard.matrices if name in matrices])
+        return job_of(self._params(suite, kernel), files, self.config["measure"])
+
+    def tasks(self, tables: Iterable[str], made_of: Mapping[str, str]) -> list[Task]:
+        """What a job that measures ``tables`` is to do; ``made_of``: of its batch."""
+        return [Task(self.job(path), Path(path), journal(path), made_of[path]) for path in tables]
+
+    def _of_table(self, path: str) -> tuple[Suite, str, Shard]:
+        kernel, dot, number = Path(path).stem.partition(".")
+        suite = self.suites[Path(path).parent.name]
+        return suite, kernel, next(shard for shard in suite.shards if shard.suffix == dot + number)
+
+    def _content(self, name: str) -> str:
+        """Fingerprint of a matrix itself: its spec, the code that fetches it and the user's file that it comes from."""
+        if name not in self._contents:
+            spec = self.specs[name]
+            own = [fingerprint.of_content(path) for path in self._own_files([name])]
+            self._contents[name] = fingerprint.sha256(spec, self._code(MATRICES / f"{spec['source']}.py"), *own)
+        return self._contents[name]
+
+    def _packed(self, format_name: str, matrix: str) -> str:
+        """Fingerprint of a packed matrix; features that are computed differently do not count."""
+        return fingerprint.sha256(self._content(matrix), self.format_fingerprint(format_name))
+
+    def _compiled(self, kernel: str) -> str:
+        """Fingerprint of a compilation: source, compiler and options."""
+        lineinfo = bool(self.config["kernels"].get("lineinfo", False))
+        return fingerprint.sha256(self.fingerprints[kernel], compiler_version(), lineinfo)
+
+    def _measured(self, suite: Suite, kernel: str, shard: Shard) -> str:
+        """Fingerprint of a measured table: how it is measured, the kernel, its format and the matrices."""
+        head, taken = self.heads[kernel], set(self.measured_matrices(suite.name, kernel))
+        external = [fingerprint.of_content(path) for path in self._external(kernel)]
+        return fingerprint.sha256(
+            self._params(suite, kernel),
+            compiler_version() if not head.vendor else "",
+            self.format_fingerprint(head.format),
+            *external,
+            {name: self._content(name) for name in shard.matrices if name in taken},
+        )
 
     def _code(self, module: Path) -> str:
         """Fingerprint of a module and its imports; cached, because thousands of jobs ask for a few modules."""
@@ -376,55 +605,44 @@ class Plan:
             self._fingerprints[module] = fingerprint.modules(*closure)
         return self._fingerprints[module]
 
-    def format_fingerprint(self, wildcards: Any) -> str:
+    def format_fingerprint(self, format_name: str) -> str:
         """Fingerprint of a format: its module, what that imports, and its packer with all headers."""
-        packer = self.packer(wildcards.format)
-        return fingerprint.sha256(
-            self._code(format_module(wildcards.format)), *([self.fingerprints[packer]] if packer else [])
-        )
+        packer = self.packer(format_name)
+        of_packer = [self.fingerprints[packer]] if packer else []
+        return fingerprint.sha256(self._code(format_module(format_name)), *of_packer)
 
     def packer(self, format_name: str) -> str | None:
         """Name of the kernel that packs a format on a device, or None."""
         return FORMATS[format_name].packer if format_name in FORMATS else None
 
-    def kernel_files(self, wildcards: Any) -> list[Path]:
-        return self.heads[wildcards.kernel].closure()
-
-    def kernel_fingerprint(self, wildcards: Any) -> str:
-        columns = contracts.table("kernels").names
-        return fingerprint.sha256(self.fingerprints[wildcards.kernel], compiler_version(), list(columns))
-
-    def measure_inputs(self, wildcards: Any) -> dict[str, Any]:
-        """Named inputs of a measure job; a library kernel has no cubin."""
-        return self._job_inputs(wildcards, self.measured_matrices(wildcards.suite, wildcards.kernel))
+    # --- parameters and inputs of rules -----------------------------------------------------------------------------
 
     def profile_inputs(self, wildcards: Any) -> dict[str, Any]:
         """Named inputs of a profile job."""
-        return self._job_inputs(wildcards, self.profiled_matrices(wildcards.suite, wildcards.kernel))
+        chosen = set(self.profiled_matrices(wildcards.suite, wildcards.kernel))
+        shard = next(shard for shard in self.suites[wildcards.suite].shards if shard.suffix == wildcards.shard)
+        files = self._job_files(wildcards.kernel, [name for name in shard.matrices if name in chosen])
+        return {name: path for name, path in files.items() if path}
 
-    def _job_inputs(self, wildcards: Any, wanted: list[str]) -> dict[str, Any]:
-        """Named inputs of a job on the ``wanted`` matrices of its shard."""
-        head = self.heads[wildcards.kernel]
-        chosen = set(wanted)
-        names = [name for name in self.shard(wildcards).matrices if name in chosen]
-        arch = self._arch
-        files: dict[str, Any] = {
+    def _job_files(self, kernel: str, names: list[str]) -> dict[str, Any]:
+        """Files that a job reads for one kernel on some matrices; a library kernel has no cubin."""
+        head = self.heads[kernel]
+        folder = f"results/kernels/{self._arch}"
+        packer = self.packer(head.format)
+        return {
             "matrices": [f"results/matrices/{name}.npz" for name in names],
             "formats": [f"results/formats/{head.format}/{name}.json" for name in names],
-            **self.clock_cubins(wildcards),
+            **{role: f"{folder}/{name}.cubin" for role, name in MEASURING_KERNELS.items()},
             "device_record": f"results/measure/{self.device_name}/device.json",
+            "packer_cubin": f"{folder}/{packer}.cubin" if packer else None,
+            "cubin": None if head.vendor else f"{folder}/{kernel}.cubin",
+            "kernel_row": None if head.vendor else f"{folder}/{kernel}.json",
+            "external": self._external(kernel),
         }
-        packer = self.packer(head.format)
-        if packer:
-            files["packer_cubin"] = f"results/kernels/{arch}/{packer}.cubin"
-        if not head.vendor:
-            files["cubin"] = f"results/kernels/{arch}/{head.name}.cubin"
-            files["kernel_row"] = f"results/kernels/{arch}/{head.name}.json"
-        return files
 
-    def external_library(self, wildcards: Any) -> list[str]:
+    def _external(self, kernel: str) -> list[str]:
         """The file of an external library, for the jobs that load it; empty for other kernels."""
-        head = self.heads[wildcards.kernel]
+        head = self.heads[kernel]
         return [str(head.path)] if head.external else []
 
     def clock_cubins(self, wildcards: Any) -> dict[str, str]:
@@ -454,26 +672,30 @@ class Plan:
             "protocol": PROTOCOL,
         }
 
-    def measure_params(self, wildcards: Any) -> dict[str, Any]:
-        """Parameters of a measure job; a change in any of them measures again."""
+    def profile_params(self, wildcards: Any) -> dict[str, Any]:
+        """Parameters of a profile job; a change in any of them profiles again."""
         suite = self.suites[wildcards.suite]
+        return self._params(suite, wildcards.kernel) | {"n": suite.sample.n}
+
+    def _params(self, suite: Suite, kernel: str) -> dict[str, Any]:
+        """How a kernel is measured on a suite; a change in any of them measures again."""
+        locked = self.config["measure"].get("lock_clocks_mhz")
         return {
             "suite": suite.name,
-            "kernel": wildcards.kernel,
+            "kernel": kernel,
             "device": self.device_name,
             "arch": self._arch,
             "n": suite.n,
             "l2": suite.l2,
-            "kernel_sha256": self.fingerprints[wildcards.kernel],
+            "kernel_sha256": self.fingerprints[kernel],
             "protocol": PROTOCOL,
+            **({"lock_clocks_mhz": locked} if locked else {}),
         }
 
-    def profile_params(self, wildcards: Any) -> dict[str, Any]:
-        """Parameters of a profile job; a change in any of them profiles again."""
-        return self.measure_params(wildcards) | {"n": self.suites[wildcards.suite].sample.n}
-
-    def shard(self, wildcards: Any) -> Shard:
-        return next(shard for shard in self.suites[wildcards.suite].shards if shard.suffix == wildcards.shard)
+    @property
+    def gpu_resources(self) -> dict[str, Any]:
+        """Snakemake resources of jobs on a GPU: one GPU, and on a cluster what the config adds."""
+        return {"gpu": 1, **self.config["measure"].get("resources", {})}
 
     def head_dicts(self) -> dict[str, dict[str, Any]]:
         return {name: head.as_dict() for name, head in self.heads.items()}
@@ -541,3 +763,33 @@ def compiler_version() -> str:
         except importlib.metadata.PackageNotFoundError:
             continue
     return "the toolkit's"
+
+
+def compiler_family() -> str:
+    """The compiler's name as rows of table ``kernels`` have it, read without loading it."""
+    version = compiler_version().rpartition(" ")[2].split(".")
+    return f"NVRTC {'.'.join(version[:2])}"
+
+
+def compiled_already() -> dict[tuple[str, str], tuple[str, str]]:
+    """(kernel, arch) → (fingerprint of the source, compiler) of the rows that ship in :data:`COMPILED`."""
+    rows = _read(Path(COMPILED))
+    return {(row["kernel"], row["arch"]): (row["kernel_sha256"], row["compiler"]) for row in rows}
+
+
+def _read(table: Path) -> list[dict[str, str]]:
+    """The texts of a CSV file that ships; empty if there is none. A plan needs no typed columns."""
+    try:
+        with table.open(newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+    except FileNotFoundError:
+        return []
+
+
+def _paths(files: Any) -> list[str]:
+    """All paths below ``results/`` in the values of a mapping."""
+    if isinstance(files, dict):
+        return [path for value in files.values() for path in _paths(value)]
+    if isinstance(files, list | tuple):
+        return [path for value in files for path in _paths(value)]
+    return [files] if isinstance(files, str) and files.startswith("results/") else []

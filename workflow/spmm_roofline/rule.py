@@ -21,6 +21,8 @@ def carry_out(snakemake: Any, work: Callable[..., Any], /, *arguments: Any, **op
     """
     try:
         work(*arguments, **options)
+    except KeyboardInterrupt:  # the run says that it was cancelled, once
+        sys.exit(130)
     except Exception as error:
         if not foreseen(error):
             raise

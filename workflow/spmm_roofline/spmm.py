@@ -22,6 +22,7 @@ from .kernels.launch import Call, check_case, prepare
 from .kernels.operands import Dense
 from .kernels.packers import pack, packer_of
 from .launches import Launches, Operands
+from .needs import without_cupy
 from .paths import KERNELS
 
 #: Alignment in bytes that kernels require of the first element of B and C.
@@ -230,10 +231,10 @@ def _named(kernel: str) -> Head:
 
 def _on_device(a: Any) -> Any:
     """Canonical CSR of CuPy: sorted rows, no duplicates, int32 indices, real values."""
-    try:
-        import cupyx.scipy.sparse as sparse
-    except ImportError as error:
-        raise ImportError("SpMM needs CuPy: pip install 'spmm-roofline[cuda13]', or [cuda12]") from error
+    if missing := without_cupy("SpMM"):
+        raise ImportError(missing)
+    import cupyx.scipy.sparse as sparse
+
     if not (sparse.issparse(a) or hasattr(a, "tocsr")) or len(a.shape) != 2:
         raise ValueError(f"A is {type(a).__name__}; it must be a sparse matrix of SciPy or CuPy")
     if a.dtype.kind == "c":

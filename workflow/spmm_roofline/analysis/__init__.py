@@ -60,11 +60,29 @@ def run(
         measured_ceilings=measured_ceilings,
     )
     made: dict[str, Any] = {"files": files, "fingerprints": fingerprints, "heads": heads, "resamples": bootstrap}
+    contract_of = tables()
+
+    def write(name: str) -> None:
+        if name in contract_of:
+            contracts.write(made[name], Path(out) / f"{name}.csv", contract_of[name])
+
+    waiting, later = set[str](), []
     for step in ordered(steps(), made.keys()):
-        inputs = [_result(made[name]) for name in step.inputs]
-        made[step.name] = _begin(step.make, *inputs) if step.beside else step.make(*inputs)
-    for name, contract in tables().items():
-        contracts.write(_result(made[name]), Path(out) / f"{name}.csv", contract)
+        if waiting.intersection(step.inputs):  # it needs a step beside: all others are made and written first
+            waiting.add(step.name)
+            later.append(step)
+        elif step.beside:
+            made[step.name] = _begin(step.make, *(made[name] for name in step.inputs))
+            waiting.add(step.name)
+        else:
+            made[step.name] = step.make(*(made[name] for name in step.inputs))
+            write(step.name)
+    for name in waiting & made.keys():
+        made[name] = _result(made[name])
+        write(name)
+    for step in later:
+        made[step.name] = step.make(*(made[name] for name in step.inputs))
+        write(step.name)
 
 
 def _begin(function: Callable[..., Any], *arguments: Any) -> Any:

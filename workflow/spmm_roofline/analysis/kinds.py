@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from .. import contracts
 from .bootstrap import geomean_interval
-from .cases import is_derived, once
+from .cases import CASE, is_derived, once
 from .registry import table
 
 if TYPE_CHECKING:
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 #: Lead of a geometric mean within which two kernels are as fast as each other: the 95th percentile of how far the times
 #: of two recordings of one case are apart.
 NOISE = 0.03
+
+#: Columns of ``analysis_cases`` that :func:`kinds` reads, besides its key.
+READ = (
+    *(*CASE, "suite", "kernel", "study", "precision", "baseline_ms", "time_ms", "speedup", "status", "noisy", "stale"),
+    *("measured_at", "bound", "bound_fraction", "dtype_accumulator", "useful_gflops"),
+)
 
 
 @table()
@@ -31,7 +37,9 @@ def kinds(cases: pd.DataFrame, resamples: int) -> pd.DataFrame:
 
     contract = contracts.table("analysis_kinds")
     key = list(contract.key)
-    rows = once(cases[(cases["study"] != "cusparse") | is_derived(cases["kernel"])])
+    # A group of all columns takes several times as long as one of those that are read.
+    taking_part = (cases["study"] != "cusparse") | is_derived(cases["kernel"])
+    rows = once(cases.loc[taking_part, list(dict.fromkeys([*key, *READ]))])
     # Of a matrix that changed under its name, or of two kinds of host, the newest rows.
     rows = rows.sort_values(["protocol", "measured_at"]).drop_duplicates([*key, "kernel", "matrix"], keep="last")
     result = []

@@ -21,9 +21,9 @@ def ladder(cases: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], resample
     Only cases that both kernels ran count. Twins of another precision are compared too: that is what the idea says.
     """
     rungs = {kernel: head["after"] for kernel, head in heads.items() if head.get("after")}
-    ok = timed(cases)
+    ok = timed(cases)[[*COMPARABLE, "kernel", "time_ms"]]
     upper = ok.assign(after=ok["kernel"].map(rungs)).dropna(subset="after")
-    lower = ok[[*COMPARABLE, "kernel", "time_ms"]].rename(columns={"kernel": "after", "time_ms": "after_ms"})
+    lower = ok.rename(columns={"kernel": "after", "time_ms": "after_ms"})
     pairs = upper.merge(lower, on=[*COMPARABLE, "after"], how="inner")
     keys = ["device", "suite", "kernel", "after", "n", "l2"]
     result = []

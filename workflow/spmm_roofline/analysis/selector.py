@@ -5,7 +5,7 @@ The selector itself is :mod:`spmm_roofline.selector`; here it meets the tables o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from ..selector.validation import held_out
 from .cases import is_derived
 from .ceilings import bandwidths
 from .registry import ordered, steps, table, value
+from .roofline import unit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,6 +78,7 @@ def gather(cases: pd.DataFrame, matrices: pd.DataFrame, device: str) -> pd.DataF
         compute_limit_gflops=("compute_limit_gflops", "first"),
         format_bytes=("format_bytes", "first"),
         slots=("slots", "first"),
+        preprocess_ms=("preprocess_ms", "median"),
     )
     # A stencil that is stored without entries may lack some features; only kernels made for it can run it anyway.
     known = matrices.dropna(subset=[*FEATURES])
@@ -116,14 +118,16 @@ def train_on_tables(
     devices: str | Path,
     heads: Mapping[str, Mapping[str, Any]],
     out: str | Path,
+    datasheets: str | Path = "config/devices",
 ) -> None:
     """Write the document ``selector`` to ``out`` from the CSVs of four tables that this stage wrote.
 
-    ``heads``: kernel → head as plain values. Raises :class:`contracts.ContractError` for a table that breaks its
-    contract.
+    ``heads``: kernel → head as plain values; ``datasheets``: folder of documents ``device``. Raises
+    :class:`contracts.ContractError` for a file that breaks its contract.
     """
     rates = known_rates(contracts.read(ceilings, "analysis_ceilings"), contracts.read(devices, "analysis_devices"))
-    _write(contracts.read(cases, "analysis_cases"), contracts.read(matrices, "matrices"), rates, heads, out)
+    sheets = _sheets(datasheets)
+    _write(contracts.read(cases, "analysis_cases"), contracts.read(matrices, "matrices"), rates, heads, sheets, out)
 
 
 def train_on_recorded(
@@ -140,7 +144,8 @@ def train_on_recorded(
     file that breaks its contract.
     """
     made = recorded_tables(recorded, devices, heads, fingerprints)
-    _write(made["cases"], made["matrices"], made["rates"], heads, out)
+    compile_ms = _compile_ms(sorted(Path(recorded).glob("*/kernels.csv")))
+    _write(made["cases"], made["matrices"], made["rates"], heads, _sheets(devices), out, compile_ms)
 
 
 def recorded_tables(
@@ -182,12 +187,28 @@ def recorded_tables(
     return made
 
 
+def _sheets(folder: str | Path) -> dict[str, dict[str, Any]]:
+    """Device → datasheet of every file in a folder."""
+    found = (contracts.document(path, "device") for path in sorted(Path(folder).glob("*.yaml")))
+    return {sheet["name"]: sheet for sheet in found}
+
+
+def _compile_ms(paths: Sequence[Path]) -> dict[str, float]:
+    """Kernel → median time of its compilations in tables ``kernels``, where it is known."""
+    rows = contracts.read_all(paths, "kernels").dropna(subset=["compile_ms"])
+    return {str(name): float(value) for name, value in rows.groupby("kernel")["compile_ms"].median().items()}
+
+
 def _write(
     cases: pd.DataFrame,
     matrices: pd.DataFrame,
     rates: Mapping[str, Rates],
     heads: Mapping[str, Mapping[str, Any]],
+    sheets: Mapping[str, Mapping[str, Any]],
     out: str | Path,
+    compile_ms: Mapping[str, float] | None = None,
 ) -> None:
-    document = make({device: gather(cases, matrices, device) for device in rates}, heads, rates)
+    rows = {device: gather(cases, matrices, device) for device in rates}
+    units = {name: unit(head) or "" for name, head in heads.items() if head["dtype"]["a"] != "none"}
+    document = make(rows, heads, rates, sheets, units, compile_ms)
     contracts.write_text(out, text(contracts.validate(document, "selector", out)))

@@ -20,9 +20,9 @@ def speedup(cases: pd.DataFrame, resamples: int) -> pd.DataFrame:
     Matrices are what is resampled (``resamples`` times): the question is how the mean would differ on other matrices
     of this kind. Rows without a time or without a baseline do not enter; the status table counts them.
     """
-    rows = cases[cases["speedup"].notna() & ~is_derived(cases["kernel"])]
-    result = []
     keys = ["device", "suite", "study", "kernel", "precision", "n", "l2"]
+    rows = cases.loc[cases["speedup"].notna() & ~is_derived(cases["kernel"]), [*keys, "speedup", "stale"]]
+    result = []
     for key, group in rows.groupby(keys, sort=True):
         ratios = group["speedup"].to_numpy()
         mean, low, high = geomean_interval(ratios, key, resamples)

@@ -174,6 +174,7 @@ def classes(synergy: pd.DataFrame, resamples: int) -> pd.DataFrame:
     ]
     every = pd.concat([own, *(rows[own.columns] for rows in best)], ignore_index=True)
     every = pd.concat([every, every.assign(synergy="all")], ignore_index=True)
+    every = every[[*keys, "oi_shmem", "useful_gflops", "speedup"]]
     result = []
     for key, group in every.groupby(keys, sort=True):
         rates = group["useful_gflops"].to_numpy(dtype=float)

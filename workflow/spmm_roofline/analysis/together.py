@@ -42,11 +42,12 @@ def performance_profile(over_best: Iterable[float], cases: int, taus: Iterable[f
 
 
 @table()
-def together(cases: pd.DataFrame) -> pd.DataFrame:
-    """Table ``analysis_together`` from ``analysis_cases``.
+def together(cases: pd.DataFrame, compilations: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Table ``analysis_together`` from ``analysis_cases`` and the table ``kernels`` with past compilations.
 
-    cuSPARSE takes part as the derived cusparse_best. A case that several suites have counts once, with the fastest row
-    of each kernel and of the baseline. Noisy rows are left out.
+    Preprocessing, which is packing A and then looking at it, counts towards the break-even; compiling does not: machine
+    code is kept, so that a machine compiles once. cuSPARSE takes part as the derived cusparse_best. A case that several
+    suites have counts once, with the fastest row of each kernel and of the baseline. Noisy rows are left out.
     """
     import numpy as np
     import pandas as pd
@@ -72,6 +73,8 @@ def together(cases: pd.DataFrame) -> pd.DataFrame:
         preprocess_products=rows["preprocess_ms"] / rows["time_ms"].where(rows["time_ms"] > 0),
         # Larger counts mean never, and do not fit an integer.
         break_even=paid.where(paid < 1e13).astype("Int64"),
+        look_ms=looking(rows),
+        compile_ms=_compiling(rows, compilations),
         shared=_shared(rows),
     )
     names = list(contracts.table("analysis_together").names)
@@ -79,6 +82,27 @@ def together(cases: pd.DataFrame) -> pd.DataFrame:
     if rows.empty:
         rows = pd.DataFrame(columns=names, dtype=object)
     return contracts.check(rows[names].sort_values(order, ignore_index=True), "analysis_together")
+
+
+def looking(rows: pd.DataFrame) -> pd.Series:
+    """Time of looking at A in ms: all preprocessing but packing, where an older row has no ``look_ms`` of its own."""
+    import pandas as pd
+
+    rest = (rows["preprocess_ms"] - rows["pack_ms"].fillna(0.0)).clip(lower=0)
+    known = rows["look_ms"].astype("float64") if "look_ms" in rows else pd.Series(float("nan"), index=rows.index)
+    return known.fillna(rest)
+
+
+def _compiling(rows: pd.DataFrame, compilations: pd.DataFrame | None) -> pd.Series:
+    """Time of compiling the kernel of each row in ms, missing where no record of it has one."""
+    import pandas as pd
+
+    known: dict[tuple[str, str], float] = {}
+    if compilations is not None:
+        times = compilations.dropna(subset=["compile_ms"])
+        known = times.groupby(["kernel", "arch"])["compile_ms"].median().to_dict()
+    keys = zip(rows["kernel"], rows["arch"], strict=True)
+    return pd.Series([known.get(key, float("nan")) for key in keys], index=rows.index, dtype="float64")
 
 
 @table()

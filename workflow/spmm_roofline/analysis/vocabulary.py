@@ -33,6 +33,12 @@ FEATURES = {
 #: What makes two rows of a device the same case.
 CASE = [column for column in COMPARABLE if column != "device"]
 
+#: Columns of ``analysis_cases`` that the words read.
+READ = (
+    *("device", *CASE, "kernel", "m", "k", "time_ms", "useful_gflops", "preprocess_ms", "compulsory_bytes"),
+    "status",
+)
+
 #: What a profiled case is known by.
 PROFILED = ["suite", "matrix", "n", "l2"]
 
@@ -67,9 +73,17 @@ class Evidence:
     """resamples of an interval"""
 
     @cached_property
+    def case_index(self) -> pd.MultiIndex:
+        """The distinct cases :data:`CASE`, sorted."""
+        import pandas as pd
+
+        return pd.MultiIndex.from_frame(self.cases[CASE].drop_duplicates().sort_values(CASE))
+
+    @cached_property
     def by_suite(self) -> dict[tuple[str, str], pd.DataFrame]:
-        """Rows of each device and suite."""
-        return dict(iter(self.cases.groupby(["device", "suite"], sort=False)))
+        """Rows of each device and suite, with ``case``: the number of a row's case in :attr:`case_index`."""
+        numbers = self.cases.groupby(CASE, sort=True).ngroup()
+        return dict(iter(self.cases[[*READ]].assign(case=numbers).groupby(["device", "suite"], sort=False)))
 
 
 @dataclass(frozen=True)
@@ -135,6 +149,7 @@ class Vocabulary:
         ratios = (self._least(rows, rivals) / self._least(rows, mine)).dropna()
         if ratios.empty:
             raise NothingToTest(self._missing(rows, [*mine, *rivals]))
+        ratios.index = self.evidence.case_index.take(ratios.index)
         return self._use(ratios)
 
     def grouped(self, kernels: str | list[str], over: str | list[str], **which: Any) -> pd.Series:
@@ -290,7 +305,7 @@ class Vocabulary:
 
         found = [self.evidence.by_suite.get((self.device, suite)) for suite in self.suites]
         kept = [rows for rows in found if rows is not None]
-        return pd.concat(kept) if kept else self.evidence.cases.head(0)
+        return pd.concat(kept) if kept else self.evidence.cases[[*READ]].head(0).assign(case=0)
 
     def _cases(self, **which: Any) -> pd.DataFrame:
         """Rows of some widths and matrices, and of a structure; see :meth:`_narrowed`."""
@@ -364,7 +379,8 @@ class Vocabulary:
         return found
 
     def _least(self, rows: pd.DataFrame, kernels: list[str]) -> pd.Series:
-        return rows[rows["kernel"].isin(kernels)].groupby(CASE)["time_ms"].min()
+        """The least time by number of the case."""
+        return rows[rows["kernel"].isin(kernels)].groupby("case")["time_ms"].min()
 
     def _use(self, by_case: Any) -> Any:
         index = by_case.index

@@ -15,8 +15,10 @@ from __future__ import annotations
 import gc
 import importlib
 import pkgutil
+import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import contracts
@@ -59,6 +61,8 @@ class Drawn:
     svg: str
     says: str
     tables: tuple[str, ...] = ()
+    element: str = ""
+    """the figure as an element of the page, where the process that drew it made it"""
 
     @property
     def name(self) -> str:
@@ -72,7 +76,11 @@ class Drawn:
     def inline(self) -> str:
         from .inlining import inline
 
-        return inline(self.svg, self.name, self.alternative)
+        return self.element or inline(self.svg, self.name, self.alternative)
+
+
+class FigureError(Exception):
+    """A figure that cannot be drawn; the message names its module, what it was to show, the error and its line."""
 
 
 def kinds() -> list[Kind]:
@@ -151,12 +159,35 @@ def _draw(tables: Tables, styles: dict[str, dict], wanted: Callable[[int], bool]
     with matplotlib.rc_context(style.RC):
         for number, (kind, of) in enumerate(combinations):
             if wanted(number):
-                own = _Selection(tables, of)
-                figure = kind.draw(own, styles)
-                if figure is not None:
-                    says = kind.says(own)
-                    yield number, Drawn(kind, of, style.svg(figure), says, tuple(sorted(own)))
+                try:
+                    drawn = _drawn(kind, of, tables, styles)
+                except Exception as error:
+                    raise FigureError(_failed(kind, of, error)) from error
+                if drawn is not None:
+                    yield number, drawn
     gc.set_threshold(*thresholds)
+
+
+def _drawn(kind: Kind, of: dict[str, str], tables: Tables, styles: dict[str, dict]) -> Drawn | None:
+    """One figure, or None if it has nothing to show."""
+    from . import style
+
+    own = _Selection(tables, of)
+    figure = kind.draw(own, styles)
+    if figure is None:
+        return None
+    says = kind.says(own)
+    drawn = Drawn(kind, of, style.svg(figure), says, tuple(sorted(own)))
+    return replace(drawn, element=drawn.inline)
+
+
+def _failed(kind: Kind, of: Mapping[str, str], error: Exception) -> str:
+    """What went wrong in a figure, and where: the last line of its own module that ran."""
+    module = Path(__file__).with_name(f"{kind.name}.py")
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == module]
+    at = f"{module}, line {lines[-1]}" if lines else str(module)
+    shown = f" of {', '.join(map(str, of.values()))}" if of else ""
+    return f"the figure {kind.name}{shown} cannot be drawn: {type(error).__name__}: {error} ({at})"
 
 
 def _with_cases(tables: Tables) -> Tables:
@@ -195,7 +226,22 @@ def _combinations(tables: Tables, per: tuple[str, ...]) -> Iterator[dict[str, st
 
 def _rows(table: pd.DataFrame, of: Mapping[str, str]) -> pd.DataFrame:
     """The rows that agree in all columns of ``of`` that the table has."""
-    for column, value in of.items():
-        if column in table:
-            table = table[table[column] == value]
-    return table
+    columns = tuple(column for column in of if column in table)
+    if not columns:
+        return table
+    return table.take(_positions(table, columns).get(tuple(of[column] for column in columns), []))
+
+
+#: Table, by identity, and columns → the table itself and :func:`_positions` of it.
+_found: dict[tuple[int, tuple[str, ...]], tuple[pd.DataFrame, dict[tuple[str, ...], list[int]]]] = {}
+
+
+def _positions(table: pd.DataFrame, columns: tuple[str, ...]) -> dict[tuple[str, ...], list[int]]:
+    """Combination of values of ``columns`` → the positions of its rows: two hundred figures select from one table."""
+    kept, positions = _found.get((id(table), columns), (None, {}))
+    if kept is not table:
+        positions = {}
+        for position, values in enumerate(zip(*(table[column].tolist() for column in columns), strict=True)):
+            positions.setdefault(values, []).append(position)
+        _found[id(table), columns] = (table, positions)
+    return positions

@@ -3,10 +3,12 @@ The verified cases of each kernel that cuSPARSE ran too, by the number of multip
 preprocessing and multiplying together take less time than cuSPARSE with its own preprocessing. A case is a matrix at a
 width. Kernels ran on different cases; the sentence above compares the kernels that ran on at least half of the cases,
 on the cases that all of them ran. Grey: the kernel is slower and never catches up. Preprocessing is packing on the
-device; it excludes reading the matrix and copying it to the device. On the right: the median of preprocessing over one
-multiplication."""
+device and then looking at A; it excludes compiling, reading the matrix and copying it to the device. On the right: the
+medians of preprocessing over one multiplication, and of the number of multiplications after which it has paid back."""
 
 from __future__ import annotations
+
+import math
 
 from .bars import divided, key
 from .numbers import PRECISIONS, counted, significant
@@ -57,13 +59,20 @@ def draw(tables, styles):
         kernels = [kernel for kernel in styles if (own["kernel"] == kernel).any()]
         divided(ax, own.assign(paid=_paid(own)), "paid", COLOURS, kernels)
         costs = own.groupby("kernel")["preprocess_products"].median()
+        calls = own["break_even"].astype("float64").fillna(math.inf)
+        paid = calls.groupby(own["kernel"]).quantile(0.5, interpolation="higher")
         for position, kernel in enumerate(kernels):
-            ax.text(1.008, position, f"{significant(costs[kernel], 2)}×", va="center", fontsize=6.5)
+            told = f"{significant(costs[kernel], 2)}×, {_calls(paid[kernel])}"
+            ax.text(1.008, position, told, va="center", fontsize=6.5)
         ax.tick_params(axis="y", labelsize=6.5)
         ax.set(title=PRECISIONS[name])
     axes[-1].set_xlabel("cases (%)")
     figure.legend(handles=key(COLOURS), loc="outside lower center", ncols=len(COLOURS), title="multiplications")
     return figure
+
+
+def _calls(products: float) -> str:
+    return "never" if products == math.inf else f"{products:,.0f}"
 
 
 def _alike(rows):

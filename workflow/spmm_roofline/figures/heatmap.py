@@ -20,7 +20,6 @@ def _shown(tables):
 
 def draw(tables, styles):
     import numpy as np
-    import seaborn as sns
 
     rows = _shown(tables)
     if rows.empty or rows["matrix"].nunique() < 2:
@@ -48,15 +47,17 @@ def draw(tables, styles):
         left, lowest = position % columns == 0, position + columns >= len(widths)
         grid = rows[rows["n"] == n].pivot(index="matrix", columns="kernel", values="speedup")
         grid = grid.reindex(index=matrices, columns=kernels)
-        text = grid.map(lambda value: significant(value, 2) if value == value else "")
-        sns.heatmap(
-            np.log2(grid), ax=ax, vmin=-limit, vmax=limit, cmap="PuOr_r", cbar=False, linewidths=0.4 if written else 0,
-            linecolor="#ffffff00", annot=text if written else None, fmt="",
-            annot_kws={"fontsize": 7.5 if cell >= 0.33 else 6.5}, rasterized=not written,
-            yticklabels=False, xticklabels=False,
-        )  # fmt: skip
-        ax.set(title=f"N = {n}", xlabel="", ylabel="")
         # Not through seaborn, which measures all labels to check whether they overlap.
+        logs = np.ma.masked_invalid(np.log2(grid.to_numpy(dtype=float)))
+        mesh = ax.pcolormesh(
+            logs, vmin=-limit, vmax=limit, cmap="PuOr_r", linewidth=0.4 if written else 0, edgecolor="#ffffff00",
+            rasterized=not written,
+        )  # fmt: skip
+        if written:
+            _write(ax, mesh, grid.to_numpy(dtype=float), 7.5 if cell >= 0.33 else 6.5)
+        ax.set(title=f"N = {n}", xlim=(0, len(kernels)), ylim=(len(matrices), 0), xticks=[], yticks=[])
+        for spine in ax.spines.values():
+            spine.set_visible(False)
         if left:
             size = 8 if row > 0.2 else 7 if row > 0.12 else 6.5
             ax.set_yticks([position + 0.5 for position in range(len(labels))], labels, fontsize=size)
@@ -75,6 +76,20 @@ def draw(tables, styles):
     bar.outline.set_visible(False)
     bar.ax.tick_params(color=INK)
     return figure
+
+
+def _write(ax, mesh, speedups, size: float) -> None:
+    """Write each speed-up into its cell, dark on pale colours and white on dark ones."""
+    import numpy as np
+
+    colours = mesh.to_rgba(mesh.get_array()).reshape(*speedups.shape, 4)
+    linear = colours[..., :3] ** 2.2  # luminance of the sRGB colours, nearly
+    pale = linear @ [0.2126, 0.7152, 0.0722] > 0.408
+    for (row, column), value in np.ndenumerate(speedups):
+        if value == value:
+            colour = ".15" if pale[row, column] else "w"
+            said = significant(value, 2)
+            ax.text(column + 0.5, row + 0.5, said, ha="center", va="center", color=colour, fontsize=size)
 
 
 def _hang(ax) -> None:

@@ -7,6 +7,7 @@ id, hundredths of a point) would be most of the page.
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 import re
 import zlib
@@ -18,6 +19,9 @@ from .style import FAINT, INK, PAPER
 #: Placeholders of a figure and the page's colours that replace them.
 COLOURS = {INK: "currentColor", FAINT: "var(--line)", PAPER: "var(--card)"}
 
+#: Attributes that :func:`_short` may shorten.
+_SHORTER = frozenset({"transform", "style", "x", "y", "d"})
+_DECIMAL, _COMMAND = re.compile(r"-?\d+\.\d+"), re.compile(r"\s*([A-Za-z])\s*")
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 _SVG = re.compile(r"<svg .*?</svg>", re.DOTALL)
 _STYLE = re.compile(r' style="([^"]*)"')
@@ -36,8 +40,9 @@ def inline(text: str, name: str, alternative: str) -> str:
         element.tag = element.tag.rpartition("}")[2]
         for key in list(element.attrib):
             element.set(key.rpartition("}")[2], element.attrib.pop(key))
-        shown = element.attrib | _short(element.attrib)
-        element.attrib = {key: value for key, value in shown.items() if value}
+        if not _SHORTER.isdisjoint(element.attrib):
+            shown = element.attrib | _short(element.attrib)
+            element.attrib = {key: value for key, value in shown.items() if value}
         kind, _, cases = element.get("id", "").partition("_")
         if kind == "case":
             element.set("data-cases", cases.replace("_", " "))
@@ -63,18 +68,21 @@ def _short(attributes: dict[str, str]) -> dict[str, str]:
     if re.match(r"rotate\(-?0 ", attributes.get("transform", "")):
         short["transform"] = ""
     if "style" in attributes:
-        # The page has a typeface of its own.
-        declarations = [declaration.strip() for declaration in attributes["style"].split(";")]
-        short["style"] = ";".join(
-            re.sub(r":\s+", ":", declaration)
-            for declaration in declarations
-            if not declaration.startswith("font-family")
-        )
+        short["style"] = _short_style(attributes["style"])
     for key in ("x", "y", "d"):
         if key in attributes:
-            tenths = re.sub(r"-?\d+\.\d+", _tenth, attributes[key])
-            short[key] = re.sub(r"\s*([A-Za-z])\s*", r"\1", tenths).strip()
+            tenths = _DECIMAL.sub(_tenth, attributes[key])
+            short[key] = _COMMAND.sub(r"\1", tenths).strip() if key == "d" else tenths.strip()
     return short
+
+
+@functools.lru_cache(maxsize=10_000)
+def _short_style(style: str) -> str:
+    """A style without blanks and without a typeface, since the page has one; a figure repeats a few of them often."""
+    declarations = [declaration.strip() for declaration in style.split(";")]
+    return ";".join(
+        re.sub(r":\s+", ":", declaration) for declaration in declarations if not declaration.startswith("font-family")
+    )
 
 
 def _tenth(found: re.Match) -> str:
@@ -99,7 +107,11 @@ def _name_ids(root: ElementTree.Element, mark: str) -> None:
     """Give short ids to the elements that are referred to, one id to equal definitions, and none to other elements."""
     wanted = {value[1:] for element in root.iter() if (value := element.get("href", "")).startswith("#")}
     wanted |= {
-        name for element in root.iter() for value in element.attrib.values() for name in _REFERENCE.findall(value)
+        name
+        for element in root.iter()
+        for value in element.attrib.values()
+        if "url(#" in value
+        for name in _REFERENCE.findall(value)
     }
     names: dict[str, str] = {}
     by_content: dict[str, str] = {}

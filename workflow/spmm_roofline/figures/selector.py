@@ -10,19 +10,10 @@ from __future__ import annotations
 from .labels import plain_log
 from .numbers import PRECISIONS, counted, percent
 from .sentences import named, population
-from .style import INK, canvas
+from .style import INK, PRECISION_HUES, canvas
 
 SECTION, ORDER, PER = "answer", 1, ("device",)
 
-#: Okabe and Ito's hues, one per precision.
-HUES = {
-    "float8_e4m3": "#e69f00",
-    "float16": "#d55e00",
-    "bfloat16": "#cc79a7",
-    "tf32": "#009e73",
-    "float32": "#0072b2",
-    "float64": "#6b7079",
-}
 #: The largest regret that the selector should have.
 GOAL = 0.2
 #: Ticks of the regret beside 0, up to the end of the axis; those too close to 0 are left out.
@@ -48,7 +39,7 @@ def draw(tables, styles):
     figure, (times, regrets) = canvas(1, 2, 3.6)
     farthest = max(GOAL, float(rows[["regret", "tried_regret"]].max().max()))
     for precision in _precisions(rows):
-        own, colour = seen[seen["precision"] == precision], HUES[precision]
+        own, colour = seen[seen["precision"] == precision], PRECISION_HUES[precision]
         off = own["predicted_ms"] / own["time_ms"]
         times.scatter(own["time_ms"], off, s=10, linewidth=0, alpha=0.6, color=colour, rasterized=True, zorder=3)
         for held_out, column, line in LINES:

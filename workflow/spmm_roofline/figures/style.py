@@ -37,6 +37,15 @@ OTHER = "#5f7f3f"
 LIBRARIES = ("cusparse", "cusparselt", "cublas")
 #: Hues for categories that are no studies, each far from its neighbours.
 HUES = (*(hue for study, hue in STUDIES.items() if study not in LIBRARIES), OTHER)
+#: Okabe and Ito's hues, one per precision.
+PRECISION_HUES = {
+    "float8_e4m3": "#e69f00",
+    "float16": "#d55e00",
+    "bfloat16": "#cc79a7",
+    "tf32": "#009e73",
+    "float32": "#0072b2",
+    "float64": "#6b7079",
+}
 MARKERS = "osD^vPX*h<>p"
 
 #: Placeholders that :mod:`inlining` replaces by the page's own colours; a figure in its own file keeps them.
@@ -51,6 +60,7 @@ RC: dict[Any, Any] = {
     "font.size": 8.5,
     "axes.titlesize": 9,
     "axes.titleweight": "bold",
+    "axes.titley": 1.0,  # no figure has ticks above, for which Matplotlib would measure all ticks of an axes again
     "axes.labelsize": 8.5,
     "figure.labelsize": 8.5,
     "xtick.labelsize": 8,
@@ -240,14 +250,44 @@ def _handles(styles: Mapping[str, Mapping], kernels: Iterable[str]) -> list[Arti
     ]
 
 
+def _grid_at_once(ax: Axes) -> None:
+    """Draw the horizontal grid of an axes that shares the labels of its neighbour as one artist.
+
+    Matplotlib makes five artists for each tick, most of which are never seen there.
+    """
+    from matplotlib.ticker import FixedLocator
+
+    known = ax.yaxis.get_tick_params()
+    shares = len(ax.get_shared_y_axes().get_siblings(ax)) > 1 and not known.get("labelleft", True)
+    if not (shares and ax.get_yscale() == "linear" and isinstance(ax.yaxis.get_major_locator(), FixedLocator)):
+        return
+    low, high = sorted(ax.get_ylim())
+    places = [at for at in ax.yaxis.get_majorticklocs() if low <= at <= high]
+    if known.get("gridOn", False) and places:
+        ax.hlines(
+            places, 0, 1, transform=ax.get_yaxis_transform(), color=FAINT, linewidth=0.5, zorder=0.5, in_layout=False
+        )  # fmt: skip
+    # Ticks of this axes alone, whose locator stays that of its neighbours.
+    ax.tick_params(axis="y", left=False, labelleft=False)
+    ax.grid(visible=False, axis="y")
+
+
 def svg(figure: Figure) -> str:
     """The figure as SVG text; equal figures give equal bytes."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
+    from .measured_text import measured_once
+
+    for ax in figure.axes:
+        for axis in (ax.xaxis, ax.yaxis):
+            if not axis.get_label_text():
+                axis.set_label_coords(0, 0)  # or all tick labels are measured to find a place for no label
+        _grid_at_once(ax)
     # Not through savefig, which draws a figure with a layout engine twice, the first time for the layout alone.
     figure.set_dpi(200)
     buffer = io.StringIO()
-    FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": None})
+    with measured_once():
+        FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": None})
     # Hundredths of a point are finer than any screen, and a page holds a hundred thousand coordinates.
     text = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag.group()), buffer.getvalue())
     return re.sub(r'<g id="tell_([^"]*)">', r"<g><title>\1</title>", text)

@@ -54,6 +54,10 @@ class Array(Protocol):
     def sum(self, *arguments: Any, **options: Any) -> Any: ...
 
 
+#: Values that are searched at a time on the host.
+SECTION = 1 << 18
+
+
 def array_module(a: Any) -> Any:
     """``cupy`` for device arrays, ``numpy`` otherwise; CuPy is never imported for a host array."""
     return sys.modules["cupy"] if type(a).__module__.split(".")[0] == "cupy" else np
@@ -119,8 +123,21 @@ def distinct(keys: Any) -> tuple[Any, Any]:
 def nonzero_slots(data: Any) -> Any:
     """Flat positions of the values that are not zero (of either sign), int64, ascending."""
     xp = array_module(data)
-    bits = data.view(f"uint{8 * data.dtype.itemsize}").ravel()
-    return xp.flatnonzero(bits << 1)
+    bits = data.reshape(-1).view(f"uint{8 * data.dtype.itemsize}")
+    if xp is not np:
+        return xp.flatnonzero(bits << 1)
+    # Eight bytes at a time, by sections that stay in the cache: a temporary array of the size of the data would take
+    # longer than the search.
+    inside = 8 // data.dtype.itemsize
+    whole = len(bits) // inside * inside
+    words = bits[:whole].view(np.uint64)
+    unsigned = np.full(inside, np.iinfo(bits.dtype).max >> 1, dtype=bits.dtype).view(np.uint64)[0]
+    sections = range(0, len(words), SECTION)
+    hits = [start + np.flatnonzero(words[start : start + SECTION] & unsigned) for start in sections]
+    word = np.concatenate([*hits, np.empty(0, dtype=np.int64)])
+    slots = (word[:, None] * inside + np.arange(inside)).reshape(-1)
+    slots = np.concatenate([slots, np.arange(whole, len(bits))])
+    return slots[(bits[slots] << 1) != 0]
 
 
 def csr_of_entries(rows: Any, columns: Any, values: Any, shape: tuple[int, int]) -> Any:

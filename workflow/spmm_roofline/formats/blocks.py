@@ -50,7 +50,9 @@ class Blocks:
         """The blocks with ``values`` (one per entry) rounded to ``dtype`` in their slots, zeros elsewhere."""
         xp = array_module(self.slots)
         entries = rounded(values, dtype)
-        data = xp.zeros(self.shape, dtype=entries.dtype)
+        # Not `zeros`, whose pages are small: NumPy asks for huge ones where it does not have to clear them itself.
+        data = xp.empty(self.shape, dtype=entries.dtype)
+        data.fill(0)
         data.reshape(-1)[self.slots] = entries
         return data
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,39 @@ from .base import Format, FormatError
 from .values import rounded, widened
 
 
-def describe(format_name: str, matrix_npz: str | Path, matrix_json: str | Path, row_json: str | Path) -> None:
+def describe_all(
+    matrix_npz: str | Path, matrix_json: str | Path, rows: Iterable[str], made_of: Mapping[str, str], log: str
+) -> None:
+    """:func:`describe` of one matrix in several formats; each of ``rows`` lies in the folder of its format.
+
+    ``made_of``: row → fingerprint of what it is made of; ``log``: a text file for a line a format.
+    """
+    a = matrices.load(matrix_npz)
+    lines = []
+    for row in rows:
+        name = Path(row).parent.name
+        start = time.perf_counter()
+        describe(name, a, matrix_json, row, made_of[row])
+        lines.append(f"{name}: {time.perf_counter() - start:.2f} s\n")
+    contracts.write_text(log, "".join(lines))
+
+
+def describe(
+    format_name: str,
+    matrix: str | Path | Any,
+    matrix_json: str | Path,
+    row_json: str | Path,
+    made_of: str | None = None,
+) -> None:
     """Pack one matrix on the host and write ``row_json``, a row of the table ``formats``.
 
-    The arrays are not kept: a measure job packs on the device, where it takes milliseconds, and checks that against the
-    structure. A matrix that the format refuses, or that does not fit into memory, becomes a row of that status.
+    ``matrix``: a canonical ``.npz``, or what :func:`spmm_roofline.matrices.load` gives of it. The packed arrays are not
+    kept: a measure job packs on the device, where it takes milliseconds, and checks that against the structure. A
+    matrix that the format refuses, or that does not fit into memory, becomes a row of that status.
     Raises ``AssertionError`` if ``to_csr`` does not give the matrix back.
     """
     features = contracts.read_row(matrix_json, "matrices")
-    a = matrices.load(matrix_npz)
+    a = matrices.load(matrix) if isinstance(matrix, str | Path) else matrix
     row: dict[str, Any] = {
         "format": format_name,
         "matrix": features["matrix"],
@@ -34,6 +59,7 @@ def describe(format_name: str, matrix_npz: str | Path, matrix_json: str | Path, 
         "dtype": "none",
         "status": "ok",
         "message": "",
+        "made_of": made_of,
     }
     try:
         start = time.perf_counter()

@@ -16,7 +16,7 @@ import numpy as np
 from .arrays import array_module, nonzero_slots
 from .base import FormatError, UInt32, Values
 from .blocks import BlockFormat, Blocks
-from .values import widened
+from .values import rounded, widened
 
 #: Occupancy of a group (bit c: column c is not zero) → fits 2:4. bool[16]
 FITS = np.array([bits.bit_count() <= 2 for bits in range(16)])
@@ -128,11 +128,24 @@ class TwoFourBlocks(BlockFormat):
 
 def split(blocks: Blocks, values: Any, dtype: str) -> tuple[Any, dict[str, Any]]:
     """Which blocks fit 2:4, bool[blocks], and the arrays of :class:`TwoFourBlocks`, both classes in block order."""
-    occupied = blocks.occupied()
-    tiles = blocks.dense(values, dtype)
-    is_24 = fits(occupancy(occupied))
-    data24, nibbles = compress(tiles[is_24], occupied[is_24])
-    return is_24, {"data": tiles[~is_24], "data24": data24, "metadata": metadata_words(nibbles)}
+    xp = array_module(blocks.slots)
+    count, rows, columns = blocks.shape
+    groups = occupancy(blocks.occupied())
+    is_24 = fits(groups)
+    entries, size = rounded(values, dtype), rows * columns
+    block, within = blocks.slots // size, blocks.slots % size
+    fitting = is_24[block]
+    # Entries go straight to their places: most slots of a tile are zero, and are never touched.
+    stays = ~fitting
+    data = xp.zeros((int((~is_24).sum()), rows, columns), dtype=entries.dtype)
+    data.reshape(-1)[(xp.cumsum(~is_24) - 1)[block[stays]] * size + within[stays]] = entries[stays]
+    # Of the two columns that a group keeps, an entry is the first or the second.
+    first = xp.asarray(PAIRS[:, 0])[groups.reshape(-1)[blocks.slots[fitting] // 4]]
+    place = within[fitting] // 4 * 2 + (within[fitting] % 4 != first)
+    data24 = xp.zeros((count - len(data), rows, columns // 2), dtype=entries.dtype)
+    data24.reshape(-1)[(xp.cumsum(is_24) - 1)[block[fitting]] * (size // 2) + place] = entries[fitting]
+    nibbles = xp.asarray(NIBBLES)[groups[is_24]]
+    return is_24, {"data": data, "data24": data24, "metadata": metadata_words(nibbles)}
 
 
 def codes_of(is_24: Any) -> Any:

@@ -10,6 +10,10 @@ from collections.abc import Iterable
 EMULATED = {"mma_sp_f8": ("sm_90", "sm_90a")}
 
 
+#: Targets of every NVRTC from CUDA 12.0.
+EVERYWHERE = ("sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a")
+
+
 def target(capability: tuple[int, int]) -> str:
     """Target of NVRTC for a device of compute ``capability`` (major, minor).
 
@@ -18,6 +22,29 @@ def target(capability: tuple[int, int]) -> str:
     """
     major, minor = capability
     return f"sm_{major}{minor}" + ("a" if major == 9 else "")
+
+
+def targets() -> tuple[str, ...]:
+    """Targets of the installed NVRTC, from sm_75, with the architecture-specific ones; empty if it is not installed."""
+    try:
+        from cuda.bindings import nvrtc
+
+        error, found = nvrtc.nvrtcGetSupportedArchs()
+    except (ImportError, RuntimeError, OSError):
+        return ()
+    if error:
+        return ()
+    return tuple(f"sm_{number}{suffix}" for number in found for suffix in (("", "a") if number >= 90 else ("",)))
+
+
+def unknown(archs: Iterable[str]) -> list[str]:
+    """Those of ``archs`` that NVRTC does not compile for; none of them if it is not installed.
+
+    Loading NVRTC takes a quarter of a second, so it is asked only about targets that are not in every version of it.
+    """
+    asked = [arch for arch in archs if arch not in EVERYWHERE]
+    known = targets() if asked else ()
+    return [arch for arch in asked if known and arch not in known]
 
 
 def major(arch: str) -> int:

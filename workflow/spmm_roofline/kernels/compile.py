@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+import time
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from .. import contracts
-from . import includes
+from . import includes, registry
 from .arch import obstacle
 from .head import Head
 
@@ -19,12 +21,33 @@ _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 
 
-def compile_kernel(head: Head, archs: dict[str, tuple[str, str]], lineinfo: bool = False) -> None:
+def compile_all(rows: Iterable[str], made_of: Mapping[str, str], lineinfo: bool, log: str) -> None:
+    """:func:`compile_kernel` for each of ``rows``, ``<arch>/<kernel>.json``, with the cubin beside its row.
+
+    ``made_of``: row → fingerprint of what it is made of; ``log``: a text file with what the compiler said of kernels
+    that it refused.
+    """
+    said = []
+    for row in rows:
+        path = Path(row)
+        head = registry.head(path.stem)
+        message = compile_kernel(
+            head, {path.parent.name: (str(path.with_suffix(".cubin")), row)}, lineinfo, made_of[row]
+        )
+        said += [f"{message}\n"] * bool(message)
+    contracts.write_text(log, "".join(said))
+
+
+def compile_kernel(
+    head: Head, archs: dict[str, tuple[str, str]], lineinfo: bool = False, made_of: str | None = None
+) -> str:
     """Compile one kernel for each of ``archs``: arch → (cubin path, JSON path; a row of the table ``kernels``).
 
     A kernel that the compiler refuses, or that needs a newer architecture, becomes a row with that status and an empty
-    cubin: the rest of the pipeline continues and shows the compiler's message.
+    cubin: the rest of the pipeline continues and shows the compiler's message, which is returned. ``made_of``: a column
+    of the row.
     """
+    said = ""
     for arch, (cubin, row_json) in archs.items():
         row: dict[str, Any] = {
             "kernel": head.name,
@@ -34,22 +57,33 @@ def compile_kernel(head: Head, archs: dict[str, tuple[str, str]], lineinfo: bool
             "kernel_sha256": head.sha256(),
             "launch_sha256": head.launch_sha256(),
             "compiler": compiler(),
+            "made_of": made_of,
         }
         code = b""
         if why := obstacle(arch, head.min_arch, head.features):
             row |= {"status": "unsupported", "message": f"{head.name} {why}"}
         else:
+            start = time.perf_counter()
             try:
                 code, report = cubin_of(
                     head.path.read_text(), head.name, arch, head.defines(), includes.root_of(head.path), lineinfo
                 )
             except CompileError as error:
-                row |= {"status": "compile_failed", "message": str(error)}
+                said = str(error)
+                row |= {"status": "compile_failed", "message": said}
             else:
                 row |= {"cubin_sha256": hashlib.sha256(code).hexdigest(), "cubin_bytes": len(code), **report}
+                row["compile_ms"] = round((time.perf_counter() - start) * 1e3, 3)
         Path(cubin).parent.mkdir(parents=True, exist_ok=True)
         Path(cubin).write_bytes(code)
         contracts.write_row(row, row_json, "kernels")
+    return said
+
+
+def record(rows: Iterable[str], table: str | Path) -> None:
+    """Write ``rows`` (JSON, of table ``kernels``) to a CSV ``table`` that depends on sources and compiler alone."""
+    found = contracts.read_rows(rows, "kernels").assign(compile_ms=None, made_of=None)
+    contracts.write(found.sort_values(["kernel", "arch"]), table, "kernels")
 
 
 class CompileError(RuntimeError):

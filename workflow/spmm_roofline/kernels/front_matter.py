@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ast
 import copy
+import math
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +66,17 @@ _NUMBERS = {
 #: Entries of a head that are copied unchanged.
 _PLAIN = (
     *("name", "study", "source", "idea", "format", "dtype", "layout", "requires", "after", "vendor", "min_arch"),
-    *("family", "unit", "baseline", "clear_c", "steps", "format_options", "pads", "tile", "constants"),
+    *("family", "unit", "baseline", "clear_c", "one_column", "steps", "format_options", "pads", "tile", "constants"),
     *("tensor_maps", "memory"),
 )
 
-#: A packer multiplies nothing and is launched by its format.
-PACKING = "packing"
+#: Threads of a CTA, on every device.
+MOST_THREADS = 1024
+
+#: A packer multiplies nothing and is launched by its format; a checker is launched by the measure stage.
+PACKING, CHECKING = "packing", "checking"
+#: Studies whose kernels are functions that other code launches.
+SERVING = (PACKING, CHECKING)
 _OF_PACKERS = {
     "format": "none",
     "dtype": dict.fromkeys(("a", "b", "accumulator", "c"), "none"),
@@ -82,7 +89,8 @@ def read(path: Path) -> list[Head]:
     """All kernels of one file: the one its head names, then its variants.
 
     Raises :class:`HeadError`, :class:`~.expressions.ExpressionError` or :class:`~.includes.IncludeError` with the
-    file's path if the head is malformed or contradicts the code.
+    file's path if the head is malformed or contradicts the code. All errors are found at once; several are a
+    :class:`HeadError` with a line for each.
     """
     text = path.read_text()
     if path.suffix == ".py":
@@ -92,28 +100,76 @@ def read(path: Path) -> list[Head]:
         if not match:
             raise HeadError(f"{path}: the file must open with its head, YAML between '/*---' and '---*/'")
         raw = _yaml(path, match.group(1))
-    contracts.validate(raw, "kernel", path)
-    if raw["study"] == PACKING:
-        raw = _OF_PACKERS | raw
-    if raw["name"] != path.stem:
-        raise HeadError(f"{path}: the head names the kernel {raw['name']!r}; a kernel has the name of its file")
-    if not raw.get("vendor") and raw["study"] != path.parent.name:
-        raise HeadError(
-            f"{path}: the head names the study {raw['study']!r} but lies in the folder {path.parent.name!r}"
-        )
-    if raw.get("vendor"):
-        code_types = {}
-    elif raw["study"] == PACKING:  # packers have entry points in headers
-        code_types = _parameter_types("\n".join(file.read_text() for file in includes.closure(path)))
-    else:
-        code_types = _parameter_types(text)
+    errors: list[Exception] = [HeadError(breach) for breach in contracts.breaches(raw, "kernel")]
+    if not isinstance(raw, dict):
+        raise _together(path, errors)
+    errors += _misnamed(path, raw)
+    known = _despite_breaches(path, raw) if errors else raw
+    heads: list[Head] = []
+    if known is not None:
+        try:
+            heads = _heads(path, known, _types(path, known, text))
+        except (HeadError, expressions.ExpressionError, includes.IncludeError) as error:
+            errors.append(error)
+        for head in heads if not known.get("vendor") else ():
+            errors += _contradictions(head)
+    if errors:
+        raise _together(path, errors)
+    return heads
+
+
+def _together(path: Path, errors: list[Exception]) -> Exception:
+    """One error with what all ``errors`` say about the head of ``path``; a single one keeps its class."""
+    said = list(dict.fromkeys(str(error).removeprefix(f"{path}: ") for error in errors))
+    if len(said) == 1:
+        return type(errors[0])(f"{path}: {said[0]}")
+    return HeadError("\n  - ".join([f"{path}: the head has {len(said)} errors:", *said]))
+
+
+def _misnamed(path: Path, raw: dict[str, Any]) -> list[Exception]:
+    """Complaints about a kernel or a study that is not called as its file or its folder."""
+    name, study = raw.get("name"), raw.get("study")
+    found: list[Exception] = []
+    if name is not None and name != path.stem:
+        found.append(HeadError(f"the head names the kernel {name!r}; a kernel has the name of its file"))
+    if study is not None and not raw.get("vendor") and study != path.parent.name:
+        found.append(HeadError(f"the head names the study {study!r} but lies in the folder {path.parent.name!r}"))
+    return found
+
+
+#: Entries that the code does not depend on, and values that stand for them while the rest is checked.
+_REPLACEABLE: dict[str, Any] = {"source": "unknown source", "idea": "unknown idea", "deviations": [], "requires": {}}
+
+
+def _despite_breaches(path: Path, raw: dict[str, Any]) -> dict[str, Any] | None:
+    """A head with breaches of its schema as far as the code can be checked against it, or None.
+
+    What is unknown is left out and what is missing or wrong replaced, unless the check would then complain in vain.
+    """
+    properties = contracts.schema("kernel")["properties"]
+    known = {key: value for key, value in raw.items() if key in properties}
+    known |= {"name": path.stem, "study": known.get("study") if known.get("vendor") else path.parent.name}
+    known |= {key: value for key, value in _REPLACEABLE.items() if key != "after"}
     try:
-        return _heads(path, raw, code_types)
-    except expressions.ExpressionError as error:
-        raise expressions.ExpressionError(f"{path}: {error}") from error
+        used = sorted(header.stem for header in includes.closure(path) if header.parent.name == "ptx")
+    except includes.IncludeError:
+        return None
+    known = {"features": used, "min_arch": "sm_80"} | known
+    return None if contracts.breaches(known, "kernel") else known
+
+
+def _types(path: Path, raw: dict[str, Any], text: str) -> dict[str, list[str]]:
+    """Entry points of the code of a head."""
+    if raw.get("vendor"):
+        return {}
+    if raw["study"] in SERVING:  # packers have entry points in headers
+        return _parameter_types("\n".join(file.read_text() for file in includes.closure(path)))
+    return _parameter_types(text)
 
 
 def _heads(path: Path, raw: dict[str, Any], code_types: dict[str, list[str]]) -> list[Head]:
+    if raw["study"] in SERVING:
+        raw = _OF_PACKERS | raw
     heads = [_head(path, raw, None, code_types)]
     for suffix, changes in raw.get("variants", {}).items():
         merged = copy.deepcopy(raw)
@@ -123,8 +179,6 @@ def _heads(path: Path, raw: dict[str, Any], code_types: dict[str, list[str]]) ->
         heads.append(_head(path, merged, suffix, code_types))
     for head in heads:
         _ = head.format_names, head.options(multiprocessors=1)  # raise where the format does not take these options
-        if not head.vendor:
-            _check_against_code(head, code_types)
     return heads
 
 
@@ -169,10 +223,11 @@ def _head(path: Path, raw: dict[str, Any], variant: str | None, types: dict[str,
                 smem=str(launch.get("smem", 0)),
                 args=tuple(expressions.split(str(launch["args"]))),
                 types=tuple(types.get(launch.get("entry", entry), ())),
+                entries=tuple(types),
             )
             for launch in launches
         ),
-        entries={name: tuple(parameters) for name, parameters in types.items()} if raw["study"] == PACKING else {},
+        entries={name: tuple(parameters) for name, parameters in types.items()} if raw["study"] in SERVING else {},
         scratch=str(raw.get("scratch", "")),
         waves=str(raw.get("waves", "")),
         work={unit: str(text) for unit, text in raw.get("work", {}).items()},
@@ -191,38 +246,72 @@ def _check_numbers(head: Head, text: str, whole: bool = True, also: Collection[s
     expressions.check_numbers(text, known.union(also), _arrays(head), whole)
 
 
-def _check_waves(head: Head) -> None:
-    """``waves`` also knows ``resident.<entry>``, the CTAs of that launch that a multiprocessor holds."""
-    _check_numbers(head, head.waves, also=[f"resident.{launch.entry}" for launch in head.launches])
-    if len(expressions.split(head.waves)) > 1:
-        raise HeadError(f"{head.path}: waves is {head.waves!r}, and must be one number")
-    if head.waves and FORMATS.get(head.format, Format).with_waves is Format.with_waves:
-        raise HeadError(f"{head.path}: waves is {head.waves!r}, but no work list of {head.format!r} depends on it")
-
-
-def _check_against_code(head: Head, entries: dict[str, list[str]]) -> None:
+def _contradictions(head: Head) -> list[Exception]:
+    """Everything in which a head contradicts its code."""
+    checks: list[Callable[[], None]] = []
     for launch in head.launches:
-        if launch.entry not in entries:
-            raise HeadError(
-                f'{head.path}: the head launches {launch.entry!r}, but the code has no extern "C" __global__ function '
-                f"of that name (found: {', '.join(entries) or 'none'})"
-            )
-        if len(launch.types) != len(launch.args):
-            raise HeadError(
-                f"{head.path}: the head passes {len(launch.args)} arguments to {launch.entry} "
-                f"({', '.join(launch.args)}), but the code takes {len(launch.types)} ({', '.join(launch.types)})"
-            )
-        for argument, parameter in zip(launch.args, launch.types, strict=True):
-            _check_argument(head, launch.entry, argument, parameter)
-        for what, text, most in (("grid", launch.grid, 3), ("block", launch.block, 3), ("smem", launch.smem, 1)):
-            _check_numbers(head, text)
-            if not 1 <= len(expressions.split(text)) <= most:
-                wanted = "one number" if most == 1 else f"one to {most} numbers"
-                raise HeadError(f"{head.path}: {what} is {text!r}, and must be {wanted}")
+        checks += _checks_of_launch(head, launch)
+    checks += [partial(check, head) for check in (_check_scratch, _check_waves, _check_work, _check_features)]
+    found: list[Exception] = []
+    for check in checks:
+        try:
+            check()
+        except (HeadError, expressions.ExpressionError, includes.IncludeError) as error:
+            found.append(error)
+    return found
+
+
+def _checks_of_launch(head: Head, launch: Launch) -> list[Callable[[], None]]:
+    checks = [partial(_check_entry, head, launch)]
+    if launch.entry in launch.entries and len(launch.types) == len(launch.args):
+        checks += [
+            partial(_check_argument, head, launch.entry, argument, parameter)
+            for argument, parameter in zip(launch.args, launch.types, strict=True)
+        ]
+    for what, text, most in (("grid", launch.grid, 3), ("block", launch.block, 3), ("smem", launch.smem, 1)):
+        checks.append(partial(_check_extents, head, what, text, most))
+    return [*checks, partial(_check_threads, head, launch.block)]
+
+
+def _check_entry(head: Head, launch: Launch) -> None:
+    if launch.entry not in launch.entries:
+        raise HeadError(
+            f'{head.path}: the head launches {launch.entry!r}, but the code has no extern "C" __global__ function '
+            f"of that name (found: {', '.join(launch.entries) or 'none'})"
+        )
+    if len(launch.types) != len(launch.args):
+        raise HeadError(
+            f"{head.path}: the head passes {len(launch.args)} arguments to {launch.entry} "
+            f"({', '.join(launch.args)}), but the code takes {len(launch.types)} ({', '.join(launch.types)})"
+        )
+
+
+def _check_extents(head: Head, what: str, text: str, most: int) -> None:
+    _check_numbers(head, text)
+    if not 1 <= len(expressions.split(text)) <= most:
+        wanted = "one number" if most == 1 else f"one to {most} numbers"
+        raise HeadError(f"{head.path}: {what} is {text!r}, and must be {wanted}")
+
+
+def _check_threads(head: Head, block: str) -> None:
+    """``block`` must be a number of threads that a CTA can have, where it depends on the tile alone."""
+    try:
+        extents = expressions.evaluate(block, {"tile": expressions.namespace(**head.tile)})
+    except expressions.ExpressionError:
+        return  # it depends on the matrix, or another check complains
+    if any(extent < 1 for extent in extents) or math.prod(extents) > MOST_THREADS:
+        raise HeadError(
+            f"{head.path}: block is {block!r}, {math.prod(extents)} threads; a CTA has 1 to {MOST_THREADS} threads"
+        )
+
+
+def _check_scratch(head: Head) -> None:
     _check_numbers(head, head.scratch)
     if len(expressions.split(head.scratch)) > 1:
         raise HeadError(f"{head.path}: scratch is {head.scratch!r}, and must be one number of bytes")
-    _check_waves(head)
+
+
+def _check_work(head: Head) -> None:
     for unit, text in head.work.items():
         _check_numbers(head, text)
         if head.format != "none" or len(expressions.split(text)) != 1:
@@ -231,6 +320,9 @@ def _check_against_code(head: Head, entries: dict[str, list[str]]) -> None:
             )
     if ("bytes" in head.work) != bool(head.memory):
         raise HeadError(f"{head.path}: `memory` must name the level of memory if `work` counts bytes, and only then")
+
+
+def _check_features(head: Head) -> None:
     used = {path.stem for path in includes.closure(head.path) if path.parent.name == "ptx"}
     if used != set(head.features):
         raise HeadError(
@@ -240,6 +332,15 @@ def _check_against_code(head: Head, entries: dict[str, list[str]]) -> None:
         needed = FEATURE_ARCHS.get(feature, "sm_80")
         if not supports(head.min_arch, needed):
             raise HeadError(f"{head.path}: {feature} needs {needed}, but min_arch says {head.min_arch}")
+
+
+def _check_waves(head: Head) -> None:
+    """``waves`` also knows ``resident.<entry>``, the CTAs of that launch that a multiprocessor holds."""
+    _check_numbers(head, head.waves, also=[f"resident.{launch.entry}" for launch in head.launches])
+    if len(expressions.split(head.waves)) > 1:
+        raise HeadError(f"{head.path}: waves is {head.waves!r}, and must be one number")
+    if head.waves and FORMATS.get(head.format, Format).with_waves is Format.with_waves:
+        raise HeadError(f"{head.path}: waves is {head.waves!r}, but no work list of {head.format!r} depends on it")
 
 
 def _check_argument(head: Head, entry: str, argument: str, parameter: str) -> None:

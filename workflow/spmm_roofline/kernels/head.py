@@ -43,6 +43,8 @@ class Launch:
     smem: str = "0"
     #: C++ types of the entry point's parameters, as the code declares them.
     types: tuple[str, ...] = ()
+    #: All entry points of the code.
+    entries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,8 @@ class Head:
     variant: str | None = None
     min_arch: str | None = None
     clear_c: bool = False
+    #: Whether it multiplies one column of B after the other, as a product with a vector does.
+    one_column: bool = False
     #: Multiplications of one call: it computes A^steps·B.
     steps: int = 1
     format_options: dict[str, Any] = field(default_factory=dict)
@@ -209,6 +213,7 @@ class Head:
             "layout": self.layout,
             "requires": self.requires,
             "steps": self.steps,
+            "one_column": self.one_column,
             "tile": self.tile,
             "min_arch": self.min_arch,
             "features": list(self.features),

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..formats.base import Format, Packer
+from ..formats.base import Format, FormatError, Packer
 from ..paths import KERNELS
 from . import registry
 from .cubins import machine_code
@@ -44,6 +44,8 @@ class LoadedPacker:
         import cupy
 
         key = (cupy.cuda.runtime.getDevice(), entry)
+        if entry not in self.head.entries:
+            raise FormatError(f"packer {self.head.name} has no function {entry}: it takes values of 2, 4 or 8 bytes")
         if key not in self._functions:
             types = tuple(number_type(declared) for declared in self.head.entries[entry])
             self._functions[key] = self._module.get_function(entry), types

@@ -5,10 +5,13 @@ External libraries may lie anywhere, so the config names them.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
 
+from ..spelling import suggestion
 from .front_matter import read
 from .head import Head, HeadError
 from .libraries import _external
@@ -16,30 +19,88 @@ from .libraries import _external
 LIBRARIES = Path(__file__).parent / "libraries"
 
 
-@cache
-def heads(root: str | Path = "kernels", external: tuple[str, ...] = ()) -> dict[str, Head]:
-    """Kernel name → head, in ladder order: studies by name, within a study each kernel after the one it builds on.
+@dataclass(frozen=True)
+class Registered:
+    """What the search of the folders finds."""
 
-    ``external``: paths of shared libraries, one kernel each. Raises :class:`HeadError` if a head is malformed, a
-    file is not such a library, two kernels share a name, ``after`` names no kernel or the ladder has a cycle.
+    heads: dict[str, Head]
+    """kernel → head, in ladder order: studies by name, within a study each kernel after the one it builds on"""
+    refused: dict[Path, ValueError]
+    """file → what is wrong with its head; its kernels are in no list"""
+
+
+@cache
+def registered(root: str | Path = "kernels", external: tuple[str, ...] = ()) -> Registered:
+    """All kernels whose heads are sound, and the files of the others.
+
+    ``external``: paths of shared libraries, one kernel each. A head is refused if it is malformed or contradicts its
+    code, if its kernel's name is taken, if ``after`` names no kernel, and if its ladder has a cycle. A kernel that
+    builds on a refused one stays, at the foot of its ladder. Raises :class:`HeadError` if an external file is no such
+    library.
     """
     found: dict[str, Head] = {}
-    own = (head for path in _files(Path(root)) for head in read(path))
-    for head in chain(own, (_external.head(Path(path)) for path in external)):
+    refused: dict[Path, ValueError] = {}
+    for path in _files(Path(root)):
+        try:
+            own = read(path)
+        except ValueError as error:  # HeadError, ExpressionError and IncludeError
+            refused[path] = error
+            continue
+        taken = next((head for head in own if head.name in found), None)
+        if taken is not None:
+            refused[path] = _taken(taken, found)
+        else:
+            found |= {head.name: head for head in own}
+    for library in external:
+        head = _external.head(Path(library))
         if head.name in found:
-            raise HeadError(f"{head.path}: the kernel {head.name!r} exists already, in {found[head.name].path}")
+            raise _taken(head, found)
         found[head.name] = head
-    for head in found.values():
-        if head.after is not None and head.after not in found:
-            raise HeadError(f"{head.path}: `after` names {head.after!r}, which is no kernel")
-    return {name: found[name] for name in _ladder(found)}
+    lost = {path.stem for path in refused}
+    for head in list(found.values()):
+        if head.after is None or head.after in found:
+            continue
+        if any(head.after == stem or head.after.startswith(f"{stem}_") for stem in lost):
+            found[head.name] = replace(head, after=None)
+        else:
+            refused[head.path] = HeadError(
+                f"{head.path}: `after` names {head.after!r}, which is no kernel{suggestion(head.after, found)}"
+            )
+    found = _sound(found, refused)
+    for cycle in _cycles(found):
+        circle = HeadError(f"the ladder has a cycle: {' → '.join((*cycle, cycle[0]))}")
+        refused |= {found[name].path: circle for name in cycle}
+    found = _sound(found, refused)
+    return Registered({name: found[name] for name in _ladder(found)}, refused)
+
+
+def heads(root: str | Path = "kernels", external: tuple[str, ...] = ()) -> dict[str, Head]:
+    """Kernel name → head of all kernels, as of :func:`registered`. Raises its first complaint if a head is refused."""
+    known = registered(root, external)
+    for error in known.refused.values():
+        raise error
+    return known.heads
+
+
+def _sound(found: Mapping[str, Head], refused: Collection[Path]) -> dict[str, Head]:
+    """The kernels whose files are not refused; those that build on others begin a ladder."""
+    kept = {name: head for name, head in found.items() if head.path not in refused}
+    return {
+        name: head if head.after is None or head.after in kept else replace(head, after=None)
+        for name, head in kept.items()
+    }
+
+
+def _taken(head: Head, found: Mapping[str, Head]) -> HeadError:
+    return HeadError(f"{head.path}: the kernel {head.name!r} exists already, in {found[head.name].path}")
 
 
 @cache
 def head(name: str, root: str | Path = "kernels", external: tuple[str, ...] = ()) -> Head:
     """One kernel's head, read only from its own file. Raises as :func:`heads`, and if there is no such kernel."""
     # The name of a variant is that of its file, and a suffix.
-    files = (path for path in _files(Path(root)) if path.stem == name or name.startswith(f"{path.stem}_"))
+    files = [path for path in _files(Path(root)) if path.stem == name or name.startswith(f"{path.stem}_")]
+    files.sort(key=lambda path: -len(path.stem))  # the likeliest first: another file may have an unsound head
     for found in chain.from_iterable(map(read, files)):
         if found.name == name:
             return found
@@ -61,19 +122,33 @@ def _files(root: Path) -> list[Path]:
     return sources + [path for path in sorted(LIBRARIES.glob("*.py")) if not path.stem.startswith("_")]
 
 
-def _ladder(found: dict[str, Head]) -> list[str]:
+def _cycles(found: Mapping[str, Head]) -> list[tuple[str, ...]]:
+    """Kernels that build on one another in a circle, each circle once."""
+    cycles: list[tuple[str, ...]] = []
+    known: set[str] = set()
+    for start in sorted(found):
+        climbed: list[str] = []
+        name: str | None = start
+        while name is not None and name not in known and name not in climbed:
+            climbed.append(name)
+            name = found[name].after
+        if name in climbed:
+            cycles.append(tuple(climbed[climbed.index(name) :]))
+        known.update(climbed)
+    return cycles
+
+
+def _ladder(found: Mapping[str, Head]) -> list[str]:
     order: dict[str, None] = {}
 
-    def climb(name: str, above: tuple[str, ...]) -> None:
-        if name in above:
-            raise HeadError(f"the ladder has a cycle: {' → '.join((*above, name))}")
+    def climb(name: str) -> None:
         if name in order:
             return
         below = found[name].after
         if below is not None:
-            climb(below, (*above, name))
+            climb(below)
         order[name] = None
 
     for name in sorted(found, key=lambda name: (found[name].study, name)):
-        climb(name, ())
+        climb(name)
     return list(order)

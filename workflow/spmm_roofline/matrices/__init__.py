@@ -14,6 +14,7 @@ import re
 import tempfile
 import time
 import zipfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -52,11 +53,28 @@ def expand(suite: dict[str, Any], config: dict[str, Any]) -> list[dict[str, Any]
     return list(specs.values())
 
 
-def build(spec: dict[str, Any], config: dict[str, Any], npz: str, json: str, log: str | None = None) -> None:
+def build_all(
+    specs: Iterable[dict[str, Any]],
+    config: dict[str, Any],
+    files: Iterable[str],
+    made_of: Mapping[str, str],
+    log: str,
+) -> None:
+    """:func:`build` of several matrices; ``files``: the ``.npz`` and the row of each, in turn.
+
+    ``made_of``: row → fingerprint of what it is made of; ``log``: a text file for a line a matrix.
+    """
+    paths = iter(files)
+    lines = [build(spec, config, npz, json, made_of[json]) for spec, npz, json in zip(specs, paths, paths, strict=True)]
+    contracts.write_text(log, "".join(f"{line}\n" for line in lines))
+
+
+def build(spec: dict[str, Any], config: dict[str, Any], npz: str, json: str, made_of: str | None = None) -> str:
     """Fetch, read or generate a matrix; write its canonical form to ``npz``, its row of table ``matrices`` to ``json``.
 
-    ``spec`` is one of :func:`expand`'s, ``config`` the whole configuration, ``log`` a text file for one line. Raises
-    :class:`~.canonical.MatrixError` when the matrix cannot be fetched or used; then neither file is written.
+    ``spec`` is one of :func:`expand`'s, ``config`` the whole configuration, ``made_of`` a column of the row. Returns a
+    line on the matrix. Raises :class:`~.canonical.MatrixError` when the matrix cannot be fetched or used; then neither
+    file is written.
     """
     from .grids import GridOperator
 
@@ -67,16 +85,15 @@ def build(spec: dict[str, Any], config: dict[str, Any], npz: str, json: str, log
     row = {
         **{"matrix": spec["matrix"], "source": spec["source"], "origin": origin, "kind": spec["kind"]},
         **known,
+        "made_of": made_of,
     }
     save(matrix, npz)
     contracts.write_row({column: row.get(column) for column in contracts.table("matrices").names}, json, "matrices")
-    if log:
-        contracts.write_text(
-            log,
-            f"{spec['matrix']} from {origin}: {row['m']} x {row['k']}, {row['nnz']} non-zeros "
-            f"({row['explicit_zeros']} zeros dropped, {row['duplicates']} duplicates summed) "
-            f"in {time.perf_counter() - began:.2f} s\n",
-        )
+    return (
+        f"{spec['matrix']} from {origin}: {row['m']} x {row['k']}, {row['nnz']} non-zeros "
+        f"({row['explicit_zeros']} zeros dropped, {row['duplicates']} duplicates summed) "
+        f"in {time.perf_counter() - began:.2f} s"
+    )
 
 
 def _of_entries(entries: Any, where: str) -> tuple[csr_array, dict[str, Any]]:

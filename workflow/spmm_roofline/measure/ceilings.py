@@ -344,7 +344,7 @@ def _case(clock: Any, head: Head, size: int, request: Mapping[str, Any]) -> dict
         "time_p10_ms": timing.p10_ms,
         "time_p90_ms": timing.p90_ms,
         "samples": timing.samples,
-        "sm_clock_mhz": gpu_device.sm_clock_mhz(request["uuid"]),
+        "sm_clock_mhz": gpu_device.Monitor(request["uuid"]).clock_mhz(),
         "noisy": noisy or timing.noisy or drifted(clock.copy_gb_per_s(), request["copy_gb_per_s"]),
     }
 

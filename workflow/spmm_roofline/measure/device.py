@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .. import contracts
 from ..kernels.arch import target
@@ -165,20 +166,93 @@ def timestamp() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def sm_clock_mhz(uuid: str) -> int | None:
-    """Current clock of the multiprocessors in MHz, or None if the driver does not report it."""
-    return _nvml(uuid, lambda nvml, handle: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM))
-
-
 def _max_sm_clock_mhz(uuid: str) -> int:
-    return _nvml(uuid, lambda nvml, handle: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)) or 0
+    return Monitor(uuid).max_clock_mhz() or 0
 
 
-def _nvml(uuid: str, ask) -> int | None:
+class Monitor:
+    """What the driver (NVML) says of a GPU while it works; None or nothing where it does not say."""
+
+    def __init__(self, uuid: str) -> None:
+        try:
+            import pynvml
+
+            pynvml.nvmlInit()
+            self._nvml: Any = pynvml
+            self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        except Exception:
+            self._nvml = self._handle = None
+
+    def clock_mhz(self) -> int | None:
+        """Clock of the multiprocessors now."""
+        return self._ask("nvmlDeviceGetClockInfo", "NVML_CLOCK_SM")
+
+    def max_clock_mhz(self) -> int | None:
+        """Highest clock of the multiprocessors."""
+        return self._ask("nvmlDeviceGetMaxClockInfo", "NVML_CLOCK_SM")
+
+    def slowed_by(self) -> list[str]:
+        """Why the driver holds the clocks down now, if the reason lies outside the work that runs.
+
+        The power cap is not among them: heavy kernels reach it by themselves, on every run, and their clocks tell.
+        """
+        reasons = self._ask("nvmlDeviceGetCurrentClocksEventReasons") or 0
+        return [words for name, words in SLOWED_BY.items() if reasons & getattr(self._nvml, name)]
+
+    def processes(self) -> int | None:
+        """Processes that have a context on the GPU."""
+        found = self._ask("nvmlDeviceGetComputeRunningProcesses")
+        return None if found is None else len(found)
+
+    def busy_fraction(self) -> float | None:
+        """Fraction of the last sampling period (up to a second) in which a kernel ran."""
+        rates = self._ask("nvmlDeviceGetUtilizationRates")
+        return None if rates is None else rates.gpu / 100
+
+    def energy_mj(self) -> float | None:
+        """Energy since the driver was loaded, mJ."""
+        return self._ask("nvmlDeviceGetTotalEnergyConsumption")
+
+    def _ask(self, function: str, *constants: str) -> Any:
+        if self._nvml is None:
+            return None
+        try:
+            return getattr(self._nvml, function)(self._handle, *(getattr(self._nvml, name) for name in constants))
+        except Exception:  # another driver, or a GPU that does not count this
+            return None
+
+
+#: NVML's reasons for lower clocks → words.
+SLOWED_BY = {
+    "nvmlClocksEventReasonSwThermalSlowdown": "too hot",
+    "nvmlClocksThrottleReasonHwSlowdown": "hardware slowdown",
+    "nvmlClocksThrottleReasonHwThermalSlowdown": "too hot for the hardware",
+    "nvmlClocksThrottleReasonHwPowerBrakeSlowdown": "power brake",
+    "nvmlClocksEventReasonSyncBoost": "clocks tied to another GPU's",
+}
+
+
+@contextmanager
+def locked_clocks(uuid: str, mhz: int | None) -> Iterator[None]:
+    """Hold the clock of the multiprocessors at ``mhz``, and let it go again; None leaves the clocks alone.
+
+    Raises :class:`NoDevice` if the driver does not let this user do it.
+    """
+    if mhz is None:
+        yield
+        return
+    import pynvml
+
+    pynvml.nvmlInit()
+    handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
     try:
-        import pynvml
-
-        pynvml.nvmlInit()
-        return int(ask(pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid)))
-    except Exception:
-        return None
+        pynvml.nvmlDeviceSetGpuLockedClocks(handle, mhz, mhz)
+    except pynvml.NVMLError as error:
+        raise NoDevice(
+            f"the driver does not lock the clocks at {mhz} MHz ({error}); it lets only administrators do it: run "
+            f"`sudo nvidia-smi --lock-gpu-clocks {mhz},{mhz}` before the run, and remove measure.lock_clocks_mhz"
+        ) from error
+    try:
+        yield
+    finally:
+        pynvml.nvmlDeviceResetGpuLockedClocks(handle)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,13 @@ from ..kernels.head import Head
 from . import device as gpu_device
 
 #: Caps of the config's ``measure`` section: they bound the cost of a job and do not change what a time means.
-DEFAULT_OPTIONS = {"repeat_cap": 200.0, "time_cap_ms": 1000.0, "case_timeout_s": 120.0}
+DEFAULT_OPTIONS = {
+    "repeat_cap": 200.0,
+    "time_cap_ms": 1000.0,
+    "case_timeout_s": 120.0,
+    "energy": 0.0,
+    "lock_clocks_mhz": 0.0,
+}
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,7 @@ class Job:
     cubin: str | None
     read_cubin: str
     copy_cubin: str
+    check_cubin: str
     device_record: str
     options: dict[str, float]
     kernels: str = "kernels"
@@ -46,77 +53,109 @@ class Job:
     """Machine code of the format's packer; None for a format that CuPy's operations pack."""
 
 
-def job_of(planned: dict[str, Any], inputs: Any, options: dict[str, Any]) -> Job:
-    """The job that a rule describes: its parameters, its named input files, and the config's ``measure`` section."""
+def job_of(planned: Mapping[str, Any], inputs: Any, options: Mapping[str, Any]) -> Job:
+    """The job that a plan describes: its parameters, its named files, and the config's ``measure`` section."""
     return Job(
         **{key: planned[key] for key in ("suite", "kernel", "device", "arch", "n", "l2")},
         # What is known of a matrix lies beside it. A feature that is counted otherwise measures nothing anew.
-        matrices=[(npz, str(Path(npz).with_suffix(".json"))) for npz in inputs.matrices],
-        formats=list(inputs.formats),
+        matrices=[(npz, str(Path(npz).with_suffix(".json"))) for npz in inputs["matrices"]],
+        formats=list(inputs["formats"]),
         kernel_row=inputs.get("kernel_row"),
         cubin=inputs.get("cubin"),
-        read_cubin=inputs.read_cubin,
-        copy_cubin=inputs.copy_cubin,
-        device_record=inputs.device_record,
-        options={name: float(options.get(name, default)) for name, default in DEFAULT_OPTIONS.items()},
+        read_cubin=inputs["read_cubin"],
+        copy_cubin=inputs["copy_cubin"],
+        check_cubin=inputs["check_cubin"],
+        device_record=inputs["device_record"],
+        options={name: float(options.get(name) or default) for name, default in DEFAULT_OPTIONS.items()},
         external=tuple(inputs.get("external", ())),
         packer_cubin=inputs.get("packer_cubin"),
     )
 
 
-def request(job: Job, gpu: gpu_device.Gpu, record: dict[str, Any], matrices: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a :class:`spmm_roofline.measure.worker.Worker` is told: the job on a leased GPU, and its matrices.
+def request(jobs: Sequence[Job], gpu: gpu_device.Gpu, record: dict[str, Any], matrices: list[Any]) -> dict[str, Any]:
+    """What a :class:`spmm_roofline.measure.worker.Worker` is told: the kernels of ``jobs`` on a leased GPU.
 
-    ``record`` is the document ``measured_device``; each of ``matrices`` has at least ``matrix`` (name) and ``npz``.
+    ``record`` is the document ``measured_device``; each of ``matrices`` has at least ``matrix`` (name), ``npz`` and
+    ``cases``, a list of (number of a job, n).
     """
+    first = jobs[0]
     return {
-        "kernel": job.kernel,
-        "kernels": job.kernels,
-        "external": job.external,
-        "cubin": job.cubin,
-        "packer_cubin": job.packer_cubin,
-        "read_cubin": job.read_cubin,
-        "copy_cubin": job.copy_cubin,
-        "l2": job.l2,
+        "kernels": [
+            {
+                "kernel": job.kernel,
+                "kernels": job.kernels,
+                "external": job.external,
+                "cubin": job.cubin,
+                "packer_cubin": job.packer_cubin,
+                "l2": job.l2,
+            }
+            for job in jobs
+        ],
+        "read_cubin": first.read_cubin,
+        "copy_cubin": first.copy_cubin,
+        "check_cubin": first.check_cubin,
         "started": time.monotonic(),
-        "options": job.options,
+        "options": first.options,
         "uuid": gpu.uuid,
         "copy_gb_per_s": record["copy_gb_per_s"],
         "matrices": matrices,
     }
 
 
-def matrices_of(job: Job) -> dict[str, tuple[str, dict[str, Any]]]:
+#: Reads rows of a table (paths, name); :func:`rows_once` makes one.
+Reader = Callable[[Iterable[str], str], list[dict[str, Any]]]
+
+
+def rows_once() -> Reader:
+    """:func:`spmm_roofline.contracts.read_each` that reads each file once, for jobs that share their matrices."""
+    known: dict[str, dict[str, Any]] = {}
+
+    def read(paths: Iterable[str], name: str) -> list[dict[str, Any]]:
+        paths = list(paths)
+        new = [path for path in paths if path not in known]
+        known.update(zip(new, contracts.read_each(new, name), strict=True))
+        return [known[path] for path in paths]
+
+    return read
+
+
+def matrices_of(job: Job, read: Reader) -> dict[str, tuple[str, dict[str, Any]]]:
     """Matrix → (canonical ``.npz``, its row of table ``matrices``), in the order of the job."""
-    rows = contracts.read_each((path for _, path in job.matrices), "matrices")
+    rows = read((path for _, path in job.matrices), "matrices")
     return {row["matrix"]: (npz, row) for (npz, _), row in zip(job.matrices, rows, strict=True)}
 
 
-def reasons_to_skip(job: Job, head: Head) -> dict[str, tuple[str, str]]:
+def reasons_to_skip(job: Job, head: Head, read: Reader) -> dict[str, tuple[str, str]]:
     """Matrix → (status, message) for what cannot run; the key "" stands for every matrix."""
     if not head.vendor and not supports(job.arch, head.min_arch):
         return {"": ("unsupported", f"{head.name} needs {head.min_arch}, this device is {job.arch}")}
     if job.kernel_row:
-        compiled = contracts.read_row(job.kernel_row, "kernels")
+        (compiled,) = read([job.kernel_row], "kernels")
         if compiled["status"] != "ok":
             return {"": (compiled["status"], compiled["message"])}
-    packed = contracts.read_each(job.formats, "formats")
+    packed = read(job.formats, "formats")
     return {row["matrix"]: (row["status"], row["message"]) for row in packed if row["status"] != "ok"}
 
 
-def inputs(job: Job, features: Mapping[str, tuple[str, dict[str, Any]]]) -> dict[str, str]:
+def inputs(job: Job, features: Mapping[str, tuple[str, dict[str, Any]]], read: Reader) -> dict[str, str]:
     """Matrix → fingerprint of what its rows are made of: its structure, its packing and the machine code.
 
     Raises :class:`~spmm_roofline.contracts.Damaged` for machine code that is not what the compiler wrote.
     """
     code = Path(job.cubin).read_bytes() if job.cubin and Path(job.cubin).exists() else b""
     if job.cubin and job.kernel_row and code:
-        wanted = contracts.read_row(job.kernel_row, "kernels")["cubin_sha256"]
+        (compiled,) = read([job.kernel_row], "kernels")
+        wanted = compiled["cubin_sha256"]
         if wanted and hashlib.sha256(code).hexdigest() != wanted:
             raise contracts.Damaged({job.cubin: "not the machine code that was compiled"})
     libraries = [Path(path).read_bytes() for path in (*job.external, *filter(None, [job.packer_cubin]))]
-    packed = {row["matrix"]: row for row in contracts.read_each(job.formats, "formats")}
+    packed = {row["matrix"]: _lasting(row) for row in read(job.formats, "formats")}
     return {
         name: fingerprint.sha256(code, *libraries, row["matrix_sha256"], packed[name])
         for name, (_, row) in features.items()
     }
+
+
+def _lasting(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of table ``formats`` without what differs each time that it is made."""
+    return {name: value for name, value in row.items() if name not in ("build_ms", "made_of")}

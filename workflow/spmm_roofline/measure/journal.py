@@ -16,8 +16,8 @@ from .. import contracts
 Case = tuple[str, int]
 Row = dict[str, Any]
 
-#: Last line of the journal of a job that wrote its table.
-FINISHED = "{}\n"
+#: Key of the last line of the journal of a job that wrote its table: the fingerprint of what the plan made it of.
+FINISHED = "finished"
 #: Columns in which a row must agree with the job that goes on from it.
 SAME = ("device", "driver", "kernel_sha256", "l2", "protocol")
 #: Statuses that would come out again; whatever else happened is tried again.
@@ -58,7 +58,7 @@ class Journal:
                 and row.get("status") in FINAL
             ):
                 self.rows[case] = row
-        if text.endswith(FINISHED) and cases == wanted:
+        if finished(text) is not None and cases == wanted:
             path.write_text("")
             self.rows = {}
 
@@ -68,12 +68,23 @@ class Journal:
         with self._path.open("a") as file:
             file.write(self._line(row))
 
-    def finish(self) -> None:
-        """Write each row once, and that the job has ended."""
-        contracts.write_text(self._path, "".join(map(self._line, self.rows.values())) + FINISHED)
+    def finish(self, made_of: str = "") -> None:
+        """Write each row once, and that the table is written, ``made_of`` what the plan says."""
+        end = json.dumps({FINISHED: made_of}) + "\n"
+        contracts.write_text(self._path, "".join(map(self._line, self.rows.values())) + end)
 
     def _line(self, row: Row) -> str:
         return json.dumps({"inputs": self._made_of[row["matrix"]], **row}) + "\n"
+
+
+def finished(text: str) -> str | None:
+    """What the plan made the table of, from the text of its journal or the end of it; None while it is under way."""
+    last = text.rstrip("\n").rpartition("\n")[2] if text.endswith("\n") else ""
+    try:
+        found = json.loads(last)
+    except json.JSONDecodeError:
+        return None
+    return found.get(FINISHED) if isinstance(found, dict) else None
 
 
 def _row(line: str) -> Row | None:

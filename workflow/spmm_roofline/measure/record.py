@@ -29,7 +29,7 @@ def record(
     folder = Path(folder)
     measured, kernels = list(measured), list(kernels)
     if not measured:
-        raise ValueError("there is nothing to record: this machine has no GPU that the config lets it use")
+        raise ValueError("there is nothing to record: every table of these suites is recorded as it would be now")
     _store(measured, folder, "measure")
     _store(profiled, folder / "profile", "profile")
     for path in device_record:

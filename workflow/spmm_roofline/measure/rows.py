@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,7 @@ def csr_bytes(m: int, nnz: int, a: int) -> int:
     return nnz * (a + 4) + (m + 1) * 4
 
 
+@cache
 def git_commit() -> str:
     """Commit of this checkout, with ``+`` if it was changed since; ``unknown`` outside a repository.
 

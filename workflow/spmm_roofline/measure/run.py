@@ -1,165 +1,199 @@
-"""A measure job: plan the cases, let a worker measure them, keep its rows, write the table.
+"""A measure job: plan the cases of some tables, let a worker measure them, keep their rows, write the tables.
 
 Whatever happens to a worker (a broken context, a hang, the job cancelled) costs the case under way and nothing else:
-:mod:`.journal` has the finished rows.
+:mod:`.journal` has the finished rows. One worker measures all tables of a job, matrix by matrix, so that its start, the
+packed formats and the float64 products are paid once.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .. import contracts, folder
 from ..kernels import registry
 from . import device as gpu_device
-from .job import Job, inputs, job_of, matrices_of, reasons_to_skip, request
+from .job import Job, Reader, inputs, job_of, matrices_of, reasons_to_skip, request, rows_once
 from .journal import Journal
 from .process import NoWorker, WorkerProcess
 from .progress import Progress
 from .rows import identity, sizes
 
-__all__ = ["WrongResult", "job_of", "run"]
+__all__ = ["Task", "WrongResult", "job_of", "run"]
 
 WORKER_COMMAND = [sys.executable, "-m", "spmm_roofline.measure.worker"]
 #: Workers in a row that end before their first case until the job gives up.
 BARREN_WORKERS = 2
+
+#: (number of a task, matrix, n)
+Case = tuple[int, str, int]
 
 
 class WrongResult(RuntimeError):
     """A kernel gave a wrong result: the job fails, its finished rows are kept."""
 
 
-def run(job: Job, csv: str | Path, journal: str | Path, log: str | Path | None = None) -> None:
-    """Measure one kernel on one suite and write a table ``measure``.
+@dataclass(frozen=True)
+class Task:
+    """One table to measure: its job, the table's path, the path of its journal, and the fingerprint of the plan."""
 
-    Raises :class:`WrongResult` if an output was wrong; the journal keeps the finished rows, and only the wrong ones
+    job: Job
+    csv: Path
+    journal: Path
+    made_of: str = ""
+
+
+def run(tasks: Iterable[Task], log: str | Path | None = None) -> None:
+    """Measure kernels on one leased GPU and write a table ``measure`` for each task.
+
+    Raises :class:`WrongResult` if an output was wrong; the journals keep the finished rows, and only the wrong ones
     are measured again by the next run. Raises :class:`~spmm_roofline.contracts.Damaged` for files that cannot be read,
     :class:`.process.NoWorker` if no worker starts and :class:`.device.NoDevice` without a GPU. ``log`` is a file that
     gets the progress, beside standard error.
     """
-    # A job that outlived its Snakemake may still be at work on this table; the two take turns.
-    with folder.turn(journal):
-        _run(job, Path(csv), Path(journal), Progress(log))
+    tasks = list(tasks)
+    with ExitStack() as stack:
+        # A job that outlived its Snakemake may still be at work on these tables; the two take turns.
+        for task in tasks:
+            stack.enter_context(folder.turn(task.journal))
+        _run(tasks, Progress(log))
 
 
-def _run(job: Job, csv: Path, journal_path: Path, say: Progress) -> None:
+class _Table:
+    """One table under way: its journal, and what all its rows have in common."""
+
+    def __init__(self, task: Task, record: dict[str, Any], read: Reader) -> None:
+        job = self.job = task.job
+        self.task = task
+        self.head = registry.head(job.kernel, job.kernels, job.external)
+        self.features = matrices_of(job, read)
+        self.common = identity(job, self.head, record)
+        self.journal = Journal(task.journal, inputs(job, self.features, read), self.common, job.n)
+        skip = reasons_to_skip(job, self.head, read)
+        self.waiting: dict[tuple[str, int], None] = {}
+        for name in self.features:
+            for n in job.n:
+                status, message = skip.get(name, skip.get("", ("", "")))
+                if (name, n) in self.journal.rows:
+                    continue
+                if status:
+                    self.keep({"matrix": name, "n": n, "status": status, "message": message})
+                else:
+                    self.waiting[name, n] = None
+
+    def keep(self, row: dict[str, Any]) -> None:
+        """Add a row to the journal, with the columns that the worker does not know."""
+        _, known = self.features[row["matrix"]]
+        self.journal.keep(
+            {**self.common, **sizes(self.head, known, row["n"]), **row, "measured_at": gpu_device.timestamp()}
+        )
+        self.waiting.pop((row["matrix"], row["n"]), None)
+
+    def mark_noisy(self, matrix: str, n: int) -> None:
+        row = self.journal.rows.get((matrix, n))
+        if row is not None and row["status"] == "ok":
+            self.keep({**row, "noisy": True})
+
+    def wrong(self) -> list[dict[str, Any]]:
+        return [row for row in self.journal.rows.values() if row["status"] == "wrong"]
+
+    def write(self) -> None:
+        order = {name: i for i, name in enumerate(self.features)}
+        rows = sorted(self.journal.rows.values(), key=lambda row: (order[row["matrix"]], row["n"]))
+        contracts.write(contracts.frame(rows, "measure", str(self.task.csv)), self.task.csv, "measure")
+
+
+def _run(tasks: Sequence[Task], say: Progress) -> None:
     worker = WorkerProcess(WORKER_COMMAND)  # loads CuPy while the cases are planned here
-    head = registry.head(job.kernel, job.kernels, job.external)
-    record = contracts.document(job.device_record, "measured_device")
-    features = matrices_of(job)
-    common = identity(job, head, record)
-    journal = Journal(journal_path, inputs(job, features), common, job.n)
-    if journal.rows:
-        say(f"{job.kernel} on {job.suite}: going on after {len(journal.rows)} finished rows")
-
-    def keep(row: dict[str, Any]) -> None:
-        _, known = features[row["matrix"]]
-        journal.keep({**common, **sizes(head, known, row["n"]), **row, "measured_at": gpu_device.timestamp()})
-
-    skip = reasons_to_skip(job, head)
-    waiting: dict[str, list[int]] = {}
-    for name in features:
-        for n in job.n:
-            if (name, n) in journal.rows:
-                continue
-            status, message = skip.get(name, skip.get("", ("", "")))
-            if status:
-                keep({"matrix": name, "n": n, "status": status, "message": message})
-            else:
-                waiting.setdefault(name, []).append(n)
-    if waiting:
-        files = {name: npz for name, (npz, _) in features.items()}
-        with gpu_device.lease(log=say) as gpu:
-            _measure(job, gpu, record, files, waiting, journal, keep, worker, say)
+    record = contracts.document(tasks[0].job.device_record, "measured_device")
+    read = rows_once()
+    tables = [_Table(task, record, read) for task in tasks]
+    finished = sum(len(table.journal.rows) for table in tables)
+    if finished:
+        say(f"{finished} rows are finished already")
+    if any(table.waiting for table in tables):
+        with (
+            gpu_device.lease(log=say) as gpu,
+            gpu_device.locked_clocks(gpu.uuid, int(tasks[0].job.options.get("lock_clocks_mhz", 0)) or None),
+        ):
+            _measure(tables, gpu, record, worker, say)
     else:
         worker.ask(None)
 
-    rows = list(journal.rows.values())
-    wrong = [row for row in rows if row["status"] == "wrong"]
+    wrong = [row for table in tables for row in table.wrong()]
     if wrong:
         first = wrong[0]
+        cases = sum(len(table.journal.rows) for table in tables)
+        names = ", ".join(dict.fromkeys(row["kernel"] for row in wrong))
         raise WrongResult(
-            f"{job.kernel} on {job.suite}: {len(wrong)} of {len(rows)} cases are wrong, first {first['matrix']} with "
-            f"n = {first['n']}: {first['message']}. The other rows are kept in {journal_path}; mend the kernel and run "
-            "again"
+            f"{names} on {first['suite']}: {len(wrong)} of {cases} cases are wrong, first {first['matrix']} with "
+            f"n = {first['n']}: {first['message']}. All other rows are kept: mend the kernel and run again"
         )
-    order = {name: i for i, name in enumerate(features)}
-    table = contracts.frame(sorted(rows, key=lambda row: (order[row["matrix"]], row["n"])), "measure", str(csv))
-    contracts.write(table, csv, "measure")
-    journal.finish()
+    for table in tables:
+        table.write()
+    for table in tables:
+        table.journal.finish(table.task.made_of)
 
 
 def _measure(
-    job: Job,
-    gpu: gpu_device.Gpu,
-    record: dict[str, Any],
-    files: dict[str, str],
-    waiting: dict[str, list[int]],
-    journal: Journal,
-    keep: Callable[[dict[str, Any]], None],
-    worker: WorkerProcess,
-    say: Progress,
+    tables: Sequence[_Table], gpu: gpu_device.Gpu, record: dict[str, Any], worker: WorkerProcess, say: Progress
 ) -> None:
-    """Have workers measure all cases that wait (matrix → widths); ``files`` are the ``.npz`` of the matrices."""
-    total = sum(map(len, waiting.values()))
-    done = 0
+    """Have workers measure all cases that wait."""
+    say.begin(sum(len(table.waiting) for table in tables), gpu_device.Monitor(gpu.uuid).busy_fraction)
     barren = 0
-    while waiting:
-        cases = [{"matrix": name, "npz": files[name], "n": ns} for name, ns in waiting.items()]
-        under_way: tuple[str, int] | None = None
-        before = done
-        worker.ask(request(job, gpu, record, cases))
-        # Writing the table needs pandas, which takes its time to load: now, while the worker starts.
+    jobs = [table.job for table in tables]
+    timeout_s = max(job.options["case_timeout_s"] for job in jobs)
+    while any(table.waiting for table in tables):
+        under_way: Case | None = None
+        before = say.done
+        worker.ask(request(jobs, gpu, record, _by_matrix(tables)))
+        # Writing the tables needs pandas, which takes its time to load: now, while the worker starts.
         importlib.import_module("pandas")
-        for event in worker.events(job.options["case_timeout_s"]):
+        for event in worker.events(timeout_s):
             if "begin" in event:
-                under_way = event["begin"]["matrix"], event["begin"]["n"]
+                under_way = event["begin"]["kernel"], event["begin"]["matrix"], event["begin"]["n"]
             elif "row" in event:
                 row = event["row"]
-                keep(row)
-                _strike(waiting, row["matrix"], row["n"])
-                done += 1
+                table = tables[row.pop("kernel")]
+                table.keep(row)
                 under_way = None
-                say(f"[{done}/{total}] {_said(job.kernel, row)}")
+                say.row(table.job.kernel, row)
             elif "damaged" in event:
                 raise contracts.Damaged(event["damaged"])
             elif "spent" in event:
-                say(f"{job.kernel} on {job.suite}: " + ", ".join(f"{k} {v:.2f} s" for k, v in event["spent"].items()))
+                say("seconds: " + ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in event["spent"].items()))
             elif "noisy" in event:
-                for row in list(journal.rows.values()):
-                    if row["matrix"] == event["noisy"] and row["status"] == "ok":
-                        keep({**row, "noisy": True})
-        if not waiting:
+                for index, n in event["noisy"]["cases"]:
+                    tables[index].mark_noisy(event["noisy"]["matrix"], n)
+        if not any(table.waiting for table in tables):
             return
         if under_way is None:
             # It died between cases, which no case is to blame for: it is started again, until that helps nobody.
-            barren = barren + 1 if done == before else 0
+            barren = barren + 1 if say.done == before else 0
             if barren >= BARREN_WORKERS:
-                raise NoWorker(f"{job.kernel} on {job.suite}: the worker does not start: {worker.complaint()}")
+                raise NoWorker(f"{jobs[0].suite}: the worker does not start: {worker.complaint()}")
             worker = WorkerProcess(WORKER_COMMAND)
             continue
-        name, n = under_way
+        index, name, n = under_way
         status = "timeout" if worker.timed_out else "launch_failed"
-        message = f"no answer within {job.options['case_timeout_s']} s" if worker.timed_out else worker.complaint()
-        keep({"matrix": name, "n": n, "status": status, "message": message})
-        _strike(waiting, name, n)
-        done += 1
-        say(f"[{done}/{total}] {job.kernel} {name} n={n}: {status}: {message}")
-        if waiting:
+        message = f"no answer within {timeout_s:g} s" if worker.timed_out else worker.complaint()
+        row = {"matrix": name, "n": n, "status": status, "message": message}
+        tables[index].keep(row)
+        say.row(jobs[index].kernel, row)
+        if any(table.waiting for table in tables):
             worker = WorkerProcess(WORKER_COMMAND)
 
 
-def _strike(waiting: dict[str, list[int]], name: str, n: int) -> None:
-    waiting[name].remove(n)
-    if not waiting[name]:
-        del waiting[name]
-
-
-def _said(kernel: str, row: dict[str, Any]) -> str:
-    case = f"{kernel} {row['matrix']} n={row['n']}"
-    if row["status"] != "ok":
-        return f"{case}: {row['status']}: {row['message']}"
-    return f"{case}: {row['time_ms']:.4f} ms, {row['useful_gflops']:.0f} GFLOP/s, error {row['rel_error']:.1e}"
+def _by_matrix(tables: Sequence[_Table]) -> list[dict[str, Any]]:
+    """The cases that wait, matrix by matrix, in the order of the tasks."""
+    found: dict[str, dict[str, Any]] = {}
+    for index, table in enumerate(tables):
+        for name, n in table.waiting:
+            npz, _ = table.features[name]
+            found.setdefault(npz, {"matrix": name, "npz": npz, "cases": []})["cases"].append([index, n])
+    return list(found.values())

@@ -27,6 +27,9 @@ INTERVAL_NOISY = 0.05
 #: Deviation of the canary copy from the device's record beyond which a row is marked noisy.
 CANARY_NOISY = 0.05
 
+#: Least time over which energy is counted; the driver's counter advances every 20 to 100 ms.
+ENERGY_MS = 2000.0
+
 COPY_BYTES = 512 << 20
 BATCH = 20
 LEAST_SAMPLES = 40
@@ -39,8 +42,15 @@ class Timing:
     median_ms: float
     p10_ms: float
     p90_ms: float
+    low_ms: float
+    """Lower end of the 95 % confidence interval of the median."""
+    high_ms: float
     samples: int
-    interval: float
+
+    @property
+    def interval(self) -> float:
+        """Width of that interval over the median."""
+        return (self.high_ms - self.low_ms) / self.median_ms
 
     @property
     def noisy(self) -> bool:
@@ -51,14 +61,17 @@ class Timing:
 def timing_of(samples: np.ndarray) -> Timing:
     """Median, 10th and 90th percentile and interval of samples in ms."""
     p10, median, p90 = np.percentile(samples, [10, 50, 90])
-    return Timing(float(median), float(p10), float(p90), len(samples), median_interval(samples))
+    return Timing(float(median), float(p10), float(p90), *interval_of_median(samples), len(samples))
 
 
 def settled(samples: np.ndarray, spent_ms: float, repeat_cap: float, time_cap_ms: float) -> bool:
     """Whether to stop repeating: the interval of the median is narrow, or one of the caps is reached."""
     if len(samples) >= repeat_cap or spent_ms > time_cap_ms:
         return True
-    return len(samples) >= LEAST_SAMPLES and median_interval(samples) < INTERVAL_GOAL
+    if len(samples) < LEAST_SAMPLES:
+        return False
+    low, high = interval_of_median(samples)
+    return (high - low) / float(np.median(samples)) < INTERVAL_GOAL
 
 
 def drifted(copy_gb_per_s: float, recorded_gb_per_s: float) -> bool:
@@ -66,8 +79,8 @@ def drifted(copy_gb_per_s: float, recorded_gb_per_s: float) -> bool:
     return abs(copy_gb_per_s / recorded_gb_per_s - 1) > CANARY_NOISY
 
 
-def median_interval(samples: np.ndarray) -> float:
-    """Width of the 95 % confidence interval of the median over the median, from order statistics.
+def interval_of_median(samples: np.ndarray) -> tuple[float, float]:
+    """The 95 % confidence interval of the median, in the unit of the samples, from order statistics.
 
     The number of samples below the median is binomial(n, 1/2), so ranks n/2 ± 0.98 √n enclose it (normal
     approximation), whatever the distribution of the times.
@@ -77,7 +90,7 @@ def median_interval(samples: np.ndarray) -> float:
     half = 0.98 * math.sqrt(n)
     low = max(math.floor(n / 2 - half), 0)
     high = min(math.ceil(n / 2 + half), n - 1)
-    return float((ordered[high] - ordered[low]) / np.median(ordered))
+    return float(ordered[low]), float(ordered[high])
 
 
 class Clock:
@@ -96,21 +109,24 @@ class Clock:
         sink = Dense(self._sink, 1, 1, False, "none")
         self._flush = prepare(registry.head("dram_read"), read_cubin, None, flushed, sink)
         self._copy = prepare(registry.head("dram_copy"), copy_cubin, None, source, target)
+        self._events = [(cupy.cuda.Event(), cupy.cuda.Event()) for _ in range(BATCH)]
         cupy.cuda.Device().synchronize()
 
     def time(
         self,
         call: Call,
         cold: bool,
-        repeat_cap: int,
+        repeat_cap: float,
         time_cap_ms: float,
         after_capture: Callable[[], None] | None = None,
+        watch: Callable[[], None] | None = None,
     ) -> Timing:
         """Median, 10th and 90th percentile of the time of ``call``.
 
         ``cold``: L2 is flushed before every call by reading (not writing: dirty lines would be written back inside
         the timed call) four times its size. Otherwise calls follow each other and find L2 as the previous call left it.
-        ``after_capture`` runs between the capture of the call and its first replay.
+        ``after_capture`` runs between the capture of the call and its first replay, ``watch`` while the device works
+        off each batch of calls.
         """
         import cupy
 
@@ -120,29 +136,47 @@ class Clock:
             cupy.cuda.Device().synchronize()
         for _ in range(3):
             graph.launch(self.stream)
-        events = [(cupy.cuda.Event(), cupy.cuda.Event()) for _ in range(BATCH)]
         samples = np.empty(0)
         start = time.perf_counter()
         while True:
             with self.stream:
-                for before, after in events:
+                for before, after in self._events:
                     if cold:
                         self._flush(self.stream)
                     before.record(self.stream)
                     graph.launch(self.stream)
                     after.record(self.stream)
+            if watch:
+                watch()
             self.stream.synchronize()
-            times = [cupy.cuda.get_elapsed_time(before, after) for before, after in events]
+            times = [cupy.cuda.get_elapsed_time(before, after) for before, after in self._events]
             samples = np.concatenate([samples, times])
             if settled(samples, (time.perf_counter() - start) * 1e3, repeat_cap, time_cap_ms):
                 return timing_of(samples)
+
+    def energy_mj(self, call: Call, counter_mj: Callable[[], float]) -> float:
+        """Energy of one call in mJ, by a ``counter_mj`` of the driver, over at least :data:`ENERGY_MS` of calls.
+
+        The calls follow each other without a break, so L2 is warm, and the device's idle power counts.
+        """
+        graph = self._capture(call)
+        # Launches that are queued ahead keep the device busy while the host looks at the clock.
+        done, calls, least = 0, 1, ENERGY_MS / 1e3
+        start, before = time.perf_counter(), counter_mj()
+        while (spent := time.perf_counter() - start) < least:
+            for _ in range(calls):
+                graph.launch(self.stream)
+            self.stream.synchronize()
+            done += calls
+            calls = min(max(1, int(calls * 0.2 / max((time.perf_counter() - start - spent), 1e-3))), 20_000)
+        return (counter_mj() - before) / done
 
     def copy_gb_per_s(self) -> float:
         """Bandwidth of a device-to-device copy now, bytes read plus bytes written, GB/s (10⁹ bytes)."""
         timing = self.time(self._copy, cold=False, repeat_cap=BATCH, time_cap_ms=0)
         return 2 * COPY_BYTES / timing.median_ms / 1e6
 
-    def replay_overhead_ms(self, cold: bool = False, repeat_cap: int = 200) -> float:
+    def replay_overhead_ms(self, cold: bool = False, repeat_cap: float = 200) -> float:
         """Time between the two events around a graph that clears four bytes: what every time includes."""
         clear = Call(lambda stream: self._sink.data.memset_async(0, 4, stream))
         return self.time(clear, cold, repeat_cap, time_cap_ms=1e3).median_ms

@@ -6,7 +6,7 @@ decide, work on NumPy arrays as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,24 +98,82 @@ def errors_of(a: Any, b: Any, c: Any, product: Callable[[Any], Any], steps: int 
 
     Operands as in :func:`verify`, all on the host or all on the device. B is what the last multiplication reads.
     """
-    xp = array_module(a.data)
-    m, n = c.rows, c.columns
-    row_squares = xp.zeros(m)
-    unwritten = xp.zeros(m, dtype=bool)
-    reference_square = b_square = 0.0
-    for start in range(0, n, COLUMNS):
-        stop = min(start + COLUMNS, n)
-        reference = xp.ascontiguousarray(b.widened()[:, start:stop])
-        for _ in range(steps):
-            b64, reference = reference, product(reference)
-            if start == 0:
-                _spot_check(a, b64, reference)
-        difference = c.widened()[:, start:stop] - reference
-        unwritten |= xp.isnan(difference).any(axis=1)
-        row_squares += (difference * difference).sum(axis=1)
-        reference_square += float((reference * reference).sum())
-        b_square += float((b64 * b64).sum())
-    return Errors(row_squares, row_norms(a) * (b_square / max(b.rows, 1)) ** 0.5, unwritten, reference_square)
+    return Expected(a, b, product, steps, keep=False).errors(c)
+
+
+@dataclass(frozen=True)
+class Slab:
+    """Some columns of the product in float64."""
+
+    start: int
+    product: Any
+    """float64[m, columns]"""
+    square: float
+    """Squared Frobenius norm of ``product``."""
+    input_square: float
+    """Squared Frobenius norm of the columns that the last multiplication read."""
+
+
+class Expected:
+    """The product A·B (A^steps·B) in float64, with which the outputs of any number of kernels are compared.
+
+    Operands as in :func:`errors_of`. ``keep``: hold the whole product (8·m·n bytes); otherwise each comparison
+    computes it again, :data:`COLUMNS` columns at a time. ``squares``: as :func:`row_squares`, which it replaces.
+    """
+
+    def __init__(
+        self,
+        a: Any,
+        b: Any,
+        product: Callable[[Any], Any],
+        steps: int = 1,
+        keep: bool = True,
+        squares: Callable[[Any, str, Any], Any] | None = None,
+    ) -> None:
+        self._a, self._b, self._product, self._steps = a, b, product, steps
+        self._row_squares = squares or row_squares
+        self._norms = row_norms(a)
+        self._kept = list(self._slabs()) if keep else None
+
+    def errors(self, c: Any) -> Errors:
+        """Errors of ``c``, a :class:`spmm_roofline.kernels.operands.Dense`."""
+        row_squares = array_module(self._norms).zeros(c.rows)
+        square = input_square = 0.0
+        for slab in self._slabs() if self._kept is None else self._kept:
+            columns = c.view[:, slab.start : slab.start + slab.product.shape[1]]
+            row_squares += self._row_squares(columns, c.dtype, slab.product)
+            square += slab.square
+            input_square += slab.input_square
+        rms = (input_square / max(self._b.rows, 1)) ** 0.5
+        return Errors(row_squares, self._norms * rms, array_module(row_squares).isnan(row_squares), square)
+
+    def arrays(self) -> list[Any]:
+        """The arrays that it holds."""
+        return [self._norms, *(slab.product for slab in self._kept or ())]
+
+    def _slabs(self) -> Iterator[Slab]:
+        xp = array_module(self._a.data)
+        for start in range(0, self._b.columns, COLUMNS):
+            values = widened(self._b.view[:, start : start + COLUMNS], self._b.dtype)
+            reference = xp.ascontiguousarray(values)
+            for _ in range(self._steps):
+                b64, reference = reference, self._product(reference)
+                if start == 0:
+                    _spot_check(self._a, b64, reference)
+            yield Slab(start, reference, _square(reference), _square(b64))
+
+
+def _square(values: Any) -> float:
+    return float((values * values).sum())
+
+
+def row_squares(x: Any, dtype: str, y: Any) -> Any:
+    """Σ over each row of (x - y)², float64[m]; NaN for a row in which ``x`` holds NaN.
+
+    ``x``: m×n, stored as ``dtype``; ``y``: float64[m, n].
+    """
+    difference = widened(x, dtype) - y
+    return (difference * difference).sum(axis=1)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,12 @@
-"""The worker of a measure job: the one process that touches the device.
+"""The worker of measure jobs: the one process that touches a device, and measures any number of kernels on it.
 
-Reads a job (JSON) from standard input, writes one JSON object a line to standard output:
-``{"begin": case}`` before a case, ``{"row": {...}}`` after it, ``{"noisy": matrix}`` where the canary after a matrix
-found the machine changed. :mod:`spmm_roofline.measure.run` listens, and starts another worker if this one dies.
+Reads a request (JSON) from standard input, writes one JSON object a line to standard output:
+``{"begin": case}`` before a case, ``{"row": {...}}`` after it, ``{"noisy": ...}`` where the canary after a matrix found
+the machine changed. :mod:`spmm_roofline.measure.run` listens, and starts another worker if this one dies.
+
+Cases come matrix by matrix. What several kernels need of a matrix is made once and shared: its structure on the device,
+the random values in a dtype, B, the float64 product, and each packed format. After each case the shared arrays must
+hold the bits that they held before it, so a kernel that writes beside C costs itself its row, and no other kernel.
 """
 
 from __future__ import annotations
@@ -16,7 +20,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +35,21 @@ from ..kernels.head import Head
 from ..kernels.launch import Call, Unsupported, check_case, library_version, prepare
 from ..kernels.operands import Dense, allocate
 from ..kernels.packers import LoadedPacker, pack
+from ..kernels.reference import Reference
 from ..matrices.grids import GridOperator
-from . import device
+from .checker import Checker
+from .device import Monitor
 from .timing import Clock, Timing, drifted
-from .verify import Verdict, same_bits, verify
+from .verify import Expected, Verdict, judge, same_bits, verify
 
 #: Most replays of an empty graph before each matrix; they take a millisecond.
 REPLAYS = 100
 #: Values of B that are drawn at a time.
 DRAWN = 1 << 26
+#: Attempts to time a case while something disturbs the device, and the pause between them.
+ATTEMPTS, PAUSE_S = 3, 1.0
+#: Fractions of the device's memory for one float64 product that is kept for further kernels, and for all of them.
+KEPT_FRACTION, ALL_KEPT_FRACTION = 1 / 12, 1 / 4
 
 
 def main() -> None:
@@ -64,34 +76,95 @@ class WrongPacking(RuntimeError):
     """A format whose packed arrays are not the matrix."""
 
 
+class Stray(RuntimeError):
+    """A call that wrote to memory that is not its C."""
+
+
+@dataclass
+class Kernel:
+    """One kernel of the request."""
+
+    index: int
+    head: Head
+    cubin: Path | None
+    packer: LoadedPacker | None
+    l2: str
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """What decides the values of A and B: kernels of equal ones share them, and the float64 product."""
+        return FORMATS[self.head.format].random_values.__qualname__, self.head.dtype["a"], self.head.dtype["b"]
+
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """Options of the format on this device."""
+        import cupy
+
+        return self.head.options(cupy.cuda.Device().attributes["MultiProcessorCount"])
+
+    @property
+    def packing(self) -> tuple[Any, ...]:
+        """What decides how A is packed."""
+        return self.head.format, self.head.dtype["a"], json.dumps(self.options, sort_keys=True)
+
+
 @dataclass
 class Operand:
-    """A on the device: packed for the kernel, and in float64 for the reference, with the same random values."""
+    """A on the device: packed for kernels, and in float64 for the reference, with the same random values."""
 
     packed: Any
     exact: Csr | GridOperator
     pack_ms: float
+    products: dict[tuple[int, int], Product] = field(default_factory=dict)
+    """(n, steps) → B and the product; shared by all operands with the same values."""
+
+
+@dataclass
+class Product:
+    """B (k×n), in each layout that a kernel asked for, and A^steps·B in float64."""
+
+    b: dict[tuple[Any, ...], Dense]
+    expected: Expected | None
+    """None for a grid, whose product is checked slab by slab."""
 
 
 class Worker:
-    """One kernel, one device context, many cases."""
+    """One device context, many kernels, many cases.
 
-    def __init__(self, job: dict[str, Any]) -> None:
+    ``request``: see :func:`spmm_roofline.measure.job.request`.
+    """
+
+    def __init__(self, request: dict[str, Any]) -> None:
         import cupy
 
+        reduce_without_cub()
         self.cupy = cupy
         self.spent = {"start": 0.0, "pack": 0.0, "verify": 0.0, "time": 0.0, "canary": 0.0}
-        self.job = job
-        self.head: Head = registry.head(job["kernel"], job["kernels"], tuple(job["external"]))
-        self.cubin = Path(job["cubin"]) if job["cubin"] else None
-        self.form = FORMATS[self.head.format]
-        self.packer = None
-        if self.form.packer:
-            self.packer = LoadedPacker(registry.head(self.form.packer, job["kernels"]), Path(job["packer_cubin"]))
-        self.clock = Clock(Path(job["read_cubin"]), Path(job["copy_cubin"]))
+        self.request = request
+        self.clock = Clock(Path(request["read_cubin"]), Path(request["copy_cubin"]))
+        self.checker = Checker(Path(request["check_cubin"]), request["kernels"][0]["kernels"])
         self.random = cupy.random.default_rng()
+        self.monitor = Monitor(request["uuid"])
+        self.memory_bytes = cupy.cuda.Device().mem_info[1]
         self.clock.warm_up()
-        self.spent["start"] = time.monotonic() - job["started"]
+        self.spent["start"] = time.monotonic() - request["started"]
+
+    @cache  # noqa: B019 (lives as long as the process)
+    def kernel(self, index: int) -> Kernel:
+        """Kernel of this number in the request; its head is read when it is first needed."""
+        told = self.request["kernels"][index]
+        head = registry.head(told["kernel"], told["kernels"], tuple(told["external"]))
+        return Kernel(
+            index=index,
+            head=head,
+            cubin=Path(told["cubin"]) if told["cubin"] else None,
+            packer=self._packer(FORMATS[head.format].packer, told["kernels"], told["packer_cubin"]),
+            l2=told["l2"],
+        )
+
+    @cache  # noqa: B019
+    def _packer(self, name: str | None, root: str, cubin: str | None) -> LoadedPacker | None:
+        return LoadedPacker(registry.head(name, root), Path(str(cubin))) if name else None
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -103,77 +176,243 @@ class Worker:
             self.spent[name] += time.monotonic() - start
 
     def measure(self, matrix: dict[str, Any]) -> bool:
-        """All widths of one matrix; every case gives a row. Returns False if the file of the matrix is damaged."""
-        canary = self._canary_is_off()
-        self.replay_ms = self.clock.replay_overhead_ms(self.job["l2"] == "cold", REPLAYS)
-        operand: Operand | None = None
-        for n in matrix["n"]:
-            tell(begin={"matrix": matrix["matrix"], "n": n})
-            try:
-                if operand is None:
-                    with self.phase("pack"):
-                        operand = self.operand(matrix)
-                row = self._case(operand, n, canary)
-            except (Unsupported, FormatError) as error:
-                row = {"status": "unsupported", "message": str(error)}
-            except MemoryError as error:  # of the host, and CuPy's own of the device
-                row = {"status": "out_of_memory", "message": one_line(error)}
-                self.cupy.get_default_memory_pool().free_all_blocks()
-            except WrongPacking as error:
-                row = {"status": "wrong", "message": str(error)}
-            except contracts.Damaged as error:
-                tell(damaged=error.complaints)
-                return False
-            except AssertionError:
-                raise
-            except Exception as error:
-                row = {"status": "launch_failed", "message": f"{type(error).__name__}: {one_line(error)}"}
-                tell(row={"matrix": matrix["matrix"], "n": n, **row})
-                # A sticky error ends the context: the parent starts another worker for what is left.
-                self.cupy.cuda.Device().synchronize()
-                continue
-            tell(row={"matrix": matrix["matrix"], "n": n, **row})
-        if not canary and self._canary_is_off():
-            tell(noisy=matrix["matrix"])
+        """All cases of one matrix; every case gives a row. Returns False if the file of the matrix is damaged."""
+        cases = [(self.kernel(index), n) for index, n in matrix["cases"]]
+        self.replay_ms = {
+            l2: self.clock.replay_overhead_ms(l2 == "cold", REPLAYS)
+            for l2 in sorted({kernel.l2 for kernel, _ in cases})
+        }
+        subject = Subject(self, matrix["npz"])
+        # Kernels that share values follow each other, and among them those that share a packed format.
+        ranks: dict[Any, int] = {}
+        for kernel, _ in cases:
+            for key in (kernel.values, kernel.packing):
+                ranks.setdefault(key, len(ranks))
+        cases.sort(key=lambda case: (ranks[case[0].values], ranks[case[0].packing]))
+        off = self._canary_is_off()
+        for _, group in groupby(cases, key=lambda case: case[0].packing):
+            chosen = list(group)
+            for kernel, n in chosen:
+                case = {"kernel": kernel.index, "matrix": matrix["matrix"], "n": n}
+                tell(begin=case)
+                try:
+                    row = self._row(subject, kernel, n, off)
+                except contracts.Damaged as error:
+                    tell(damaged=error.complaints)
+                    return False
+                except AssertionError:
+                    raise
+                except Exception as error:
+                    tell(
+                        row={**case, "status": "launch_failed", "message": f"{type(error).__name__}: {one_line(error)}"}
+                    )
+                    # A sticky error ends the context: the parent starts another worker for what is left.
+                    self.cupy.cuda.Device().synchronize()
+                    continue
+                tell(row=case | row)
+                if row["status"] == "wrong":
+                    # What wrote a wrong C may have written elsewhere, even before A and B were there to show it.
+                    subject.forget()
+            subject.forget_packed()
+            was, off = off, self._canary_is_off()
+            if off and not was:
+                tell(noisy={"matrix": matrix["matrix"], "cases": [[kernel.index, n] for kernel, n in chosen]})
         return True
 
-    def operand(self, matrix: dict[str, Any]) -> Operand:
-        """Pack the matrix's structure around fresh random values ±[0.5, 1.5).
+    def _row(self, subject: Subject, kernel: Kernel, n: int, noisy: bool) -> dict[str, Any]:
+        try:
+            try:
+                return self._case(subject, kernel, n, noisy)
+            except MemoryError:
+                # Everything that is kept for other kernels makes room.
+                subject.forget()
+                return self._case(subject, kernel, n, noisy)
+        except (Unsupported, FormatError) as error:
+            return {"status": "unsupported", "message": str(error)}
+        except MemoryError as error:  # of the host, and CuPy's own of the device
+            subject.forget()
+            return {"status": "out_of_memory", "message": one_line(error)}
+        except (WrongPacking, Stray) as error:
+            return {"status": "wrong", "message": str(error)}
 
-        Random values make every stored entry weigh alike in the check; the collection's own would hide a lost entry
-        of 1e-9 behind one of 1e9. Times do not depend on values.
+    def prepare(self, subject: Subject, kernel: Kernel, n: int) -> tuple[Call, Operand, Product, Dense, Dense]:
+        """A call that is ready to go, with B (k×n) random and C (m×n) poisoned.
+
+        Raises :class:`~spmm_roofline.kernels.launch.Unsupported` and the errors of :meth:`Subject.operand`.
         """
-        cupy = self.cupy
-        host = matrices.load(matrix["npz"])
-        if isinstance(host, GridOperator):
-            return self._grid(host)
-        structure = Csr(
+        m, k = subject.shape
+        check_case(kernel.head, m, n, k)
+        with self.phase("pack"):
+            operand = subject.operand(kernel)
+        product, b = subject.product(operand, kernel, n)
+        c = allocate(kernel.head, "c", m, n)
+        call = prepare(kernel.head, kernel.cubin, operand.packed, b, c)
+        c.poison()
+        self.cupy.cuda.Device().synchronize()
+        return call, operand, product, b, c
+
+    def _case(self, subject: Subject, kernel: Kernel, n: int, noisy: bool) -> dict[str, Any]:
+        head = kernel.head
+        with self.phase("verify"):
+            call, operand, product, b, c = self.prepare(subject, kernel, n)
+            call(self.clock.stream)
+            self.clock.stream.synchronize()
+            verdict = self._verdict(operand, product, b, c, head)
+            verified = c.storage.copy()
+        row = {
+            "format_bytes": operand.packed.nbytes if call.format_bytes is None else call.format_bytes,
+            "pack_ms": operand.pack_ms,
+            "look_ms": call.preprocess_ms,
+            "preprocess_ms": operand.pack_ms + call.preprocess_ms,
+        }
+        if verdict.wrong:
+            return {**row, "status": "wrong", "message": verdict.wrong}
+        with self.phase("time"):
+            timing, seen = self._timed(call, kernel, c)
+        # A kernel that adds to C must still be right after hundreds of calls. Work that went past the capture, to
+        # another stream, was not timed: C was poisoned behind it, and shows that. The bits that were verified are
+        # right again; others, as after atomic additions in another order, are compared with float64 anew.
+        with self.phase("verify"):
+            if not same_bits(verified, c.storage):
+                again = self._verdict(operand, product, b, c, head)
+                if again.wrong:
+                    return {**row, "status": "wrong", "message": f"after {timing.samples} calls: {again.wrong}"}
+            subject.check_bits(head.name)
+        row |= timed(timing, verdict, n, operand.exact.nnz, operand.packed.covered_slots, head.steps)
+        row |= {"replay_ms": self.replay_ms[kernel.l2], **seen}
+        if self.request["options"].get("energy") and self.monitor.energy_mj() is not None:
+            with self.phase("time"):
+                row["energy_mj"] = self.clock.energy_mj(call, lambda: float(self.monitor.energy_mj() or 0)) / head.steps
+        if head.vendor:
+            row["cuda"] = library_version(head)
+        return {**row, "noisy": noisy or timing.noisy or bool(seen["disturbed"])}
+
+    def _verdict(self, operand: Operand, product: Product, b: Dense, c: Dense, head: Head) -> Verdict:
+        if product.expected is None:
+            return verify(operand.exact, b, c, head.dtype_of_sums, head.steps)
+        return judge(product.expected.errors(c), head.dtype_of_sums, c.dtype)
+
+    def _timed(self, call: Call, kernel: Kernel, c: Dense) -> tuple[Timing, dict[str, Any]]:
+        """Times of a call, and what the driver said meanwhile; timed again while something disturbs the device."""
+        options = self.request["options"]
+        for attempt in range(ATTEMPTS):
+            clocks: list[int] = []
+            reasons: set[str] = set()
+
+            def watch(clocks: list[int] = clocks, reasons: set[str] = reasons) -> None:
+                clocks += filter(None, [self.monitor.clock_mhz()])
+                reasons.update(self.monitor.slowed_by())
+
+            if attempt:
+                time.sleep(PAUSE_S)
+            timing = self.clock.time(
+                call, kernel.l2 == "cold", options["repeat_cap"], options["time_cap_ms"], c.poison, watch
+            )
+            # This process is one of them.
+            others = (self.monitor.processes() or 1) - 1
+            if others > 0:
+                reasons.add(f"{others} other process{'es' if others > 1 else ''} on the GPU")
+            if not reasons:
+                break
+        return timing, {
+            "sm_clock_mhz": clocks[-1] if clocks else None,
+            "clock_low_mhz": min(clocks, default=None),
+            "disturbed": "; ".join(sorted(reasons)),
+        }
+
+    def _canary_is_off(self) -> bool:
+        with self.phase("canary"):
+            return drifted(self.clock.copy_gb_per_s(), self.request["copy_gb_per_s"])
+
+
+class Subject:
+    """One matrix on the device, and what its kernels share.
+
+    ``npz``: canonical matrix. Its structure is packed around fresh random values ±[0.5, 1.5): they make every stored
+    entry weigh alike in the check, where the collection's own would hide a lost entry of 1e-9 behind one of 1e9. Times
+    do not depend on values.
+    """
+
+    def __init__(self, worker: Worker, npz: str) -> None:
+        self.worker, self.cupy, self.npz = worker, worker.cupy, npz
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop everything that was made of the matrix, and give its memory back."""
+        self.__dict__.pop("structure", None)
+        self._exact: dict[Any, tuple[Csr | GridOperator, dict[tuple[int, int], Product]]] = {}
+        self._packed: dict[Any, Operand] = {}
+        self._bits: dict[int, tuple[Any, Any]] = {}
+        self.cupy.get_default_memory_pool().free_all_blocks()
+
+    def forget_packed(self) -> None:
+        """Drop the packed formats; values and products stay for the next ones."""
+        for operand in self._packed.values():
+            for array in operand.packed.arrays().values():
+                self._bits.pop(id(array), None)
+        self._packed = {}
+
+    @cached_property
+    def host(self) -> Any:
+        """The canonical matrix in host memory."""
+        return matrices.load(self.npz)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        m, k = self.host.shape
+        return int(m), int(k)
+
+    @cached_property
+    def structure(self) -> Csr:
+        """Row pointers and columns on the device; no values."""
+        cupy, host = self.cupy, self.host
+        return Csr(
             shape=host.shape,
             nnz=int(host.nnz),
             dtype="float64",
-            indptr=cupy.asarray(host.indptr.astype("int32")),
-            indices=cupy.asarray(host.indices.astype("int32")),
+            indptr=self._shared(cupy.asarray(host.indptr.astype("int32"))),
+            indices=self._shared(cupy.asarray(host.indices.astype("int32"))),
             data=cupy.empty(0),
         )
-        dtype, form = self.head.dtype["a"], self.form
-        values = widened(rounded(form.random_values(structure, self.random), dtype), dtype)
-        structure = replace(structure, data=values)
-        options = self.head.options(cupy.cuda.Device().attributes["MultiProcessorCount"])
-        packed, build_ms = self._timed_packing(lambda: pack(form, structure, dtype, options, self.packer))
-        if not same_matrix(packed.to_csr(), structure):
-            raise WrongPacking(f"{form.name} does not give back the {structure.shape} matrix that was packed")
-        return Operand(packed, structure, build_ms)
 
-    def _grid(self, described: GridOperator) -> Operand:
-        """As :meth:`operand`, of a stencil that is stored without entries: nothing on the device has one either."""
-        dtype, form = self.head.dtype["a"], self.form
-        drawn = signed(self.random, len(described.coefficients))
-        exact = replace(described, coefficients=widened(rounded(drawn, dtype), dtype))
-        options = self.head.options(self.cupy.cuda.Device().attributes["MultiProcessorCount"])
-        packed, build_ms = self._timed_packing(lambda: form.from_grid(exact, dtype=dtype, **options))
-        if not packed.to_grid().equals(exact):
-            raise WrongPacking(f"{form.name} does not give back {described}, which was packed")
-        return Operand(packed, exact, build_ms)
+    def operand(self, kernel: Kernel) -> Operand:
+        """A packed for a kernel.
+
+        Raises :class:`WrongPacking` if the packed arrays do not give A back, :class:`FormatError` for a matrix that the
+        format does not hold and :class:`~spmm_roofline.contracts.Damaged` for a file that is damaged.
+        """
+        if kernel.packing not in self._packed:
+            exact, products = self._values(kernel)
+            dtype, form = kernel.head.dtype["a"], FORMATS[kernel.head.format]
+            if isinstance(exact, GridOperator):
+                packed, pack_ms = self._timed_packing(lambda: form.from_grid(exact, dtype=dtype, **kernel.options))
+                same = packed.to_grid().equals(exact)
+            else:
+                make = lambda: pack(form, exact, dtype, kernel.options, kernel.packer)  # noqa: E731
+                packed, pack_ms = self._timed_packing(make)
+                same = same_matrix(packed.to_csr(), exact)
+            if not same:
+                raise WrongPacking(f"{form.name} does not give back the {self.shape} matrix that was packed")
+            for array in packed.arrays().values():
+                self._shared(array)
+            self._packed[kernel.packing] = Operand(packed, exact, pack_ms, products)
+        return self._packed[kernel.packing]
+
+    def _values(self, kernel: Kernel) -> tuple[Csr | GridOperator, dict[tuple[int, int], Product]]:
+        """A in float64 with values that the kernel's dtype holds, and the products that were made with them."""
+        if kernel.values not in self._exact:
+            # One set of values at a time: kernels that share them follow each other.
+            self._exact = {}
+            dtype = kernel.head.dtype["a"]
+            exact: Csr | GridOperator
+            if isinstance(self.host, GridOperator):
+                drawn = signed(self.worker.random, len(self.host.coefficients))
+                exact = replace(self.host, coefficients=widened(rounded(drawn, dtype), dtype))
+            else:
+                drawn = FORMATS[kernel.head.format].random_values(self.structure, self.worker.random)
+                exact = replace(self.structure, data=self._shared(widened(rounded(drawn, dtype), dtype)))
+            self._exact[kernel.values] = exact, {}
+        return self._exact[kernel.values]
 
     def _timed_packing(self, make: Callable[[], Any]) -> tuple[Any, float]:
         """What ``make`` packs, and its time in ms."""
@@ -187,52 +426,65 @@ class Worker:
             build_ms = (time.perf_counter() - start) * 1e3
         return packed, build_ms
 
-    def prepare(self, operand: Operand, n: int) -> tuple[Call, Dense, Dense]:
-        """A call that is ready to go, with B (k×n) random and C (m×n) poisoned."""
-        m, k = operand.exact.shape
-        check_case(self.head, m, n, k)
-        b, c = allocate(self.head, "b", k, n), allocate(self.head, "c", m, n)
-        fill_at_random(b, self.random)
-        call = prepare(self.head, self.cubin, operand.packed, b, c)
-        c.poison()
-        self.cupy.cuda.Device().synchronize()
-        return call, b, c
+    def product(self, operand: Operand, kernel: Kernel, n: int) -> tuple[Product, Dense]:
+        """B and A^steps·B for a kernel and a width, and B in the layout that the kernel reads."""
+        head, k = kernel.head, self.shape[1]
+        layout = head.layout["b"], head.pads.get("k", 1), head.pads.get("n", 1)
+        key = n, head.steps
+        found = operand.products.get(key)
+        if found is None:
+            b = allocate(head, "b", k, n)
+            fill_at_random(b, self.worker.random)
+            self._shared(b.storage)
+            expected = self._expected(operand, b, head.steps, n)
+            found = operand.products[key] = Product({layout: b}, expected)
+        elif layout not in found.b:
+            b = allocate(head, "b", k, n)
+            b.view[...] = next(iter(found.b.values())).view
+            self._shared(b.storage)
+            found.b[layout] = b
+        return found, found.b[layout]
 
-    def _case(self, operand: Operand, n: int, noisy: bool) -> dict[str, Any]:
-        with self.phase("verify"):
-            call, b, c = self.prepare(operand, n)
-            call(self.clock.stream)
-            self.clock.stream.synchronize()
-            verdict = verify(operand.exact, b, c, self.head.dtype_of_sums, self.head.steps)
-            verified = c.storage.copy()
-        row = {
-            "format_bytes": operand.packed.nbytes if call.format_bytes is None else call.format_bytes,
-            "pack_ms": operand.pack_ms,
-            "preprocess_ms": operand.pack_ms + call.preprocess_ms,
-        }
-        if verdict.wrong:
-            return {**row, "status": "wrong", "message": verdict.wrong}
-        options = self.job["options"]
-        with self.phase("time"):
-            cold = self.job["l2"] == "cold"
-            timing = self.clock.time(call, cold, options["repeat_cap"], options["time_cap_ms"], after_capture=c.poison)
-        # A kernel that adds to C must still be right after hundreds of calls. Work that went past the capture, to
-        # another stream, was not timed: C was poisoned behind it, and shows that. The bits that were verified are
-        # right again; others, as after atomic additions in another order, are compared with float64 anew.
-        with self.phase("verify"):
-            if not same_bits(verified, c.storage):
-                again = verify(operand.exact, b, c, self.head.dtype_of_sums, self.head.steps)
-                if again.wrong:
-                    return {**row, "status": "wrong", "message": f"after {timing.samples} calls: {again.wrong}"}
-        row |= timed(timing, verdict, n, operand.exact.nnz, operand.packed.covered_slots, self.head.steps)
-        row |= {"replay_ms": self.replay_ms, "sm_clock_mhz": device.sm_clock_mhz(self.job["uuid"])}
-        if self.head.vendor:
-            row["cuda"] = library_version(self.head)
-        return {**row, "noisy": noisy or timing.noisy}
+    def _expected(self, operand: Operand, b: Dense, steps: int, n: int) -> Expected | None:
+        if isinstance(operand.exact, GridOperator):
+            return None
+        need, memory = 8 * self.shape[0] * n, self.worker.memory_bytes
+        kept = sum(8 * self.shape[0] * width for width, _ in operand.products)
+        keep = need <= KEPT_FRACTION * memory and kept + need <= ALL_KEPT_FRACTION * memory
+        squares = self.worker.checker.row_squares
+        expected = Expected(operand.exact, b, Reference(operand.exact).product, steps, keep, squares)
+        for array in expected.arrays():
+            self._shared(array)
+        return expected
 
-    def _canary_is_off(self) -> bool:
-        with self.phase("canary"):
-            return drifted(self.clock.copy_gb_per_s(), self.job["copy_gb_per_s"])
+    def _shared(self, array: Any) -> Any:
+        """``array``, whose bits must stay what they are now."""
+        if array.size:
+            self._bits[id(array)] = array, self.worker.checker.digests([array])
+        return array
+
+    def check_bits(self, kernel: str) -> None:
+        """Raise :class:`Stray` if a shared array is not what it was when it was made."""
+        if not self._bits:
+            return
+        arrays, before = zip(*self._bits.values(), strict=True)
+        same = (self.worker.checker.digests(arrays) == self.cupy.concatenate(before)).get().tolist()
+        changed = [array.nbytes for array, held in zip(arrays, same, strict=True) if not held]
+        if changed:
+            raise Stray(
+                f"{kernel} wrote outside of C: {len(changed)} arrays that it only reads changed ({sum(changed)} bytes)"
+            )
+
+
+def reduce_without_cub() -> None:
+    """Have CuPy reduce arrays by its own code in this process.
+
+    CuPy compiles a reduction with CUB for two seconds when a machine first needs it, and its own for a tenth of one;
+    verification and packing reduce in dozens of ways, and none of them takes long.
+    """
+    from cupy import _core
+
+    _core.set_reduction_accelerators([])
 
 
 def timed(timing: Timing, verdict: Verdict, n: int, nnz: int, slots: int, steps: int) -> dict[str, Any]:
@@ -244,6 +496,8 @@ def timed(timing: Timing, verdict: Verdict, n: int, nnz: int, slots: int, steps:
         "time_ms": timing.median_ms / steps,
         "time_p10_ms": timing.p10_ms / steps,
         "time_p90_ms": timing.p90_ms / steps,
+        "time_low_ms": timing.low_ms / steps,
+        "time_high_ms": timing.high_ms / steps,
         "samples": timing.samples,
         "useful_gflops": nnz * rate,
         "padded_gflops": slots * rate,

@@ -216,7 +216,7 @@ def _count(
         asked, answers = Path(folder) / "job.json", Path(folder) / "answers"
         answers.touch()
         with gpu_device.lease() as gpu:
-            asked.write_text(json.dumps(request(job, gpu, record, list(matrices.values()))))
+            asked.write_text(json.dumps(request([job], gpu, record, list(matrices.values()))))
             share_package()
             target = [sys.executable, "-m", "spmm_roofline.profile.target", str(asked), str(answers)]
             while True:

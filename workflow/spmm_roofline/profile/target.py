@@ -12,7 +12,7 @@ from pathlib import Path
 
 import nvtx
 
-from ..measure.worker import Worker, one_line
+from ..measure.worker import Subject, Worker, one_line
 
 
 def main() -> None:
@@ -20,12 +20,11 @@ def main() -> None:
     job = json.loads(request.read_text())
     worker = Worker(job)
     for matrix in job["matrices"]:
-        operand = None
+        subject = Subject(worker, matrix["npz"])
         for case in matrix["cases"]:
             answer = {"index": case["index"], "message": ""}
             try:
-                operand = operand or worker.operand(matrix)
-                call, *_ = worker.prepare(operand, case["n"])
+                call, *_ = worker.prepare(subject, worker.kernel(0), case["n"])
                 call(worker.clock.stream)
                 worker.clock.stream.synchronize()
                 with nvtx.annotate(f"case{case['index']}"):

@@ -29,7 +29,8 @@ def build(
     kernel → head as plain values, in ladder order; ``template_folder``: page, style and prose; ``provenance``: facts
     about the measuring code (``version``, ``protocol``, ``timing``, ``tolerances``, ``suites``: name → title,
     ``compiler``), every entry optional; ``processes``: the number of processes that draw the figures. Raises
-    :class:`contracts.ContractError` if a table breaks its contract, or if a figure on disk is not the one on the page.
+    :class:`contracts.ContractError` if a table breaks its contract, or if a figure on disk is not the one on the page,
+    and :class:`figures.FigureError` if a figure cannot be drawn; the page and the figures of before then stay.
     """
     from ..analysis import read
     from ..figures import draw_all
@@ -38,6 +39,8 @@ def build(
 
     tables = read(analysis)
     drawn = list(draw_all(tables, processes))
+    page = render(tables, drawn, config, heads, Path(template_folder), provenance)
+    # Nothing is written before everything is made, so that an error leaves the old page and its figures as they are.
     drawings.write(drawn, Path(figures))
-    contracts.write_text(html, render(tables, drawn, config, heads, Path(template_folder), provenance))
+    contracts.write_text(html, page)
     drawings.check(Path(html), Path(figures))

@@ -28,6 +28,12 @@ from .drawings import check as check_figures
 MANIFEST = "MANIFEST.sha256"
 VERSIONS = "versions.json"
 
+#: Kind of rows → names of their tables: a device, a suite and a kernel, with its shard.
+_ROWS = {
+    "rows": r"results/measure/[^/]+/[^/]+/[^/]+\.csv",
+    "recorded": r"resources/recorded/[^/]+/(?!profile/)[^/]+/[^/]+\.csv",
+}
+
 
 class BundleError(ValueError):
     """A bundle that is not what was packed; the message names the file and the difference."""
@@ -70,14 +76,16 @@ def bundle(paths: Iterable[str | Path], provenance: dict[str, Any], out: str | P
 
 
 def check(path: str | Path) -> dict[str, int]:
-    """Check a bundle against its manifest and its measured tables against their contract; nothing is unpacked.
+    """Check a bundle against its manifest and its tables of times against their contract; nothing is unpacked.
 
-    Returns the number of ``files`` and of measured ``rows``. Raises :class:`BundleError` at the first file that is
-    missing, not in the manifest, changed, not a regular file or not a table.
+    Returns the number of ``files``, of ``rows`` that the run measured, and of ``recorded`` rows. Raises
+    :class:`BundleError` at the first file that is missing, not in the manifest, changed, not a regular file or not a
+    table.
     """
     import pandas as pd
 
-    hashes, rows = {}, 0
+    hashes: dict[str, str] = {}
+    rows = dict.fromkeys(_ROWS, 0)
     expected: dict[str, str] | None = None
     try:
         with tarfile.open(path, "r:gz") as archive, tempfile.TemporaryDirectory() as folder:
@@ -103,19 +111,20 @@ def check(path: str | Path) -> dict[str, int]:
                     raise BundleError(
                         f"{path}: {name} was changed: its SHA-256 is {hashes[name]}, not {expected[name]}"
                     )
-                if re.fullmatch(r"results/measure/.+\.csv", name):
+                kind = next((kind for kind, pattern in _ROWS.items() if re.fullmatch(pattern, name)), None)
+                if kind is not None:
                     try:
                         measured: pd.DataFrame = contracts.read(table, "measure")
                     except contracts.ContractError as error:
                         raise BundleError(f"{path}: {name}: {error}") from error
-                    rows += len(measured)
+                    rows[kind] += len(measured)
     except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
         raise BundleError(f"{path}: not a whole bundle: {error}") from error
     missing = sorted((expected or {MANIFEST: ""}).keys() - hashes.keys())
     if missing:
         raise BundleError(f"{path}: {missing[0]} is missing")
-    print(f"{path} is whole: {len(hashes)} files, {rows} measured rows")
-    return {"files": len(hashes), "rows": rows}
+    print(f"{path} is whole: {len(hashes)} files, {rows['rows']:,} measured and {rows['recorded']:,} recorded rows")
+    return {"files": len(hashes), **rows}
 
 
 def _expected(name: str, content: bytes, path: str | Path) -> dict[str, str]:

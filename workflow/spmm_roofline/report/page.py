@@ -10,12 +10,13 @@ from ..figures.inlining import with_classes
 from ..figures.numbers import PRECISIONS, listed
 from ..figures.papers import PAPERS
 from . import answer, limits
+from .devices import compared
 from .drawings import sha256
 from .embedded import library, packed
 from .sections import suites, together
 from .sentences import ceilings_say, claims_say
 from .studies import studies
-from .tables import comparison, every, limited, made, study
+from .tables import every, limited, made, study
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +60,7 @@ def render(
         studies=studies(drawn, data),
         together=list(together(data, drawn)),
         limits=list(limits.limits(data, drawn)),
-        across=comparison.across(data["across"], {answer["device"]: answer["title"] for answer in answers}),
+        compared=compared(data, drawn, {answer["device"]: answer["title"] for answer in answers}),
         suites=list(suites(data, drawn, titles)),
         ladder=made.ladder(heads, data["ladder"], shown or set(heads)),
         resources=made.resources(data["kernels"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from ..paths import MODEL
 from .choices import Advice, Choice
 from .document import load
 from .model import Kernel, Model
+from .preprocessing import calls_to_pay_back
 from .question import Conditions, SelectionError, conditions, described
 from .terms import FEATURES, TERMS, counts
 
@@ -44,7 +46,9 @@ def select(
     dtype
         Precision class, one of :data:`.question.DTYPES` or a NumPy dtype.
     device
-        A device that the model knows; needed where it knows several.
+        A device that was measured, or whose datasheet the model knows, or the path of a datasheet; the times of a
+        device that was not measured are extrapolated. By default the GPU of this machine, or the device that the model
+        knows best if there is none.
     l2
         Whether A and B are expected in the second-level cache (``warm``) or not (``cold``).
     model
@@ -70,6 +74,8 @@ def select(
         key=lambda choice: (choice.time_ms, choice.kernel),
     )
     choices = tuple(_that_hold(ranked, known, matrix))
+    baseline = _baseline(known, asked, case)
+    choices = tuple(_with_pay_back(choice, baseline) for choice in choices)
     if not choices:
         raise SelectionError(
             f"no kernel in {asked.precision} holds this matrix; give the matrix itself, not its features"
@@ -82,8 +88,11 @@ def select(
         n=asked.n,
         l2=asked.l2,
         choices=choices,
-        reason=reason(choices, case, known.rates),
-        notes=tuple(notes(case, known.kernels[choices[0].kernel])),
+        reason=reason(choices, case, known),
+        notes=tuple(notes(case, known.kernels[choices[0].kernel], known)),
+        extrapolated_from=known.extrapolated_from,
+        device_reason=known.said,
+        baseline=baseline.kernel if baseline else None,
     )
 
 
@@ -101,9 +110,16 @@ def _able(model: Model, asked: Conditions, case: Mapping[str, Any]) -> list[Kern
             f"no kernel in {asked.precision} has B and C in {asked.layout or 'any layout'} and {asked.sums or 'any'} "
             "sums"
         )
-    able = [kernel for kernel in suitable if all(case[name] % by == 0 for name, by in kernel.requires.items())]
+    # What multiplies one column after the other is no product with a wide B, whatever its terms predict.
+    wide = [kernel for kernel in suitable if asked.n == 1 or not kernel.one_column]
+    if not wide:
+        raise SelectionError(
+            f"no kernel in {asked.precision} that suits takes more than one column at once; n = 1 has "
+            + ", ".join(sorted(kernel.name for kernel in suitable))
+        )
+    able = [kernel for kernel in wide if all(case[name] % by == 0 for name, by in kernel.requires.items())]
     if not able:
-        needs = sorted({f"{name} a multiple of {by}" for kernel in suitable for name, by in kernel.requires.items()})
+        needs = sorted({f"{name} a multiple of {by}" for kernel in wide for name, by in kernel.requires.items()})
         raise SelectionError(
             f"no kernel in {asked.precision} takes m={case['m']}, k={case['k']}, n={asked.n}: all need "
             + "; ".join(needs)
@@ -134,8 +150,43 @@ def _choice(model: Model, kernel: Kernel, case: Mapping[str, Any]) -> Choice:
         time_ms=time_ms,
         low_ms=time_ms / factor,
         high_ms=time_ms * factor,
+        preprocess_ms=_before_ms(kernel, case),
+        compile_ms=kernel.compile_ms,
         shares={name: spent / total for name, spent in sorted(grouped.items(), key=lambda item: -item[1])},
     )
+
+
+def _baseline(model: Model, asked: Conditions, case: Mapping[str, Any]) -> Choice | None:
+    """cuSPARSE's fastest algorithm for the case by its predicted time, or None.
+
+    It has no TF32 of its own: kernels that multiply in TF32 take and return float32, and so does the baseline.
+    """
+    precision = "float32" if asked.precision == "tf32" else asked.precision
+    able = [
+        kernel
+        for kernel in model.kernels.values()
+        if kernel.baseline and kernel.dtype["a"] == precision and (asked.n == 1 or not kernel.one_column)
+    ]
+    return min((_choice(model, kernel, case) for kernel in able), key=lambda choice: choice.time_ms, default=None)
+
+
+def _before_ms(kernel: Kernel, case: Mapping[str, Any]) -> float | None:
+    if kernel.preprocessing is None:
+        return None
+    return float(kernel.preprocessing.predict(case, kernel.work)[0])
+
+
+def _with_pay_back(choice: Choice, baseline: Choice | None) -> Choice:
+    """The choice with the products after which it has paid back what it prepares, against ``baseline``."""
+    if (
+        baseline is None
+        or choice.kernel == baseline.kernel
+        or choice.preprocess_ms is None
+        or baseline.preprocess_ms is None
+    ):
+        return choice
+    calls = calls_to_pay_back(choice.time_ms, choice.preprocess_ms, baseline.time_ms, baseline.preprocess_ms)
+    return replace(choice, pays_back_calls=calls)
 
 
 def _that_hold(ranked: Sequence[Choice], model: Model, matrix: csr_array | None) -> Iterator[Choice]:

@@ -25,9 +25,17 @@ class Choice:
     time_ms: float
     low_ms: float
     high_ms: float
-    """four of five times that were held out of the training lie between these two"""
+    """four of five times that were held out of the training lie between these two; on a device that was not measured
+    nothing is known about that"""
     shares: Mapping[str, float]
     """what the time goes into → its fraction of the sum of terms, 0…1, the largest first"""
+    preprocess_ms: float | None = None
+    """time before the first product: looking at A and packing it; None if it is unknown"""
+    compile_ms: float | None = None
+    """time to compile the kernel, which an installation spends once; None if it is unknown"""
+    pays_back_calls: int | None = None
+    """products after which it has taken no longer than the baseline of the advice, preprocessing of both included: 0 if
+    from the start, None if never, if something is unknown, and for the baseline itself"""
 
     @property
     def bound(self) -> str:
@@ -46,6 +54,12 @@ class Advice:
     choices: tuple[Choice, ...]
     reason: str
     notes: tuple[str, ...] = ()
+    extrapolated_from: str | None = None
+    """the device that was measured, where ``device`` was not and the times follow from their datasheets"""
+    device_reason: str = ""
+    """why it is this device, where nobody named one"""
+    baseline: str | None = None
+    """the fastest of cuSPARSE's own algorithms by its predicted time; None if none is a candidate"""
 
     @property
     def kernel(self) -> str:

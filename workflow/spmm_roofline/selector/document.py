@@ -5,6 +5,7 @@ It keeps features of matrices, cases and residuals; coordinates and covariances 
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -14,12 +15,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .correction import Correction, coordinates
+from .devices import asked, extrapolated, nearest
 from .model import Kernel, Model
+from .preprocessing import PARTS, Preprocessing, learnt
 from .question import SelectionError
 from .terms import COUNTS, FEATURES, TERMS, Array, Rates, Work
 
 if TYPE_CHECKING:
     import pandas as pd
+
+#: Baseline of the heads of cuSPARSE's own algorithms.
+BASELINE = "cusparse_best"
 
 _HOW = "`spmm-roofline train` makes one"
 
@@ -27,26 +33,47 @@ _HOW = "`spmm-roofline train` makes one"
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=4)
 def load(path: Path, device: str | None = None) -> Model:
-    """The model of ``device``, or of the only device, out of the file ``path``. Raises :class:`SelectionError`."""
+    """The model of a device out of the file ``path``: of ``device``, or of what :func:`.devices.asked` finds.
+
+    A device that was not measured gets the model of the nearest one that was, extrapolated by their datasheets. Raises
+    :class:`SelectionError`.
+    """
+    content = _content(path)
+    sheets = content.get("datasheets", {})
+    modelled = {name: len(known["cases"]) for name, known in content["devices"].items()}
+    wanted = asked(device, modelled, sheets)
+    if wanted.device in modelled:
+        found = _model(path, wanted.device)
+    else:
+        sheet = wanted.sheet or sheets[wanted.device]
+        source = nearest(sheet, modelled, sheets)
+        found = extrapolated(_model(path, source), sheets[source], sheet)
+    return dataclasses.replace(found, said=wanted.said)
+
+
+@lru_cache(maxsize=4)
+def _content(path: Path) -> dict[str, Any]:
+    """The document ``selector`` as far as all of it must be sound. Raises :class:`SelectionError`."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        devices = sorted(content["devices"])
-        name = devices[0] if device is None and len(devices) == 1 else device
-        found = None if name is None or name not in devices else read(content, name)
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if not content["devices"]:
+            raise ValueError("it knows no device")
+        for known in content["devices"].values():
+            len(known["cases"])
     except OSError as error:
         raise SelectionError(f"{path}: not readable: {error.strerror}; {_HOW}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SelectionError(f"{path}: no model of the selector ({error!r}); {_HOW}") from error
+    return content
+
+
+@lru_cache(maxsize=4)
+def _model(path: Path, device: str) -> Model:
+    try:
+        return read(_content(path), device)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise SelectionError(f"{path}: no model of the selector ({error!r}); {_HOW}") from error
-    if found is None and device is None and devices:
-        raise SelectionError(f"{path} knows several devices, {', '.join(devices)}: name one of them")
-    if found is None:
-        raise SelectionError(
-            f"nothing is known of the device {device!r}, only of {', '.join(devices) or 'none'}: measure and record it "
-            "(`snakemake --cores 4 record`), train a model on its rows (`spmm-roofline train`) and name that model"
-        )
-    return found
 
 
 def read(document: Mapping[str, Any], device: str) -> Model:
@@ -74,10 +101,21 @@ def read(document: Mapping[str, Any], device: str) -> Model:
             widths=tuple(sorted({keys[number][1] for number in entry["cases"]})),
             most={size: int(case[size][entry["cases"]].max()) for size in ("m", "nnz")},
             correction=Correction(at[entry["cases"]], np.array(entry["residuals"])),
+            unit=entry.get("unit", ""),
+            min_arch=entry.get("min_arch"),
+            features=tuple(entry.get("features", ())),
+            one_column=entry.get("one_column", False),
+            baseline=entry.get("baseline", False),
+            preprocessing=_preprocessing(entry.get("preprocessing")),
+            compile_ms=entry.get("compile_ms"),
         )
         for name, entry in content["kernels"].items()
     }
     return Model(device, rates, content["floor_ms"], content["intervals"], kernels)
+
+
+def _preprocessing(entry: Mapping[str, Any] | None) -> Preprocessing | None:
+    return Preprocessing(_unnamed(PARTS, entry["coefficients"]), entry["factor"]) if entry else None
 
 
 def _unnamed(names: Iterable[str], values: Mapping[str, float]) -> Array:
@@ -88,18 +126,42 @@ def _unnamed(names: Iterable[str], values: Mapping[str, float]) -> Array:
 
 
 def make(
-    rows: Mapping[str, pd.DataFrame], heads: Mapping[str, Mapping[str, Any]], rates: Mapping[str, Rates]
+    rows: Mapping[str, pd.DataFrame],
+    heads: Mapping[str, Mapping[str, Any]],
+    rates: Mapping[str, Rates],
+    sheets: Mapping[str, Mapping[str, Any]] | None = None,
+    units: Mapping[str, str] | None = None,
+    compile_ms: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """The document ``selector``, trained on ``rows``: device → rows as in :func:`.training.train`.
 
-    ``heads``: kernel → head as plain values; ``rates``: device → its ceilings. A device of which no kernel could be
-    trained is left out.
+    ``heads``: kernel → head as plain values; ``rates``: device → its ceilings; ``sheets``: device → document
+    ``device``; ``units``: kernel → unit that multiplies; ``compile_ms``: kernel → time to compile it. A device of which
+    no kernel could be trained is left out.
     """
-    found = {device: _device(own, heads, rates[device]) for device, own in sorted(rows.items())}
-    return {"devices": {device: content for device, content in found.items() if content["kernels"]}}
+    units, compile_ms = units or {}, compile_ms or {}
+    found = {device: _device(own, heads, rates[device], units, compile_ms) for device, own in sorted(rows.items())}
+    known = {name: _sheet(sheet, rates.get(name)) for name, sheet in sorted((sheets or {}).items())}
+    devices = {device: content for device, content in found.items() if content["kernels"]}
+    return {"devices": devices} | ({"datasheets": known} if known else {})
 
 
-def _device(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], rates: Rates) -> dict[str, Any]:
+def _sheet(sheet: Mapping[str, Any], rates: Rates | None) -> dict[str, Any]:
+    """What an extrapolation needs of a datasheet, with the ceilings of memory where they were measured."""
+    kept = ("name", "matches", "arch", "multiprocessors", "l2_bytes", "memory_gb_per_s", "boost_mhz", "peak_gflops")
+    found = {key: sheet[key] for key in kept if key in sheet}
+    if rates is None:
+        return found
+    return found | {"measured": {"dram_gb_per_s": rates.dram_gb_per_s, "l2_gb_per_s": rates.l2_gb_per_s}}
+
+
+def _device(
+    rows: pd.DataFrame,
+    heads: Mapping[str, Mapping[str, Any]],
+    rates: Rates,
+    units: Mapping[str, str],
+    compile_ms: Mapping[str, float],
+) -> dict[str, Any]:
     from .training import fastest_ms, train
     from .validation import held_out, intervals
 
@@ -126,7 +188,7 @@ def _device(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], rates: R
             "coefficients": _named(TERMS, kernel.coefficients),
             "cases": [case[number[row.matrix], int(row.n), row.l2] for row in own.itertuples()],
             "residuals": kernel.correction.residuals.tolist(),
-        }
+        } | _beside(own, kernel, heads[name], units.get(name), compile_ms.get(name))
     return {
         "rates": {"dram_gb_per_s": rates.dram_gb_per_s, "l2_gb_per_s": rates.l2_gb_per_s, "l2_bytes": rates.l2_bytes},
         "floor_ms": fastest_ms(rows),
@@ -136,6 +198,28 @@ def _device(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], rates: R
         "cases": [list(key) for key in keys],
         "kernels": stored,
     }
+
+
+def _beside(
+    rows: pd.DataFrame, kernel: Kernel, head: Mapping[str, Any], unit: str | None, compile_ms: float | None
+) -> dict[str, Any]:
+    """Entries of a kernel that no prediction of its time needs, those without a value left out."""
+    from .training import arrays
+
+    taught = None
+    if "preprocess_ms" in rows:
+        before_ms = rows["preprocess_ms"].to_numpy(dtype=np.float64, na_value=np.nan)
+        taught = learnt(arrays(rows), kernel.work, before_ms)
+    found = {
+        "unit": unit,
+        "min_arch": head.get("min_arch"),
+        "features": list(head.get("features", ())),
+        "one_column": head.get("one_column", False),
+        "baseline": head.get("baseline") == BASELINE,
+        "preprocessing": taught and {"coefficients": _named(PARTS, taught.coefficients), "factor": taught.factor},
+        "compile_ms": compile_ms and _plain(compile_ms),
+    }
+    return {key: value for key, value in found.items() if value}
 
 
 def _named(names: Iterable[str], values: Array) -> dict[str, float]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .correction import Correction, coordinates
+from .preprocessing import Preprocessing
 from .terms import Array, Rates, Work, log_sum, terms
 
 
@@ -35,6 +36,18 @@ class Kernel:
     most: Mapping[str, int]
     """``m`` and ``nnz`` of the largest matrices that it was measured on"""
     correction: Correction = field(repr=False)
+    unit: str = ""
+    """unit that multiplies, as ``peak_gflops`` of a datasheet names it; empty where it is unknown"""
+    min_arch: str | None = None
+    features: tuple[str, ...] = ()
+    """instruction families that it uses"""
+    one_column: bool = False
+    """whether it multiplies one column of B after the other"""
+    baseline: bool = False
+    """whether it is one of cuSPARSE's own algorithms, against which others must pay back what they prepare"""
+    preprocessing: Preprocessing | None = None
+    compile_ms: float | None = None
+    """time to compile it, once for each installation"""
 
     def predict(self, times_ms: Array, at: Array, floor_ms: float) -> tuple[Array, Array]:
         """Logarithm of the time in ms and its standard deviation, float64[cases] each.
@@ -56,6 +69,10 @@ class Model:
     intervals: Mapping[str, float]
     """precision → standard deviations within which four of five held-out times lie"""
     kernels: Mapping[str, Kernel]
+    extrapolated_from: str | None = None
+    """the device that was measured, where this one was not"""
+    said: str = ""
+    """why it is this device, where nobody named it"""
 
     def predict(self, kernel: Kernel, case: Mapping[str, Any]) -> tuple[Array, Array, Array]:
         """Times in ms [cases], the factors of their interval [cases], and the terms in ms [cases, len(TERMS)].

@@ -96,34 +96,58 @@ def terms(case: Mapping[str, Any], work: Work, rates: Rates) -> Array:
     ``case``: columns :data:`FEATURES`, ``n`` and ``warm`` (bool), one entry per case. Work without a ceiling (rows,
     tiles, the longest row) is scaled to the order of a millisecond; its coefficient does the rest.
     """
-    get = columns(case)
-    m, nnz, n = get("m"), get("nnz"), get("n")
-    dram, l2 = rates.dram_gb_per_s * 1e6, rates.l2_gb_per_s * 1e6  # bytes per ms
-    size, counted = VALUE_BYTES[work.precision], counts(case)
-    a, b, c = counted @ work.bytes, get("nonempty_columns") * n * size, m * n * size
-    # The larger the operands, the less of them a warm L2 still holds; the same goes for B between two rows of A.
-    far = np.where(get("warm") > 0, (a + b + c) / (a + b + c + rates.l2_bytes), 1.0)
-    # A column slab costs the same where C has fewer columns than the slab.
-    slabs = np.ceil(n / (work.strip_columns or 32))
-    wide = slabs * work.strip_columns if work.strip_columns else n
-    found = {
-        "launch": np.full_like(nnz, 1e-3),
-        "read_a": far * a / dram,
-        "read_b": far * b / dram,
-        "write_c": c / dram,
-        "gather": nnz * wide * size / l2,
-        "condensed": counted[:, 4] / 16 * wide * size / l2,
-        "miss": b / (b + rates.l2_bytes) * nnz * n * size / dram,
-        "flops": 2 * (counted @ work.slots) * wide / (work.compute_limit_gflops * 1e6),
-        "nonzeros": nnz * slabs * 1e-9,
-        "rows": m * slabs * 1e-9,
-        "tiles": get("tiles_16x16") * slabs * 16e-9,
-        "wide_tiles": get("tiles_16x32") * slabs * 16e-9,
-        "uneven": get("row_length_std") * m * n * size / l2,
-        "longest": get("row_length_max") * 1e-5,
-        "longest_wide": get("row_length_max") * slabs * 1e-6,
-    }
-    return np.column_stack([found[name] for name in TERMS])
+    return Terms(case, work.precision, work.strip_columns, rates).of(work)
+
+
+class Terms:
+    """The terms of some cases for a kernel whose :class:`Work` is fitted again and again: what does not depend on the
+    bytes and the slots of its format is computed once. Arguments as of :func:`terms`."""
+
+    def __init__(self, case: Mapping[str, Any], precision: str, strip_columns: int, rates: Rates) -> None:
+        get = columns(case)
+        m, nnz, n = get("m"), get("nnz"), get("n")
+        dram, l2 = rates.dram_gb_per_s * 1e6, rates.l2_gb_per_s * 1e6  # bytes per ms
+        size, counted = VALUE_BYTES[precision], counts(case)
+        b, c = get("nonempty_columns") * n * size, m * n * size
+        # A column slab costs the same where C has fewer columns than the slab.
+        slabs = np.ceil(n / (strip_columns or 32))
+        wide = slabs * strip_columns if strip_columns else n
+        later = np.zeros_like(nnz)
+        found = {
+            "launch": np.full_like(nnz, 1e-3),
+            "read_a": later,
+            "read_b": later,
+            "write_c": c / dram,
+            "gather": nnz * wide * size / l2,
+            "condensed": counted[:, 4] / 16 * wide * size / l2,
+            "miss": b / (b + rates.l2_bytes) * nnz * n * size / dram,
+            "flops": later,
+            "nonzeros": nnz * slabs * 1e-9,
+            "rows": m * slabs * 1e-9,
+            "tiles": get("tiles_16x16") * slabs * 16e-9,
+            "wide_tiles": get("tiles_16x32") * slabs * 16e-9,
+            "uneven": get("row_length_std") * m * n * size / l2,
+            "longest": get("row_length_max") * 1e-5,
+            "longest_wide": get("row_length_max") * slabs * 1e-6,
+        }
+        self.counted = counted
+        """float64[cases, 6], from :func:`counts`"""
+        self._found = np.column_stack([found[name] for name in TERMS])
+        self._b, self._c, self._wide, self._warm = b, c, wide, get("warm") > 0
+        self._dram, self._l2_bytes = dram, rates.l2_bytes
+
+    def of(self, work: Work) -> Array:
+        """Times in ms, float64[cases, len(TERMS)]."""
+        found, names = self._found.copy(), list(TERMS)
+        a, b = self.counted @ work.bytes, self._b
+        moved = a + b + self._c
+        # The larger the operands, the less of them a warm L2 still holds; the same goes for B between two rows of A.
+        far = np.where(self._warm, moved / (moved + self._l2_bytes), 1.0)
+        found[:, names.index("read_a")] = far * a / self._dram
+        found[:, names.index("read_b")] = far * b / self._dram
+        flops = 2 * (self.counted @ work.slots) * self._wide
+        found[:, names.index("flops")] = flops / (work.compute_limit_gflops * 1e6)
+        return found
 
 
 def log_sum(times_ms: Array, coefficients: Array, floor_ms: float) -> Array:

@@ -6,6 +6,7 @@ coefficients, so that a case that one of them was not measured on does not separ
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Kernels whose rows agree in these columns share their coefficients.
 ALIKE = ("study", "format", "precision")
+#: What of the arrays of a kernel's rows :func:`work_of` reads.
+WORK_COLUMNS = ("compute_limit_gflops", "strip_columns", "format_bytes", "slots")
 #: Matrices that a kernel must have been measured on to be a candidate: fewer say nothing about another matrix.
 LEAST_MATRICES = 5
 
@@ -78,19 +81,38 @@ def arrays(rows: pd.DataFrame) -> dict[str, Array]:
     return {name: rows[name].to_numpy(dtype=np.float64, na_value=np.nan) for name in columns}
 
 
-def work_of(case: Mapping[str, Array], precision: str) -> Work:
+def work_of(
+    case: Mapping[str, Array], precision: str, counted: Array | None = None, known: dict[bytes, Array] | None = None
+) -> Work:
     """How much a kernel reads and multiplies, fitted to its measured cases (:func:`arrays`).
 
-    Non-negative least squares on the relative error of ``format_bytes`` and of ``slots``.
+    Non-negative least squares on the relative error of ``format_bytes`` and of ``slots``. ``counted``: what
+    :func:`.terms.counts` gives for the cases, where that is known already; ``case`` then needs no features. ``known``
+    keeps the fits that were made: kernels of one format often store the same for the same cases.
     """
-    limit, counted = float(case["compute_limit_gflops"][0]), counts(case)
+    limit, counted = float(case["compute_limit_gflops"][0]), counts(case) if counted is None else counted
     return Work(
         precision=precision,
-        strip_columns=int(np.nan_to_num(case["strip_columns"][0])),
+        strip_columns=slab(case),
         compute_limit_gflops=limit if limit > 0 else 1e3,  # an unknown ceiling: the coefficient makes up for it
-        bytes=_multiples(counted, case["format_bytes"]),
-        slots=_multiples(counted, case["slots"]),
+        bytes=_once(counted, case["format_bytes"], known),
+        slots=_once(counted, case["slots"], known),
     )
+
+
+def slab(case: Mapping[str, Array]) -> int:
+    """Width of the column slab of the kernel whose cases these are; 0 where it has no slabs."""
+    return int(np.nan_to_num(case["strip_columns"][0]))
+
+
+def _once(counted: Array, wanted: Array, known: dict[bytes, Array] | None) -> Array:
+    """:func:`_multiples`, or what ``known`` has of the same numbers."""
+    if known is None:
+        return _multiples(counted, wanted)
+    key = hashlib.blake2b(np.ascontiguousarray(counted).tobytes() + wanted.tobytes()).digest()
+    if key not in known:
+        known[key] = _multiples(counted, wanted)
+    return known[key]
 
 
 def _multiples(counted: Array, wanted: Array) -> Array:
@@ -123,17 +145,22 @@ def fit(times_ms: Array, measured_ms: Array) -> Array:
     Least squares on the logarithm of the times, by Gauss and Newton with a non-negative solution in each round (Lawson
     & Hanson 1974). A small ridge on the normalised terms separates terms that are nearly proportional.
     """
+    from scipy.linalg import solve_triangular
     from scipy.optimize import nnls
 
     relative = times_ms / measured_ms[:, None]
     scale = np.median(relative, axis=0) + relative.mean(axis=0) + 1e-12
-    ridge = _RIDGE * np.sqrt(len(measured_ms)) * np.eye(len(scale))
+    ridge = _RIDGE**2 * len(measured_ms) * np.eye(len(scale))
+    scaled = times_ms / scale
     now, found = measured_ms, np.zeros(len(scale))
     for turn in range(_ROUNDS):
         wanted = 1 + np.log(measured_ms / now)
-        design = np.vstack([times_ms / now[:, None] / scale, ridge])
-        found, _ = nnls(design, np.concatenate([wanted, np.zeros(len(scale))]))
-        now = np.maximum(times_ms / scale @ found, 1e-3 * measured_ms)
+        design = scaled / now[:, None]
+        # The solution of R x = R⁻ᵀ Aᵀ b is that of A x = b, with terms rows instead of cases; the ridge keeps AᵀA + r I
+        # far from singular.
+        root = np.linalg.cholesky(design.T @ design + ridge)
+        found, _ = nnls(root.T, solve_triangular(root, design.T @ wanted, lower=True, check_finite=False))
+        now = np.maximum(scaled @ found, 1e-3 * measured_ms)
         now = np.sqrt(now * measured_ms) if turn == 0 else now  # half the first step, which may overshoot
     return np.asarray(found / scale, dtype=np.float64)
 

@@ -6,19 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..figures.numbers import PRECISIONS, duration, percent, significant, times
-from .terms import Rates, compulsory_bytes
+from .terms import compulsory_bytes
 
 if TYPE_CHECKING:
     from .choices import Advice, Choice
-    from .model import Kernel
+    from .model import Kernel, Model
 
 
-def reason(choices: Sequence[Choice], case: Mapping[str, Any], rates: Rates) -> str:
+def reason(choices: Sequence[Choice], case: Mapping[str, Any], model: Model) -> str:
     """What the first kernel spends its time on, and where the next one of another format loses."""
     best = choices[0]
-    ideal_ms = compulsory_bytes(case, best.dtype["a"]) / rates.dram_gb_per_s * 1e-6
+    ideal_ms = compulsory_bytes(case, best.dtype["a"]) / model.rates.dram_gb_per_s * 1e-6
     said = [
-        f"{best.kernel}: predicted {duration(best.time_ms)} {_interval(best)}, "
+        f"{best.kernel}: predicted {f'{duration(best.time_ms)} {_interval(best, model.extrapolated_from)}'.rstrip()}, "
         f"{percent(best.shares[best.bound])} of it for {best.bound}",
         _structure(case),
         f"moving A, B and C once takes {duration(ideal_ms)} at least",
@@ -36,8 +36,13 @@ def reason(choices: Sequence[Choice], case: Mapping[str, Any], rates: Rates) -> 
     return "; ".join(said)
 
 
-def notes(case: Mapping[str, Any], kernel: Kernel) -> Iterator[str]:
+def notes(case: Mapping[str, Any], kernel: Kernel, model: Model) -> Iterator[str]:
     """What makes the prediction for ``kernel`` less certain than its interval says."""
+    if model.extrapolated_from:
+        yield (
+            f"nothing was measured on {model.device}: times are extrapolated from {model.extrapolated_from} by the "
+            "datasheets of both"
+        )
     if not kernel.widths[0] <= case["n"] <= kernel.widths[-1]:
         yield f"{kernel.name} was measured with N from {kernel.widths[0]} to {kernel.widths[-1]}, not {case['n']}"
     for name, what in (("m", "rows"), ("nnz", "non-zeros")):
@@ -48,19 +53,23 @@ def notes(case: Mapping[str, Any], kernel: Kernel) -> Iterator[str]:
 def printed(advice: Advice, m: int, k: int, nnz: int) -> str:
     """The advice for a matrix m×k with ``nnz`` non-zeros as lines of text, a table of the choices last."""
     asked = f"N = {advice.n}, {PRECISIONS[advice.precision]}, {advice.l2} L2, {advice.device}"
+    asked += f", extrapolated from {advice.extrapolated_from}" if advice.extrapolated_from else ""
     lines = [
         f"A: {m:,} x {k:,}, {nnz:,} non-zeros; {asked}",
+        *([f"Device: {advice.device_reason}."] if advice.device_reason else []),
         f"{advice.reason}.",
         *(f"Beware: {note}." for note in advice.notes),
         "",
     ]
-    rows = [("kernel", "format", "predicted", "", "sums", "B", "most of the time for")]
+    rows = [("kernel", "format", "predicted", "", "before", "pays back", "sums", "B", "most of the time for")]
     rows += [
         (
             choice.kernel,
             choice.format,
             duration(choice.time_ms),
-            _interval(choice),
+            _interval(choice, advice.extrapolated_from),
+            "–" if choice.preprocess_ms is None else duration(choice.preprocess_ms),
+            _pays_back(choice, advice.baseline),
             choice.dtype["accumulator"],
             choice.layout["b"].replace("_major", ""),
             choice.bound,
@@ -69,11 +78,28 @@ def printed(advice: Advice, m: int, k: int, nnz: int) -> str:
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    if advice.baseline:
+        lines += ["", f"before: looking at A and packing it, once. pays back: {_against(advice)}"]
+    compiled = [f"{choice.kernel} {duration(choice.compile_ms)}" for choice in advice.choices if choice.compile_ms]
+    lines += [f"compiled once for each installation: {', '.join(compiled)}"] if compiled else []
     return "\n".join(lines)
 
 
-def _interval(choice: Choice) -> str:
-    return f"± {percent(choice.high_ms / choice.time_ms - 1)}"
+def _against(advice: Advice) -> str:
+    return f"products after which it has taken no longer than {advice.baseline}, this time included"
+
+
+def _pays_back(choice: Choice, baseline: str | None) -> str:
+    if baseline is None or choice.preprocess_ms is None or choice.kernel == baseline:
+        return "–"
+    if choice.pays_back_calls is None:
+        return "never"
+    return "at once" if choice.pays_back_calls == 0 else f"after {choice.pays_back_calls:,}"
+
+
+def _interval(choice: Choice, extrapolated_from: str | None) -> str:
+    """The interval of a predicted time; that of an extrapolated one is unknown."""
+    return "" if extrapolated_from else f"± {percent(choice.high_ms / choice.time_ms - 1)}"
 
 
 def _spent_ms(choice: Choice, activity: str) -> float:

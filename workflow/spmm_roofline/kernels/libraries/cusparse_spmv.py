@@ -12,6 +12,7 @@ format: csr
 dtype: {a: float64, b: float64, accumulator: float64, c: float64}
 layout: {b: column_major, c: column_major}
 requires: {}
+one_column: true
 features: []
 constants: {algorithm: 0}
 variants:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -156,23 +157,36 @@ def _after(products: int) -> Callable[[Any], Cell]:
     return lambda row: number(percent)(row.after[products])
 
 
+def _calls(products: float) -> Cell:
+    """A number of products, or that there is none."""
+    return Cell("never", math.inf) if products == math.inf else count(products)
+
+
 BREAK_EVEN = (
     KERNEL,
     Column("study", "study", text),
     Column("precision", "precision", precision),
     Column("L2", "l2", text),
     Column("cases", "cases", count),
-    Column("preprocessing / multiplication, median", "preprocessing", number(significant)),
-    Column("faster", "ever", number(percent)),
-    *(Column(f"after {products:,}", None, _after(products)) for products in PRODUCTS),
-    Column("break-even, median where it is faster", "median", count),
+    Column("pack", "pack_ms", number(duration)),
+    Column("look", "look_ms", number(duration)),
+    Column("compile, once", "compile_ms", number(duration)),
+    Column("preprocessing / multiplication", "preprocessing", number(significant)),
+    Column("pays back after: lower quartile", "lower", _calls),
+    Column("median", "median", _calls),
+    Column("upper quartile", "upper", _calls),
+    Column("never pays back", "never", number(percent)),
+    *(Column(f"by {products:,}", None, _after(products)) for products in PRODUCTS),
 )
 
 
 def break_even(rows: pd.DataFrame) -> Table:
-    """Cost and break-even of preprocessing, a line per kernel, over all its cases with a baseline."""
+    """Cost and break-even of preprocessing, a line per kernel, over all its cases with a baseline.
+
+    Quartiles are over all cases; a case on which the kernel is no faster than cuSPARSE counts as never.
+    """
     return table(
-        "Preprocessing, and the share of cases on which a kernel has caught up with cuSPARSE after some products",
+        "Preprocessing (medians), and after how many products it has paid back against cuSPARSE",
         BREAK_EVEN,
         _paid(rows),
     )
@@ -181,7 +195,9 @@ def break_even(rows: pd.DataFrame) -> Table:
 def _paid(rows: pd.DataFrame) -> Iterator[SimpleNamespace]:
     own = rows[rows["speedup"].notna() & rows["preprocess_products"].notna() & (rows["study"] != "cusparse")]
     for (dtype, l2, study, kernel), subset in own.groupby(["precision_class", "l2", "study", "kernel"], sort=True):
-        ever = subset["break_even"].dropna().astype(float)
+        calls = subset["break_even"].astype("float64").fillna(math.inf)
+        # Between a number and never there is no middle.
+        lower, median, upper = calls.quantile([0.25, 0.5, 0.75], interpolation="higher")
         yield SimpleNamespace(
             kernel=kernel,
             stale=subset["stale"].any(),
@@ -189,10 +205,15 @@ def _paid(rows: pd.DataFrame) -> Iterator[SimpleNamespace]:
             precision=dtype,
             l2=l2,
             cases=len(subset),
+            pack_ms=subset["pack_ms"].median(),
+            look_ms=subset["look_ms"].median(),
+            compile_ms=subset["compile_ms"].median(),
             preprocessing=subset["preprocess_products"].median(),
-            ever=len(ever) / len(subset),
-            after={products: (ever <= products).sum() / len(subset) for products in PRODUCTS},
-            median=ever.median() if len(ever) else None,
+            lower=lower,
+            median=median,
+            upper=upper,
+            never=float((calls == math.inf).mean()),
+            after={products: float((calls <= products).mean()) for products in PRODUCTS},
         )
 
 

@@ -71,7 +71,7 @@ def all_rows(cases: pd.DataFrame) -> dict[str, Any]:
     columns = SHOWN + FURTHER
     values, texts = [], {}
     for at, column in enumerate(columns):
-        plain = [_plain(value) for value in cases[column]]
+        plain = _plain(cases[column])
         if any(isinstance(value, str) for value in plain):
             plain = ["" if value is None else value for value in plain]
             texts[at] = sorted(set(plain))
@@ -81,14 +81,11 @@ def all_rows(cases: pd.DataFrame) -> dict[str, Any]:
     return {"columns": columns, "shown": len(SHOWN), "texts": texts, "values": values}
 
 
-def _plain(value: Any) -> Any:
-    """A JSON value: None for NaN, "yes" or "" for booleans, six significant digits."""
-    import pandas as pd
-
-    if value is None or value is pd.NA or value != value:
-        return None
-    if isinstance(value, bool) or type(value).__name__ == "bool":
-        return "yes" if value else ""
-    if isinstance(value, float):
-        return float(f"{value:.6g}")
-    return value if isinstance(value, str) else int(value)
+def _plain(values: pd.Series) -> list[Any]:
+    """JSON values of a column: None where one is missing, "yes" or "" for booleans, six significant digits."""
+    given, gaps = values.tolist(), values.isna().tolist()
+    if values.dtype.kind == "f":
+        return [None if gap else float(f"{value:.6g}") for value, gap in zip(given, gaps, strict=True)]
+    if values.dtype.kind == "b":
+        return [None if gap else "yes" if value else "" for value, gap in zip(given, gaps, strict=True)]
+    return [None if gap else value for value, gap in zip(given, gaps, strict=True)]

@@ -1,0 +1,97 @@
+"""What a run shows on the terminal."""
+
+import io
+import json
+import logging
+
+import pytest
+
+from spmm_roofline import console
+from spmm_roofline.console import Console
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def record(message="", level=logging.INFO, **extra):
+    made = logging.LogRecord("snakemake", level, "", 0, message, (), None)
+    made.__dict__.update(extra)
+    return made
+
+
+def test_snakemakes_lines_are_hidden_and_what_the_run_says_is_shown():
+    shown = Console(io.StringIO())
+    assert not shown.filter(record("Building DAG of jobs..."))
+    assert not shown.filter(record("rule x", event="job_info"))
+    assert shown.filter(record("No GPU is used", **console.TOLD))
+    assert shown.filter(record("a.npz is damaged", logging.WARNING))
+    assert shown.filter(record("LockException: the folder is locked", logging.ERROR, event="error"))
+
+
+def test_progress_is_one_line_on_a_terminal_and_few_elsewhere():
+    terminal, file = Terminal(), io.StringIO()
+    for stream in (terminal, file):
+        shown = Console(stream)
+        for done in range(1, 101):
+            shown.filter(record(event="progress", done=done, total=100))
+    assert terminal.getvalue().count("\n") == 1 and "100 of 100 jobs done" in terminal.getvalue()
+    assert file.getvalue().splitlines() == ["100 of 100 jobs done in 0 s"]
+
+
+def test_a_failure_is_said_once_and_at_the_end(tmp_path):
+    log = tmp_path / "a.log"
+    log.write_text("some progress\nbad.mtx: row 9 lies outside of 3\n\n")
+    stream = io.StringIO()
+    shown = Console(stream)
+    for _ in range(2):  # Snakemake repeats it
+        assert not shown.filter(
+            record(event="job_error", level=logging.ERROR, rule_name="import_matrix_0", log=[str(log)])
+        )
+    assert not shown.filter(record("CalledProcessError in file x", logging.ERROR))
+    assert not shown.filter(record("At least one job did not complete successfully.", logging.ERROR))
+    shown.report_failures(["all.log"])
+    assert stream.getvalue().splitlines() == [
+        f"import_matrix_0 failed (log: {log}): bad.mtx: row 9 lies outside of 3",
+        "What was finished is kept: mend this, and run the same command. Full log: all.log",
+    ]
+
+
+def test_many_failures_end_in_a_few_lines():
+    stream = io.StringIO()
+    shown = Console(stream)
+    for i in range(50):
+        shown.filter(record(event="job_error", rule_name=f"r{i}", log=[]))
+    shown.report_failures(["all.log"])
+    assert len(stream.getvalue().splitlines()) == console.MOST_FAILED + 2
+    assert "46 more jobs failed" in stream.getvalue()
+
+
+def test_a_cancelled_run_says_how_to_go_on():
+    stream = io.StringIO()
+    shown = Console(stream)
+    assert not shown.filter(record("Terminating processes on user request, this might take some time."))
+    assert stream.getvalue() == console.CANCELLED + "\n"
+
+
+def test_a_kernel_that_does_not_compile_ends_the_run_with_its_line(tmp_path):
+    source = tmp_path / "mine.cu"
+    source.write_text("one\ntwo\n    int x = ;\n")
+    message = (
+        "mine for sm_90a: NVRTC says\nmine.cu(3): error: expected an expression\n    int x = ;\n            ^\n1 error"
+    )
+    rows = []
+    for name, status in (("mine", "compile_failed"), ("good", "ok"), ("old", "unsupported")):
+        rows.append(str(tmp_path / f"{name}.json"))
+        (tmp_path / f"{name}.json").write_text(json.dumps({"kernel": name, "status": status, "message": message}))
+    shown = Console(io.StringIO())
+    with pytest.raises(console.RefusedKernels) as caught:
+        shown.report_refused({"mine": [source], "good": [], "old": []}, [*rows, str(tmp_path / "none.json")])
+    assert f"{source}:3: int x = ;" in str(caught.value) and "expected an expression" in str(caught.value)
+    assert "good" not in str(caught.value) and "old" not in str(caught.value)
+    shown.report_refused({}, rows[1:])
+
+
+def test_a_message_without_a_line_is_shown_as_it_is():
+    assert console.of_compiler("no compiler is installed", []) == "no compiler is installed"
