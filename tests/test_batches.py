@@ -73,6 +73,26 @@ def test_the_jobs_of_a_run_see_what_it_saw_when_it_started(tmp_path):
     assert batches.read_snapshot(tmp_path / "none.json") == {}
 
 
+def test_a_deleted_file_keeps_its_fingerprint_and_an_edited_one_gets_another(tmp_path):
+    contents, file = batches.Contents(tmp_path / "contents.json"), tmp_path / "a.mtx"
+    assert contents(str(file)) == ""
+    file.write_text("one")
+    first = contents(str(file))
+    file.unlink()
+    assert contents(str(file)) == first and len(first) == 64
+    file.write_text("other")
+    assert contents(str(file)) not in ("", first)
+
+
+def test_an_unchanged_file_is_read_once(tmp_path, monkeypatch):
+    file = tmp_path / "a.mtx"
+    file.write_text("one")
+    read = []
+    of_content = batches.fingerprint.of_content
+    monkeypatch.setattr(batches.fingerprint, "of_content", lambda path: read.append(path) or of_content(path))
+    assert len({batches.Contents(tmp_path / "contents.json")(str(file)) for _ in range(3)}) == len(read) == 1
+
+
 def test_batches_hold_each_file_once_and_no_more_than_they_may():
     wanted = [
         (f"k{i}", (f"results/kernels/a/k{i}.cubin", f"results/kernels/a/k{i}.json"), {f"k{i}": "x"}) for i in range(7)

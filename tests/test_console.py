@@ -72,6 +72,9 @@ def test_a_cancelled_run_says_how_to_go_on():
     stream = io.StringIO()
     shown = Console(stream)
     assert not shown.filter(record("Terminating processes on user request, this might take some time."))
+    assert not shown.filter(record("RuleException: CalledProcessError in file x", logging.ERROR))
+    shown.filter(record(event="job_error", rule_name="r", log=[]))
+    shown.report_failures(["all.log"])
     assert stream.getvalue() == console.CANCELLED + "\n"
 
 

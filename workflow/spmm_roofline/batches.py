@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import contracts
+from . import contracts, fingerprint
 
 #: The batches of the run under way, for jobs on other machines, which read the Snakefile again.
 SNAPSHOT = Path(".snakemake/batches.json")
@@ -58,6 +58,35 @@ class Stale:
         if self._everything or not all(Path(path).exists() for path in (witness, *others)):
             return True
         return said(witness) != made_of
+
+
+class Contents:
+    """Fingerprints of the bytes of the user's own files, kept in ``path`` with size and change time.
+
+    A large file is not read again while it is unchanged. A file that was deleted keeps its last fingerprint: what was
+    made of it is still what it was.
+    """
+
+    def __init__(self, path: Path = Path(".snakemake/contents.json")) -> None:
+        self._path = path
+
+    def __call__(self, file: str) -> str:
+        """Hex SHA-256 of a file; empty for one that is missing and was never seen."""
+        try:
+            known: dict[str, list[Any]] = json.loads(self._path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            known = {}
+        path = str(Path(file).resolve())
+        *state, content = known.get(path, [None, None, ""])
+        try:
+            found = Path(file).stat()
+        except OSError:
+            return str(content)
+        now = [found.st_size, found.st_mtime_ns]
+        if state != now:
+            content = fingerprint.of_content(file)
+            contracts.write_text(self._path, json.dumps(known | {path: [*now, content]}))
+        return str(content)
 
 
 def said(path: str) -> str | None:

@@ -31,6 +31,7 @@ class Console(logging.Filter):
         super().__init__()
         self.stream = stream or sys.stderr
         self.failed: list[dict[str, Any]] = []
+        self._cancelled = False
         self._started = self._said = time.monotonic()
         self._terminal = bool(getattr(self.stream, "isatty", lambda: False)())
 
@@ -43,13 +44,12 @@ class Console(logging.Filter):
             self._failure(record)
         elif getattr(record, "told", False):
             return True
-        elif record.levelno >= logging.ERROR:
-            # Errors of planning; those of jobs are said by the jobs, and again at the end.
-            return not self.failed
-        elif record.levelno == logging.WARNING:
-            return not self.failed
         elif "Terminating processes on user request" in record.getMessage():
+            self._cancelled = True
             self._say(CANCELLED)
+        elif record.levelno >= logging.WARNING:
+            # Errors of planning; those of jobs are said by the jobs, and again at the end.
+            return not (self.failed or self._cancelled or "CalledProcessError" in record.getMessage())
         return False
 
     def _progress(self, done: int, total: int) -> None:
@@ -75,6 +75,8 @@ class Console(logging.Filter):
 
     def report_failures(self, logs: Iterable[str]) -> None:
         """What went wrong, as the last lines of a run: a sentence for each job, and where everything stands."""
+        if self._cancelled:
+            return
         for failed in self.failed[:MOST_FAILED]:
             sentence = next(filter(None, map(last_line, failed["log"])), "")
             where = f" (log: {failed['log'][0]})" if failed["log"] else ""
@@ -93,7 +95,7 @@ class Console(logging.Filter):
             said = [
                 f"{kernel} did not compile: {of_compiler(text, sources[kernel])}" for kernel, text in refused.items()
             ]
-            raise RefusedKernels("\n".join(["The report is complete but for kernels that did not compile.", *said]))
+            raise RefusedKernels("\n".join(["Everything is done but for kernels that did not compile.", *said]))
 
 
 class RefusedKernels(RuntimeError):

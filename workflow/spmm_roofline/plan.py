@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from . import __version__, analysis, contracts, fingerprint, matrices
-from .batches import Batch, Stale, batches_of, journal
+from .batches import Batch, Contents, Stale, batches_of, journal
 from .formats import FORMATS
 from .formats import module_path as format_module
 from .kernels import Head, registered
@@ -38,8 +38,8 @@ COMPILED = "resources/compiled.csv"
 
 #: Sources whose matrices cannot fail to arrive: several of them are imported by one job.
 LOCAL_SOURCES = ("generated", "grids", "dlmc")
-#: Names of the needs to record a table.
-WORDS = {2: "new", 1: "changed", 0: "again"}
+#: Result of :meth:`Plan.need_of_recording` → the word for it in the name of a job.
+NEEDS = {2: "new", 1: "changed", 0: "again"}
 #: Most files of a kind that one job makes: enough to pay for its start, few enough to use several cores.
 MOST_COMPILED, MOST_IMPORTED = 6, 4
 
@@ -506,7 +506,7 @@ class Plan:
                         by_need.setdefault(self.need_of_recording(path), []).append((path, (path,), {path: what}))
                 for need, entries in by_need.items():
                     prefix = f"measure_{suite.name}{shard.suffix}".replace("-", "_").replace(".", "_")
-                    (batch,) = batches_of(f"{prefix}_{WORDS[need]}", entries, len(entries), self._inputs_of_tables)
+                    (batch,) = batches_of(f"{prefix}_{NEEDS[need]}", entries, len(entries), self._inputs_of_tables)
                     found.append(replace(batch, priority=need))
         return found
 
@@ -572,7 +572,7 @@ class Plan:
         """Fingerprint of a matrix itself: its spec, the code that fetches it and the user's file that it comes from."""
         if name not in self._contents:
             spec = self.specs[name]
-            own = [fingerprint.of_content(path) for path in self._own_files([name])]
+            own = [Contents()(spec["path"])] if spec["source"] == "file" else []
             self._contents[name] = fingerprint.sha256(spec, self._code(MATRICES / f"{spec['source']}.py"), *own)
         return self._contents[name]
 
@@ -588,7 +588,7 @@ class Plan:
     def _measured(self, suite: Suite, kernel: str, shard: Shard) -> str:
         """Fingerprint of a measured table: how it is measured, the kernel, its format and the matrices."""
         head, taken = self.heads[kernel], set(self.measured_matrices(suite.name, kernel))
-        external = [fingerprint.of_content(path) for path in self._external(kernel)]
+        external = [Contents()(path) for path in self._external(kernel)]
         return fingerprint.sha256(
             self._params(suite, kernel),
             compiler_version() if not head.vendor else "",

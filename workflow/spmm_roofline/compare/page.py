@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..figures.numbers import counted, duration
 from ..paths import PAGE
+from ..report.page import templates
 from ..report.tables.cells import Cell, Column, Table, code, count, table, text
 from .text import facts, result, sides
 from .verdicts import VERDICTS, Comparison, Judged
@@ -27,27 +28,22 @@ LINE, AXIS, PLOT, CHARACTER = 20, 34, 620, 7.6
 
 def render(comparison: Comparison, template_folder: Path = PAGE) -> str:
     """HTML of the page: the answer, a figure with the interval of each kernel, and the cases of each, folded."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(template_folder),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     by_kernel = dict(list(comparison.cases.groupby("kernel")))
-    return environment.get_template("compare.html.j2").render(
-        sides=sides(comparison),
-        result=result(comparison),
-        slower=any(kernel.verdict == "slower" for kernel in comparison.kernels) or comparison.lost > 0,
-        whole=comparison.whole,
-        facts=facts(comparison, []),
-        figure=drawn(comparison.kernels, comparison.options.least),
-        kernels=_kernels(comparison.kernels),
-        cases=[_cases(kernel, by_kernel[kernel.kernel]) for kernel in comparison.kernels],
-        style=(template_folder / "style.css").read_text(encoding="utf-8"),
-        script=(template_folder / "tables.js").read_text(encoding="utf-8"),
+    return (
+        templates(template_folder)
+        .get_template("compare.html.j2")
+        .render(
+            sides=sides(comparison),
+            result=result(comparison),
+            slower=any(kernel.verdict == "slower" for kernel in comparison.kernels) or comparison.lost > 0,
+            whole=comparison.whole,
+            facts=facts(comparison, []),
+            figure=drawn(comparison.kernels, comparison.options.least),
+            kernels=_kernels(comparison.kernels),
+            cases=[_cases(kernel, by_kernel[kernel.kernel]) for kernel in comparison.kernels],
+            style=(template_folder / "style.css").read_text(encoding="utf-8"),
+            script=(template_folder / "tables.js").read_text(encoding="utf-8"),
+        )
     )
 
 

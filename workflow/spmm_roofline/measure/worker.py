@@ -208,6 +208,7 @@ class Worker:
                     )
                     # A sticky error ends the context: the parent starts another worker for what is left.
                     self.cupy.cuda.Device().synchronize()
+                    subject.forget()  # whatever the call did before it failed
                     continue
                 tell(row=case | row)
                 if row["status"] == "wrong":
@@ -220,20 +221,20 @@ class Worker:
         return True
 
     def _row(self, subject: Subject, kernel: Kernel, n: int, noisy: bool) -> dict[str, Any]:
-        try:
+        full = ""
+        for _ in range(2):
             try:
                 return self._case(subject, kernel, n, noisy)
-            except MemoryError:
-                # Everything that is kept for other kernels makes room.
-                subject.forget()
-                return self._case(subject, kernel, n, noisy)
-        except (Unsupported, FormatError) as error:
-            return {"status": "unsupported", "message": str(error)}
-        except MemoryError as error:  # of the host, and CuPy's own of the device
+            except (Unsupported, FormatError) as error:
+                return {"status": "unsupported", "message": str(error)}
+            except MemoryError as error:  # of the host, and CuPy's own of the device
+                full = one_line(error)
+            except (WrongPacking, Stray) as error:
+                return {"status": "wrong", "message": str(error)}
+            # What is kept for other kernels makes room for a second attempt. Not within `except`: there the error still
+            # holds the arrays of the first one.
             subject.forget()
-            return {"status": "out_of_memory", "message": one_line(error)}
-        except (WrongPacking, Stray) as error:
-            return {"status": "wrong", "message": str(error)}
+        return {"status": "out_of_memory", "message": full}
 
     def prepare(self, subject: Subject, kernel: Kernel, n: int) -> tuple[Call, Operand, Product, Dense, Dense]:
         """A call that is ready to go, with B (k×n) random and C (m×n) poisoned.
@@ -244,17 +245,18 @@ class Worker:
         check_case(kernel.head, m, n, k)
         with self.phase("pack"):
             operand = subject.operand(kernel)
-        product, b = subject.product(operand, kernel, n)
-        c = allocate(kernel.head, "c", m, n)
-        call = prepare(kernel.head, kernel.cubin, operand.packed, b, c)
-        c.poison()
-        self.cupy.cuda.Device().synchronize()
+        with self.phase("verify"):
+            product, b = subject.product(operand, kernel, n)
+            c = allocate(kernel.head, "c", m, n)
+            call = prepare(kernel.head, kernel.cubin, operand.packed, b, c)
+            c.poison()
+            self.cupy.cuda.Device().synchronize()
         return call, operand, product, b, c
 
     def _case(self, subject: Subject, kernel: Kernel, n: int, noisy: bool) -> dict[str, Any]:
         head = kernel.head
+        call, operand, product, b, c = self.prepare(subject, kernel, n)
         with self.phase("verify"):
-            call, operand, product, b, c = self.prepare(subject, kernel, n)
             call(self.clock.stream)
             self.clock.stream.synchronize()
             verdict = self._verdict(operand, product, b, c, head)

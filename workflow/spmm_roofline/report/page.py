@@ -20,8 +20,22 @@ from .tables import every, limited, made, study
 
 if TYPE_CHECKING:
     import pandas as pd
+    from jinja2 import Environment
 
     from ..figures import Drawn
+
+
+def templates(folder: Path) -> Environment:
+    """The templates of pages in a folder: what they are given is escaped, and a name that they are not given fails."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
 
 
 def render(
@@ -33,15 +47,7 @@ def render(
     provenance: Mapping[str, Any],
 ) -> str:
     """HTML of the whole page; see :func:`spmm_roofline.report.build` for the arguments."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(template_folder),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates(template_folder)
     titles = provenance.get("suites", {})
     environment.globals["sha256"] = sha256
     environment.globals["again"] = lambda figure: again(figure, titles)
