@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -159,15 +158,14 @@ def meshes(config, gpu, tmp_path, monkeypatch):
     return plan
 
 
-def job_of(kernel, shard=""):
-    return SimpleNamespace(suite="meshes", kernel=kernel, shard=shard)
+COUNTERS = "results/profile/h200/meshes"
 
 
 def test_without_a_choice_the_first_matrices_of_a_suite_are_profiled(config, meshes):
     config["profile"]["matrices"] = 2
     config["measure"]["shard"] = 3
     plan = meshes()
-    assert plan.profile_inputs(job_of("mma_t", ".000"))["matrices"] == [
+    assert [npz for npz, _ in plan.job(f"{COUNTERS}/mma_t.000.csv").matrices] == [
         "results/matrices/mesh0.npz",
         "results/matrices/mesh1.npz",
     ]
@@ -175,21 +173,38 @@ def test_without_a_choice_the_first_matrices_of_a_suite_are_profiled(config, mes
     assert {path.rpartition("/")[2] for path in plan.profiled()} == {
         f"{kernel}.000.csv" for kernel in plan.suites["meshes"].kernels
     }
-    assert plan.profile_params(job_of("mma_t"))["n"] == plan.job(f"{MESHES}/mma_t.000.csv").n
+    assert plan.job(f"{COUNTERS}/mma_t.000.csv").n == plan.job(f"{MESHES}/mma_t.000.csv").n
 
 
 def test_a_suite_chooses_what_is_profiled(config, meshes):
     config["profile"]["matrices"] = 1
     config["measure"]["shard"] = 2
     plan = meshes(matrices=["mesh4", "mesh1"], n=[32], kernels=["smat/mma_t", "cusparse*"])
-    folder = "results/profile/h200/meshes"
     assert plan.profiled() == [
-        f"{folder}/{kernel}{shard}.csv" for kernel in ("cusparse_csr_alg2", "mma_t") for shard in (".000", ".002")
+        f"{COUNTERS}/{kernel}{shard}.csv" for kernel in ("cusparse_csr_alg2", "mma_t") for shard in (".000", ".002")
     ]
-    inputs = plan.profile_inputs(job_of("mma_t", ".000"))
-    assert inputs["matrices"] == ["results/matrices/mesh1.npz"]
-    assert inputs["formats"] == ["results/formats/bcsr_16x16/mesh1.json"]
-    assert plan.profile_params(job_of("mma_t"))["n"] == [32]
+    job = plan.job(f"{COUNTERS}/mma_t.000.csv")
+    assert [npz for npz, _ in job.matrices] == ["results/matrices/mesh1.npz"]
+    assert job.formats == ["results/formats/bcsr_16x16/mesh1.json"]
+    assert job.n == [32]
+    # Every kernel of a shard is profiled by the same job.
+    assert {batch.rule: len(batch.files) for batch in plan.profiles} == {
+        "profile_meshes_000_0": 2,
+        "profile_meshes_002_0": 2,
+    }
+
+
+def test_counters_are_stale_where_what_they_are_made_of_changes(config, meshes):
+    chosen = {"matrices": ["mesh4", "mesh1"], "kernels": ["mma_t", "mma_bt"]}
+    (batch,) = meshes(**chosen).profiles
+    table, journal = Path(f"{COUNTERS}/mma_t.csv"), Path(f"{COUNTERS}/.mma_t.journal")
+    table.parent.mkdir(parents=True)
+    table.touch()
+    journal.write_text(json.dumps({"finished": batch.made_of[str(table)]}) + "\n")
+    (rest,) = meshes(**chosen).profiles
+    assert rest.files == (f"{COUNTERS}/mma_bt.csv",)
+    (other,) = meshes(**chosen, n=[8]).profiles
+    assert set(other.files) == set(batch.files)
 
 
 def test_what_is_profiled_measures_nothing_anew(meshes):
@@ -197,7 +212,8 @@ def test_what_is_profiled_measures_nothing_anew(meshes):
     assert whole.measured() == chosen.measured()
     (before,), (after,) = whole.measurements, chosen.measurements
     assert before == after
-    assert whole.profile_params(job_of("mma_t")) != chosen.profile_params(job_of("mma_t"))
+    (whole_batch,), (chosen_batch,) = whole.profiles, chosen.profiles
+    assert set(chosen_batch.made_of.items()).isdisjoint(whole_batch.made_of.items())
 
 
 def test_a_chosen_matrix_that_a_run_does_not_have_is_said(meshes):

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from spmm_roofline import contracts, matrices
+from spmm_roofline import batches, contracts, matrices
 from spmm_roofline.kernels import heads
 from spmm_roofline.measure import device
 from spmm_roofline.measure.job import DEFAULT_OPTIONS, Job
+from spmm_roofline.measure.run import Task
 from spmm_roofline.profile import ncu
 
 PAGE = """==PROF== Connected
@@ -42,15 +43,16 @@ if mode == "unknown metric":
 if mode == "refuses" and "lts__t_bytes.sum" in sys.argv[sys.argv.index("--metrics") + 1].split(","):
     print("==ERROR== Failed to find metric lts__t_bytes.sum")
     sys.exit(1)
-if mode == "hangs":
+if mode == "hangs" or mode == "hangs together" and len(json.loads(request.read_text())["kernels"]) > 1:
     child = subprocess.Popen(["sleep", "60"])
     pathlib.Path({pid!r}).write_text(str(child.pid))
     child.wait()
 for matrix in json.loads(request.read_text())["matrices"]:
     for case in matrix["cases"]:
-        told = "Unsupported: n is odd" if mode == "unsupported" or case["index"] == 2 and mode == "well" else ""
+        index = case[2]
+        told = "Unsupported: n is odd" if mode == "unsupported" or index == 2 and mode == "well" else ""
         with answers.open("a") as file:
-            print(json.dumps(dict(index=case["index"], message=told)), file=file)
+            print(json.dumps(dict(index=index, message=told)), file=file)
 if mode in ("nothing", "unsupported"):
     print("==WARNING== No kernels were profiled.")
 else:
@@ -84,14 +86,21 @@ def job(tmp_path, monkeypatch):
     )  # fmt: skip
 
 
-def profiled(job, tmp_path, mode, most=3, page=PAGE, path=None):
+def profiled(job, tmp_path, mode, most=3, page=PAGE, path=None, others=()):
     fake = tmp_path / "ncu"
     fake.write_text(FAKE.format(python=sys.executable, mode=mode, page=page, pid=str(tmp_path / "pid")))
     fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
-    outputs = (tmp_path / name for name in ("out.csv", "out.ncu-rep", "out.log"))
-    few = replace(job, matrices=job.matrices[:most])
-    ncu.profile(few, "config/metrics.yaml", path or str(fake), *outputs)
-    return contracts.read(tmp_path / "out.csv", "profile").set_index(["matrix", "metric"])
+    few = task(replace(job, matrices=job.matrices[:most]), tmp_path)
+    ncu.profile([few, *others], "config/metrics.yaml", path or str(fake), tmp_path / "out.log")
+    return counters(few)
+
+
+def task(job, folder, name="out"):
+    return Task(job, folder / f"{name}.csv", folder / f".{name}.journal", "code")
+
+
+def counters(task):
+    return contracts.read(task.csv, "profile").set_index(["matrix", "metric"])
 
 
 def test_counters_are_rows_under_their_own_names(job, tmp_path):
@@ -153,6 +162,32 @@ def test_a_crash_costs_the_cases_that_were_not_counted(job, tmp_path):
     assert rows.status["z", "none"] == "failed" and "returned an error code (11)" in rows.message["z", "none"]
 
 
+def test_kernels_of_one_run_get_a_table_each(job, tmp_path):
+    other = task(replace(job, kernel="mma_t", n=[16], matrices=job.matrices[:1]), tmp_path, "other")
+    rows = profiled(job, tmp_path, "well", most=1, others=[other])
+    assert rows.value["x", ncu.TIME] == 1000 and set(rows.kernel) == {"mma_bt"} and set(rows.n) == {8}
+    rows = counters(other)
+    assert rows.value["x", ncu.TIME] == 4000 and set(rows.kernel) == {"mma_t"} and set(rows.n) == {16}
+
+
+def test_a_kernel_that_hangs_leaves_the_others_their_counters(job, tmp_path):
+    job = replace(job, options=job.options | {"case_timeout_s": 1.0})
+    other = task(replace(job, kernel="mma_t", matrices=job.matrices[:1]), tmp_path, "other")
+    rows = profiled(job, tmp_path, "hangs together", most=1, others=[other])
+    # Alone, each of them has the first case.
+    assert rows.value["x", ncu.TIME] == counters(other).value["x", ncu.TIME] == 1000
+    assert {path.name for path in tmp_path.glob("*.ncu-rep")} == {"s.ncu-rep", "out.ncu-rep", "other.ncu-rep"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"), [("well", "code"), ("unsupported", "code"), ("nothing", "code"), ("no permission", None)]
+)
+def test_a_profiler_that_was_hindered_is_tried_again(job, tmp_path, mode, said):
+    profiled(job, tmp_path, "well")
+    profiled(job, tmp_path, mode)
+    assert batches.said(str(tmp_path / "out.csv")) == said
+
+
 def test_what_nsight_said_is_in_the_log(job, tmp_path):
     profiled(job, tmp_path, "nothing")
     assert (tmp_path / "out.log").read_text() == "==WARNING== No kernels were profiled.\n"
@@ -165,7 +200,7 @@ def test_counters_of_an_earlier_report_are_not_taken_for_new_ones(job, tmp_path)
 
 def test_a_target_that_hangs_is_ended_with_its_profiler(job, tmp_path):
     rows = profiled(replace(job, options=job.options | {"case_timeout_s": 1.0}), tmp_path, "hangs")
-    assert rows.message.str.contains("did not end within 3 s", regex=False).all()
+    assert rows.message.str.contains("finished no case within 1 s", regex=False).all()
     state = Path(f"/proc/{(tmp_path / 'pid').read_text()}/stat")
     deadline = time.monotonic() + 5
     while state.exists() and state.read_text().rsplit(")")[-1].split()[0] != "Z":
@@ -236,15 +271,18 @@ def test_a_real_profile(job, tmp_path):
     cubins = {role: f"{tmp_path}/{name}.cubin" for role, name in
               (("cubin", "mma_bt"), ("read_cubin", "dram_read"), ("copy_cubin", "dram_copy"),
                ("check_cubin", "check"))}  # fmt: skip
-    real = replace(job, arch=arch, matrices=job.matrices[:2], **cubins)
-    ncu.profile(real, "config/metrics.yaml", None, *(tmp_path / f"out.{end}" for end in ("csv", "ncu-rep", "log")))
-    rows = contracts.read(tmp_path / "out.csv", "profile").set_index(["matrix", "metric"])
+    real = task(replace(job, arch=arch, matrices=job.matrices[:2], **cubins), tmp_path)
+    library = task(replace(real.job, kernel="cusparse_csr_alg2", cubin=None, n=[8, 16]), tmp_path, "library")
+    ncu.profile([real, library], "config/metrics.yaml", None, tmp_path / "out.log")
+    rows = counters(real)
     if (rows.status == "no_permission").all():
         pytest.skip(rows.message.iloc[0])
     assert (rows.status == "ok").all(), rows.message.unique()
     assert (rows.value[:, ncu.TIME] > 0).all() and (rows.value[:, "lts__t_bytes.sum"] > 0).all()
     wanted = ncu.metric_names("config/metrics.yaml", arch)
     assert set(rows.index.get_level_values("metric")) == set(wanted), "Nsight left out counters that were asked for"
+    others = counters(library)
+    assert (others.status == "ok").all() and len(others) == 2 * len(rows)
 
 
 def _found():

@@ -36,6 +36,9 @@ MEASURING_KERNELS = {**CLOCK_KERNELS, "check_cubin": "check"}
 #: What the compiler made of every kernel, as it ships with the project: rows of table ``kernels``.
 COMPILED = "resources/compiled.csv"
 
+#: Counters to profile.
+METRICS = "config/metrics.yaml"
+
 #: Sources whose matrices cannot fail to arrive: several of them are imported by one job.
 LOCAL_SOURCES = ("generated", "grids", "dlmc")
 #: Result of :meth:`Plan.need_of_recording` → the word for it in the name of a job.
@@ -493,22 +496,34 @@ class Plan:
     def measurements(self) -> list[Batch]:
         """Jobs that measure, one a shard of a suite, with all kernels whose tables are stale there."""
         found = []
-        for suite in self.suites.values() if self.device else ():
-            for shard in suite.shards:
-                tables = {}
-                for kernel in suite.kernels:
-                    if {*shard.matrices} & {*self.measured_matrices(suite.name, kernel)}:
-                        path = f"results/measure/{self.device_name}/{suite.name}/{kernel}{shard.suffix}.csv"
-                        tables[path] = self._measured(suite, kernel, shard)
-                by_need: dict[int, list[Any]] = {}
-                for path, what in tables.items():
-                    if self.stale(path, what):
-                        by_need.setdefault(self.need_of_recording(path), []).append((path, (path,), {path: what}))
-                for need, entries in by_need.items():
-                    prefix = f"measure_{suite.name}{shard.suffix}".replace("-", "_").replace(".", "_")
-                    (batch,) = batches_of(f"{prefix}_{NEEDS[need]}", entries, len(entries), self._inputs_of_tables)
-                    found.append(replace(batch, priority=need))
+        for name, tables in self._stale_tables(self.measured()):
+            by_need: dict[int, list[Any]] = {}
+            for entry in tables:
+                by_need.setdefault(self.need_of_recording(entry[0]), []).append(entry)
+            for need, entries in by_need.items():
+                (batch,) = batches_of(f"measure_{name}_{NEEDS[need]}", entries, len(entries), self._inputs_of_tables)
+                found.append(replace(batch, priority=need))
         return found
+
+    @cached_property
+    def profiles(self) -> list[Batch]:
+        """Jobs that profile, one a shard of a suite, with all kernels whose tables are stale there."""
+        return [
+            batch
+            for name, tables in self._stale_tables(self.profiled(), METRICS)
+            for batch in batches_of(f"profile_{name}", tables, len(tables), self._inputs_of_tables)
+        ]
+
+    def _stale_tables(self, tables: Iterable[str], *others: str) -> list[tuple[str, list[Any]]]:
+        """Stale tables, each as an item of a batch, by suite and shard; ``others`` are files that they depend on."""
+        found: dict[str, list[Any]] = {}
+        for path in tables:
+            suite, _, shard = self._of_table(path)
+            made_of = self._made_of_table(path, *others)
+            if self.stale(path, made_of):
+                name = f"{suite.name}{shard.suffix}".replace("-", "_").replace(".", "_")
+                found.setdefault(name, []).append((path, (path,), {path: made_of}))
+        return list(found.items())
 
     def to_record(self) -> list[str]:
         """Measured tables of which the recorded ones lack cases, or have rows of another kernel or protocol."""
@@ -553,11 +568,21 @@ class Plan:
         return sorted({path for table in tables for path in _paths(vars(self.job(table)))})
 
     def job(self, table: str) -> Job:
-        """The measure job of a table."""
+        """The job that makes a table of rows or of counters."""
+        _, kernel, _ = self._of_table(table)
+        return job_of(self._params_of(table), self._job_files(kernel, self._matrices_of(table)), self.config["measure"])
+
+    def _matrices_of(self, table: str) -> list[str]:
+        """Matrices of a table, in the order of its suite."""
         suite, kernel, shard = self._of_table(table)
-        matrices = set(self.measured_matrices(suite.name, kernel))
-        files = self._job_files(kernel, [name for name in shard.matrices if name in matrices])
-        return job_of(self._params(suite, kernel), files, self.config["measure"])
+        taken = self.profiled_matrices if _stage(table) == "profile" else self.measured_matrices
+        wanted = {*taken(suite.name, kernel)}
+        return [name for name in shard.matrices if name in wanted]
+
+    def _params_of(self, table: str) -> dict[str, Any]:
+        """How the kernel of a table is measured or profiled; a change in any of them makes the table again."""
+        suite, kernel, _ = self._of_table(table)
+        return self._params(suite, kernel) | ({"n": suite.sample.n} if _stage(table) == "profile" else {})
 
     def tasks(self, tables: Iterable[str], made_of: Mapping[str, str]) -> list[Task]:
         """What a job that measures ``tables`` is to do; ``made_of``: of its batch."""
@@ -585,16 +610,16 @@ class Plan:
         lineinfo = bool(self.config["kernels"].get("lineinfo", False))
         return fingerprint.sha256(self.fingerprints[kernel], compiler_version(), lineinfo)
 
-    def _measured(self, suite: Suite, kernel: str, shard: Shard) -> str:
-        """Fingerprint of a measured table: how it is measured, the kernel, its format and the matrices."""
-        head, taken = self.heads[kernel], set(self.measured_matrices(suite.name, kernel))
-        external = [Contents()(path) for path in self._external(kernel)]
+    def _made_of_table(self, table: str, *others: str) -> str:
+        """Fingerprint of a table: how it is made, the kernel, its format, the matrices and the ``others``, files."""
+        _, kernel, _ = self._of_table(table)
+        head = self.heads[kernel]
         return fingerprint.sha256(
-            self._params(suite, kernel),
+            self._params_of(table),
             compiler_version() if not head.vendor else "",
             self.format_fingerprint(head.format),
-            *external,
-            {name: self._content(name) for name in shard.matrices if name in taken},
+            *(Contents()(path) for path in (*self._external(kernel), *others)),
+            {name: self._content(name) for name in self._matrices_of(table)},
         )
 
     def _code(self, module: Path) -> str:
@@ -616,13 +641,6 @@ class Plan:
         return FORMATS[format_name].packer if format_name in FORMATS else None
 
     # --- parameters and inputs of rules -----------------------------------------------------------------------------
-
-    def profile_inputs(self, wildcards: Any) -> dict[str, Any]:
-        """Named inputs of a profile job."""
-        chosen = set(self.profiled_matrices(wildcards.suite, wildcards.kernel))
-        shard = next(shard for shard in self.suites[wildcards.suite].shards if shard.suffix == wildcards.shard)
-        files = self._job_files(wildcards.kernel, [name for name in shard.matrices if name in chosen])
-        return {name: path for name, path in files.items() if path}
 
     def _job_files(self, kernel: str, names: list[str]) -> dict[str, Any]:
         """Files that a job reads for one kernel on some matrices; a library kernel has no cubin."""
@@ -671,11 +689,6 @@ class Plan:
             "kernels": {name: self.fingerprints[name] for name in self.ceiling_kernels},
             "protocol": PROTOCOL,
         }
-
-    def profile_params(self, wildcards: Any) -> dict[str, Any]:
-        """Parameters of a profile job; a change in any of them profiles again."""
-        suite = self.suites[wildcards.suite]
-        return self._params(suite, wildcards.kernel) | {"n": suite.sample.n}
 
     def _params(self, suite: Suite, kernel: str) -> dict[str, Any]:
         """How a kernel is measured on a suite; a change in any of them measures again."""
@@ -775,6 +788,11 @@ def compiled_already() -> dict[tuple[str, str], tuple[str, str]]:
     """(kernel, arch) → (fingerprint of the source, compiler) of the rows that ship in :data:`COMPILED`."""
     rows = _read(Path(COMPILED))
     return {(row["kernel"], row["arch"]): (row["kernel_sha256"], row["compiler"]) for row in rows}
+
+
+def _stage(path: str) -> str:
+    """Stage that makes a file below ``results/``."""
+    return Path(path).parts[1]
 
 
 def _read(table: Path) -> list[dict[str, str]]:

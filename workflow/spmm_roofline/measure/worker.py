@@ -18,7 +18,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -128,6 +128,20 @@ class Product:
     """None for a grid, whose product is checked slab by slab."""
 
 
+def by_packing(cases: Iterable[Any]) -> Iterator[list[Any]]:
+    """Tuples that begin with a :class:`Kernel`, in groups that share a packed format.
+
+    Groups of the same values follow each other, so that one set of values is held at a time.
+    """
+    cases = list(cases)
+    ranks: dict[Any, int] = {}
+    for kernel, *_ in cases:
+        for key in (kernel.values, kernel.packing):
+            ranks.setdefault(key, len(ranks))
+    cases.sort(key=lambda case: (ranks[case[0].values], ranks[case[0].packing]))
+    return (list(group) for _, group in groupby(cases, key=lambda case: case[0].packing))
+
+
 class Worker:
     """One device context, many kernels, many cases.
 
@@ -183,15 +197,8 @@ class Worker:
             for l2 in sorted({kernel.l2 for kernel, _ in cases})
         }
         subject = Subject(self, matrix["npz"])
-        # Kernels that share values follow each other, and among them those that share a packed format.
-        ranks: dict[Any, int] = {}
-        for kernel, _ in cases:
-            for key in (kernel.values, kernel.packing):
-                ranks.setdefault(key, len(ranks))
-        cases.sort(key=lambda case: (ranks[case[0].values], ranks[case[0].packing]))
         off = self._canary_is_off()
-        for _, group in groupby(cases, key=lambda case: case[0].packing):
-            chosen = list(group)
+        for chosen in by_packing(cases):
             for kernel, n in chosen:
                 case = {"kernel": kernel.index, "matrix": matrix["matrix"], "n": n}
                 tell(begin=case)

@@ -13,15 +13,18 @@ import signal
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from .. import contracts, share_package
 from ..kernels import registry
 from ..measure import device as gpu_device
-from ..measure.job import Job, request
+from ..measure.job import Job, matrices_of, request, rows_once
+from ..measure.journal import FINISHED
 from ..measure.rows import identity, sizes
+from ..measure.run import Task
 
 TIME = "gpu__time_duration.sum"
 #: CTAs of a launch; those of a call are the CTAs of all its launches.
@@ -37,12 +40,12 @@ CACHE_CONTROL = {"cold": "all", "warm": "none"}
 #: Options for the exported page: plain numbers in base units, each launch named after its range.
 PAGE = ("--csv", "--page", "raw", "--print-units", "base", "--print-nvtx-rename", "kernel")
 
-#: Advice in messages: a table of failures is a finished output for Snakemake, so it must be forced to profile again.
-AGAIN = "profile again with `snakemake --cores 4 profile --forcerun profile_kernel`"
-ADVICE_ABSENT = f"install it, or give its path as profile.ncu in the config, and {AGAIN}"
+#: Advice in messages: a table of failures is finished, unless the profiler itself was the hindrance.
+AGAIN = "delete this table, and run `snakemake --cores 4 profile` again"
+ADVICE_ABSENT = "install it, or give its path as profile.ncu in the config, and run again"
 ADVICE_PERMISSION = (
     "the driver lets only administrators read the counters (ERR_NVGPUCTRPERM); as root, set "
-    f"`options nvidia NVreg_RestrictProfilingToAdminUsers=0` in /etc/modprobe.d, load the driver again, and {AGAIN}"
+    "`options nvidia NVreg_RestrictProfilingToAdminUsers=0` in /etc/modprobe.d, load the driver again, and run again"
 )
 ADVICE_METRIC = "`ncu --query-metrics` lists what this device counts: correct config/metrics.yaml"
 #: Nsight's message for a counter that this version or this chip does not have.
@@ -53,13 +56,37 @@ NOTHING = (
 )
 
 
-class ProfileError(RuntimeError):
-    """A failed profile; ``status`` is the status of its rows, ``refused`` are counters that Nsight does not know."""
+#: Statuses whose cause lies outside the project: the next run tries again.
+MENDED_OUTSIDE = ("unavailable", "no_permission")
+#: Seconds for writing the counters of a report as text.
+EXPORT_TIMEOUT_S = 300
 
-    def __init__(self, status: str, message: str, refused: frozenset[str] = frozenset()) -> None:
+
+class ProfileError(RuntimeError):
+    """A failed profile.
+
+    ``status`` is the status of its rows, ``refused`` are counters that Nsight does not know, and ``told`` says that the
+    profiled process itself gave the reason.
+    """
+
+    def __init__(self, status: str, message: str, refused: frozenset[str] = frozenset(), told: bool = False) -> None:
         super().__init__(message)
         self.status = status
         self.refused = refused
+        self.told = told
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call to profile."""
+
+    kernel: int
+    """Number of its job."""
+    npz: str
+    """The canonical matrix."""
+    known: dict[str, Any]
+    """Row of table ``matrices``."""
+    n: int
 
 
 @dataclass(frozen=True)
@@ -78,44 +105,71 @@ class Counter:
         return {"status": "ok", **vars(self)}
 
 
-def profile(
-    job: Job,
-    metrics: str | Path,
-    path: str | None,
-    table: str | Path,
-    report: str | Path,
-    log: str | Path,
-) -> None:
-    """Profile one call of each case of ``job``.
+def profile(tasks: Iterable[Task], metrics: str | Path, path: str | None, log: str | Path) -> None:
+    """Profile one call of each case of kernels that share the state of L2, all in one run of Nsight Compute.
 
-    A counter that Nsight does not know is left out, and its rows say so: names differ between versions and chips.
+    If that run breaks off, the kernels that it left uncounted are profiled one by one, so that a kernel that crashes
+    or hangs costs its own cases and nothing else. A counter that Nsight does not know is left out, and its rows say
+    so: names differ between versions and chips.
 
-    Writes ``table`` (contract ``profile``), ``report`` (Nsight's own file, empty if there is none) and ``log`` (the
-    output of Nsight and the target). ``path`` is the path of ncu, or None to search for it. A failed profile is a
-    status of its rows and never an error: counters explain times, and times are valid without them.
+    Writes a table ``profile`` for each task, Nsight's own report beside them (see :func:`report_of`; empty if there is
+    none) and ``log`` (the output of Nsight and the target). ``path`` is the path of ncu, or None to search for it. A
+    failed profile is a status of its rows and never an error: counters explain times, and times are valid without
+    them. A profiler that is absent or may not read the counters is tried again by the next run.
     """
-    head = registry.head(job.kernel, job.kernels, job.external)
-    record = contracts.document(job.device_record, "measured_device")
-    files = [(npz, json.loads(Path(features).read_text())) for npz, features in job.matrices]
-    cases = [(npz, known, n) for npz, known in files for n in job.n]
-    for empty in map(Path, (report, log)):
-        empty.parent.mkdir(parents=True, exist_ok=True)
-        empty.write_bytes(b"")
+    tasks = list(tasks)
+    heads = [registry.head(task.job.kernel, task.job.kernels, task.job.external) for task in tasks]
+    record = contracts.document(tasks[0].job.device_record, "measured_device")
+    read = rows_once()
+    cases = [
+        Case(number, npz, known, n)
+        for number, task in enumerate(tasks)
+        for npz, known in matrices_of(task.job, read).values()
+        for n in task.job.n
+    ]
+    log = Path(log)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_bytes(b"")
+    report = report_of(tasks)
+    report.parent.mkdir(parents=True, exist_ok=True)
+    report.write_bytes(b"")
+    jobs = [task.job for task in tasks]
     try:
-        counted = _count(job, record, cases, metric_names(metrics, job.arch), find(path), Path(report), Path(log))
+        names, program = metric_names(metrics, jobs[0].arch), find(path)
+        with gpu_device.lease() as gpu:
+            counted = _count(jobs, gpu, record, cases, names, program, report, log)
+            if len(tasks) > 1:
+                _one_by_one(tasks, gpu, record, cases, counted, names, program, log)
     except ProfileError as error:
         counted = [error] * len(cases)
     keys = [column.name for column in contracts.table("profile").columns]
-    common = identity(job, head, record)
-    rows = []
-    for (_, known, n), found in zip(cases, counted, strict=True):
-        case = common | sizes(head, known, n) | {"matrix": known["matrix"]}
-        case = {key: case[key] for key in keys if key in case}
-        if isinstance(found, ProfileError):
-            rows.append(case | {"status": found.status, "message": str(found), "metric": "none"})
+    for number, (task, head) in enumerate(zip(tasks, heads, strict=True)):
+        common = identity(task.job, head, record)
+        rows = []
+        outside = False
+        for case, found in zip(cases, counted, strict=True):
+            if case.kernel != number:
+                continue
+            row = common | sizes(head, case.known, case.n) | {"matrix": case.known["matrix"]}
+            row = {key: row[key] for key in keys if key in row}
+            if isinstance(found, ProfileError):
+                rows.append(row | {"status": found.status, "message": str(found), "metric": "none"})
+                outside |= found.status in MENDED_OUTSIDE
+            else:
+                rows += [row | counter.row() for counter in found]
+        contracts.write(contracts.frame(rows, "profile", str(task.csv)), task.csv, "profile")
+        if outside:
+            task.journal.unlink(missing_ok=True)
         else:
-            rows += [case | counter.row() for counter in found]
-    contracts.write(contracts.frame(rows, "profile", str(table)), table, "profile")
+            contracts.write_text(task.journal, json.dumps({FINISHED: task.made_of}) + "\n")
+
+
+def report_of(tasks: Sequence[Task]) -> Path:
+    """Nsight's report of a job, beside its tables: named after the kernel, or after the suite if there are several."""
+    first = tasks[0]
+    shard = "".join(first.csv.suffixes[:-1])
+    name = first.csv.stem if len(tasks) == 1 else f"{first.job.suite}{shard}"
+    return first.csv.with_name(f"{name}.ncu-rep")
 
 
 def find(path: str | None) -> str:
@@ -197,59 +251,82 @@ def _number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _count(
-    job: Job,
+def _one_by_one(
+    tasks: Sequence[Task],
+    gpu: gpu_device.Gpu,
     record: dict[str, Any],
-    cases: list[Any],
+    cases: list[Case],
+    counted: list[Any],
+    metrics: list[str],
+    ncu: str,
+    log: Path,
+) -> None:
+    """Profile each kernel alone of which a run of several left cases without counters and without a reason."""
+    for number, task in enumerate(tasks):
+        own = [i for i, case in enumerate(cases) if case.kernel == number]
+        if any(isinstance(counted[i], ProfileError) and not counted[i].told for i in own):
+            alone = [replace(cases[i], kernel=0) for i in own]
+            found = _count([task.job], gpu, record, alone, metrics, ncu, report_of([task]), log)
+            for i, outcome in zip(own, found, strict=True):
+                counted[i] = outcome
+
+
+def _count(
+    jobs: list[Job],
+    gpu: gpu_device.Gpu,
+    record: dict[str, Any],
+    cases: list[Case],
     metrics: list[str],
     ncu: str,
     report: Path,
     log: Path,
 ) -> list[list[Counter] | ProfileError]:
     matrices: dict[str, dict[str, Any]] = {}
-    for index, (npz, known, n) in enumerate(cases):
-        entry = matrices.setdefault(known["matrix"], {"matrix": known["matrix"], "npz": npz, "cases": []})
-        entry["cases"].append({"index": index, "n": n})
+    for index, case in enumerate(cases):
+        name = case.known["matrix"]
+        entry = matrices.setdefault(name, {"matrix": name, "npz": case.npz, "cases": []})
+        entry["cases"].append((case.kernel, case.n, index))
     ranges = [f"case{index}" for index in range(len(cases))]
     hindrance, wanted = None, list(metrics)
+    report.write_bytes(b"")
     with tempfile.TemporaryDirectory() as folder:
         asked, answers = Path(folder) / "job.json", Path(folder) / "answers"
         answers.touch()
-        with gpu_device.lease() as gpu:
-            asked.write_text(json.dumps(request([job], gpu, record, list(matrices.values()))))
-            share_package()
-            target = [sys.executable, "-m", "spmm_roofline.profile.target", str(asked), str(answers)]
-            while True:
-                line = command(ncu, wanted, ranges, job.l2, report, target)
-                try:
-                    _run(line, job.options["case_timeout_s"] * len(cases), log)
-                except ProfileError as error:
-                    if error.status == "no_permission":
-                        raise
-                    rest = [name for name in wanted if name not in error.refused]
-                    if rest and len(rest) < len(wanted):
-                        wanted = rest
-                        answers.write_text("")
-                        continue
-                    hindrance = error  # earlier cases may have been counted
-                break
+        asked.write_text(json.dumps(request(jobs, gpu, record, list(matrices.values()))))
+        share_package()
+        target = [sys.executable, "-m", "spmm_roofline.profile.target", str(asked), str(answers)]
+        while True:
+            line = command(ncu, wanted, ranges, jobs[0].l2, report, target)
+            try:
+                _run(line, jobs[0].options["case_timeout_s"], log, answers)
+            except ProfileError as error:
+                if error.status == "no_permission":
+                    raise
+                rest = [name for name in wanted if name not in error.refused]
+                if rest and len(rest) < len(wanted):
+                    wanted = rest
+                    answers.write_text("")
+                    continue
+                hindrance = error  # earlier cases may have been counted
+            break
         said = {answer["index"]: answer["message"] for answer in map(json.loads, answers.read_text().splitlines())}
     counters: dict[str, list[Counter]] = {}
     if report.stat().st_size:
         try:
-            counters = read(_run([ncu, "--import", str(report), *PAGE], 120, log), wanted)
+            counters = read(_run([ncu, "--import", str(report), *PAGE], EXPORT_TIMEOUT_S, log), wanted)
             refused = [Counter(name, "", None) for name in metrics if name not in wanted]
             counters = {name: [*found, *refused] for name, found in counters.items()}
         except ProfileError as error:
             hindrance = hindrance or error
     otherwise = hindrance or ProfileError("failed", NOTHING)
     return [
-        ProfileError("failed", said[index]) if said.get(index) else counters.get(name, otherwise)
+        ProfileError("failed", said[index], told=True) if said.get(index) else counters.get(name, otherwise)
         for index, name in enumerate(ranges)
     ]
 
 
-def _run(arguments: list[str], timeout_s: float, log: Path) -> str:
+def _run(arguments: list[str], timeout_s: float, log: Path, answers: Path | None = None) -> str:
+    """Run a command; it must end, or add to ``answers``, within ``timeout_s``."""
     process = subprocess.Popen(
         arguments,
         stdout=subprocess.PIPE,
@@ -258,16 +335,23 @@ def _run(arguments: list[str], timeout_s: float, log: Path) -> str:
         errors="replace",
         start_new_session=True,
     )
-    try:
-        stdout, stderr = process.communicate(timeout=timeout_s)
-    except BaseException as error:
-        # Kill the target together with Nsight: it must not keep a GPU that is no longer leased.
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        if isinstance(error, subprocess.TimeoutExpired):
-            message = f"Nsight Compute did not end within {timeout_s:.0f} s; raise measure.case_timeout_s, and {AGAIN}"
-            raise ProfileError("failed", message) from None
-        raise
+    answered = 0
+    while True:
+        try:
+            stdout, stderr = process.communicate(timeout=timeout_s)
+            break
+        except BaseException as error:
+            if isinstance(error, subprocess.TimeoutExpired):
+                before, answered = answered, answers.stat().st_size if answers else 0
+                if answered > before:
+                    continue
+            # Kill the target together with Nsight: it must not keep a GPU that is no longer leased.
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(error, subprocess.TimeoutExpired):
+                message = f"Nsight Compute finished no case within {timeout_s:.0f} s; raise measure.case_timeout_s"
+                raise ProfileError("failed", f"{message}, {AGAIN}") from None
+            raise
     output = stdout + stderr
     with log.open("a") as file:
         file.write(output)

@@ -12,28 +12,44 @@ from pathlib import Path
 
 import nvtx
 
-from ..measure.worker import Subject, Worker, one_line
+from ..measure.worker import Kernel, Subject, Worker, by_packing, one_line
 
 
 def main() -> None:
     request, answers = map(Path, sys.argv[1:])
-    job = json.loads(request.read_text())
-    worker = Worker(job)
-    for matrix in job["matrices"]:
+    told = json.loads(request.read_text())
+    worker = Worker(told)
+    for matrix in told["matrices"]:
         subject = Subject(worker, matrix["npz"])
-        for case in matrix["cases"]:
-            answer = {"index": case["index"], "message": ""}
-            try:
-                call, *_ = worker.prepare(subject, worker.kernel(0), case["n"])
+        cases = [(worker.kernel(number), n, index) for number, n, index in matrix["cases"]]
+        for group in by_packing(cases):
+            for kernel, n, index in group:
+                message = _call(worker, subject, kernel, n, f"case{index}")
+                with answers.open("a") as file:
+                    file.write(json.dumps({"index": index, "message": message}) + "\n")
+            subject.forget_packed()
+
+
+def _call(worker: Worker, subject: Subject, kernel: Kernel, n: int, name: str) -> str:
+    """Call a kernel twice; return what went wrong, empty if nothing did."""
+    message = ""
+    for _ in range(2):
+        try:
+            call, *_ = worker.prepare(subject, kernel, n)
+            call(worker.clock.stream)
+            worker.clock.stream.synchronize()
+            with nvtx.annotate(name):
                 call(worker.clock.stream)
                 worker.clock.stream.synchronize()
-                with nvtx.annotate(f"case{case['index']}"):
-                    call(worker.clock.stream)
-                    worker.clock.stream.synchronize()
-            except Exception as error:
-                answer["message"] = f"{type(error).__name__}: {one_line(error)}"
-            with answers.open("a") as file:
-                file.write(json.dumps(answer) + "\n")
+            return ""
+        except Exception as error:
+            message = f"{type(error).__name__}: {one_line(error)}"
+            full = isinstance(error, MemoryError)
+        # What is kept for other kernels makes room for a second attempt.
+        subject.forget()
+        if not full:
+            break
+    return message
 
 
 if __name__ == "__main__":
