@@ -65,24 +65,28 @@ extern "C" __global__ void __launch_bounds__(256) squares_float64(
     add_squares(c, down, right, wanted, m, n, squares);
 }
 
-// *sum += a sum over `count` bytes that almost every change of them changes: each word is mixed with its position by
-// the finalizer of MurmurHash3.
+// sums[i] += a sum over the counts[i] bytes at addresses[i] that almost every change of them changes: each word is mixed
+// with its position by the finalizer of MurmurHash3. `ctas` CTAs share an array.
 extern "C" __global__ void __launch_bounds__(256) digest(
-    const unsigned char* bytes, long long count, unsigned long long* sum) {
-    const auto mixed = [](unsigned long long word, long long position) {
+    const unsigned long long* addresses, const unsigned long long* counts, unsigned long long* sums, int ctas) {
+    const auto mixed = [](unsigned long long word, unsigned long long position) {
         word += 0x9E3779B97F4A7C15ull * (position + 1);
         word = (word ^ (word >> 33)) * 0xFF51AFD7ED558CCDull;
         word = (word ^ (word >> 33)) * 0xC4CEB9FE1A85EC53ull;
         return word ^ (word >> 33);
     };
-    const auto* words = reinterpret_cast<const unsigned long long*>(bytes);
+    const int array = blockIdx.x / ctas;
+    const unsigned long long address = addresses[array], count = counts[array];
+    const auto* bytes = reinterpret_cast<const unsigned char*>(address);
+    const auto* words = reinterpret_cast<const unsigned long long*>(address);
     // A slice of an array may begin anywhere.
-    const long long whole = reinterpret_cast<unsigned long long>(bytes) % 8 ? 0 : count / 8;
-    const long long threads = static_cast<long long>(gridDim.x) * blockDim.x;
-    const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const unsigned long long whole = address % 8 ? 0 : count / 8;
+    const unsigned long long threads = static_cast<unsigned long long>(ctas) * blockDim.x;
+    const unsigned long long thread = static_cast<unsigned long long>(blockIdx.x % ctas) * blockDim.x + threadIdx.x;
     unsigned long long own = 0;
-    for (long long i = thread; i < whole; i += threads) own += mixed(words[i], i);
-    for (long long i = whole * 8 + thread; i < count; i += threads) own += mixed(bytes[i], i);
+#pragma unroll 4
+    for (unsigned long long i = thread; i < whole; i += threads) own += mixed(words[i], i);
+    for (unsigned long long i = whole * 8 + thread; i < count; i += threads) own += mixed(bytes[i], i);
     own = sum_of_warp(own);
-    if (threadIdx.x % WARP == 0) atomicAdd(sum, own);
+    if (threadIdx.x % WARP == 0 && own) atomicAdd(&sums[array], own);
 }

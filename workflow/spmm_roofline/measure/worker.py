@@ -142,6 +142,15 @@ def by_packing(cases: Iterable[Any]) -> Iterator[list[Any]]:
     return (list(group) for _, group in groupby(cases, key=lambda case: case[0].packing))
 
 
+@dataclass(frozen=True)
+class Held:
+    """An array of the structure, the values or a packed format (``of``) that a call may only read."""
+
+    of: str
+    array: Any
+    digest: int
+
+
 class Worker:
     """One device context, many kernels, many cases.
 
@@ -351,14 +360,12 @@ class Subject:
         self.__dict__.pop("structure", None)
         self._exact: dict[Any, tuple[Csr | GridOperator, dict[tuple[int, int], Product]]] = {}
         self._packed: dict[Any, Operand] = {}
-        self._bits: dict[int, tuple[Any, Any]] = {}
+        self._bits: dict[int, Held] = {}
         self.cupy.get_default_memory_pool().free_all_blocks()
 
     def forget_packed(self) -> None:
         """Drop the packed formats; values and products stay for the next ones."""
-        for operand in self._packed.values():
-            for array in operand.packed.arrays().values():
-                self._bits.pop(id(array), None)
+        self._let_go("packed")
         self._packed = {}
 
     @cached_property
@@ -379,8 +386,8 @@ class Subject:
             shape=host.shape,
             nnz=int(host.nnz),
             dtype="float64",
-            indptr=self._shared(cupy.asarray(host.indptr.astype("int32"))),
-            indices=self._shared(cupy.asarray(host.indices.astype("int32"))),
+            indptr=self._hold("structure", cupy.asarray(host.indptr.astype("int32"))),
+            indices=self._hold("structure", cupy.asarray(host.indices.astype("int32"))),
             data=cupy.empty(0),
         )
 
@@ -403,7 +410,7 @@ class Subject:
             if not same:
                 raise WrongPacking(f"{form.name} does not give back the {self.shape} matrix that was packed")
             for array in packed.arrays().values():
-                self._shared(array)
+                self._hold("packed", array)
             self._packed[kernel.packing] = Operand(packed, exact, pack_ms, products)
         return self._packed[kernel.packing]
 
@@ -412,6 +419,7 @@ class Subject:
         if kernel.values not in self._exact:
             # One set of values at a time: kernels that share them follow each other.
             self._exact = {}
+            self._let_go("values")
             dtype = kernel.head.dtype["a"]
             exact: Csr | GridOperator
             if isinstance(self.host, GridOperator):
@@ -419,7 +427,7 @@ class Subject:
                 exact = replace(self.host, coefficients=widened(rounded(drawn, dtype), dtype))
             else:
                 drawn = FORMATS[kernel.head.format].random_values(self.structure, self.worker.random)
-                exact = replace(self.structure, data=self._shared(widened(rounded(drawn, dtype), dtype)))
+                exact = replace(self.structure, data=self._hold("values", widened(rounded(drawn, dtype), dtype)))
             self._exact[kernel.values] = exact, {}
         return self._exact[kernel.values]
 
@@ -444,13 +452,13 @@ class Subject:
         if found is None:
             b = allocate(head, "b", k, n)
             fill_at_random(b, self.worker.random)
-            self._shared(b.storage)
+            self._hold("values", b.storage)
             expected = self._expected(operand, b, head.steps, n)
             found = operand.products[key] = Product({layout: b}, expected)
         elif layout not in found.b:
             b = allocate(head, "b", k, n)
             b.view[...] = next(iter(found.b.values())).view
-            self._shared(b.storage)
+            self._hold("values", b.storage)
             found.b[layout] = b
         return found, found.b[layout]
 
@@ -463,22 +471,24 @@ class Subject:
         squares = self.worker.checker.row_squares
         expected = Expected(operand.exact, b, Reference(operand.exact).product, steps, keep, squares)
         for array in expected.arrays():
-            self._shared(array)
+            self._hold("values", array)
         return expected
 
-    def _shared(self, array: Any) -> Any:
-        """``array``, whose bits must stay what they are now."""
-        if array.size:
-            self._bits[id(array)] = array, self.worker.checker.digests([array])
+    def _hold(self, of: str, array: Any) -> Any:
+        """``array``, whose bits must stay what they are now until those ``of`` its kind are let go."""
+        if array.size and id(array) not in self._bits:
+            (digest,) = self.worker.checker.digests([array])
+            self._bits[id(array)] = Held(of, array, digest)
         return array
 
+    def _let_go(self, of: str) -> None:
+        self._bits = {key: held for key, held in self._bits.items() if held.of != of}
+
     def check_bits(self, kernel: str) -> None:
-        """Raise :class:`Stray` if a shared array is not what it was when it was made."""
-        if not self._bits:
-            return
-        arrays, before = zip(*self._bits.values(), strict=True)
-        same = (self.worker.checker.digests(arrays) == self.cupy.concatenate(before)).get().tolist()
-        changed = [array.nbytes for array, held in zip(arrays, same, strict=True) if not held]
+        """Raise :class:`Stray` if an array that is held is not what it was when it was made."""
+        held = list(self._bits.values())
+        now = self.worker.checker.digests([one.array for one in held])
+        changed = [one.array.nbytes for one, digest in zip(held, now, strict=True) if digest != one.digest]
         if changed:
             raise Stray(
                 f"{kernel} wrote outside of C: {len(changed)} arrays that it only reads changed ({sum(changed)} bytes)"
