@@ -84,7 +84,8 @@ def limits_of(l2="warm", n=100, rate=(4000.0, 8000.0), size=1_000_000, steps=1, 
     import pandas as pd
 
     row = {"device": "d", "l2": l2, "steps": steps, "nnz": 1000, "m": 1000, "n": n, "dtype_c": "float32"}
-    row |= {"dtype_a": "float32", "format_bytes": 1_000_000}
+    row |= {"dtype_a": "float32", "format_bytes": 1_000_000, "origin": "recorded", "suite": "s", "matrix": "a"}
+    row |= {"status": "ok", "time_ms": 0.01}
     rows = pd.DataFrame([row | {"compulsory_bytes": 1_000_000, "replay_ms": 0.004} | changes])
     dram, cache = ({"d": value} if value else {} for value in rate)
     found = roofline.memory_limits(rows, dram, cache, {"d": size} if size else {})
@@ -95,6 +96,10 @@ def test_what_l2_can_keep_need_not_come_from_dram():
     flops = 2 * 1000 * 100
     # All of it fits: nothing must come from DRAM; 1 MB at 8 TB/s through L2 take 125 ns.
     assert limits_of() == (math.inf, pytest.approx(flops / 125), pytest.approx(flops / 4000))
+    # A call that took 3 µs shows that the host needs no 4 µs to submit one; three steps of 1 µs are one call.
+    assert limits_of(time_ms=0.003)[2] == pytest.approx(flops / 3000)
+    assert limits_of(time_ms=0.001, steps=3)[2] == pytest.approx(3 * flops / 3000)
+    assert limits_of(time_ms=0.003, status="wrong")[2] == pytest.approx(flops / 4000)
     # L2 keeps 0.6 MB of 1 MB from call to call: 0.4 MB at 4 TB/s take 100 ns.
     assert limits_of(size=600_000)[0] == pytest.approx(flops / 100)
     # After a flush A and B must come; C, 0.4 MB, may stay, as far as it fits: 0.6 MB, and 0.8 MB, take 150 and 200 ns.
@@ -130,6 +135,7 @@ def case(**changes):
 
     row = {"device": "d", "suite": "s", "study": "smat", "kernel": "k", "matrix": "a", "n": 100, "l2": "cold"}
     row |= {
+        "origin": "recorded",
         "precision": "float16",
         "dtype_a": "float16",
         "dtype_c": "float16",

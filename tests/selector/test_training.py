@@ -7,8 +7,8 @@ import pytest
 from spmm_roofline.selector.correction import coordinates
 from spmm_roofline.selector.document import make, read, text
 from spmm_roofline.selector.model import Model
-from spmm_roofline.selector.terms import COUNTS, TERMS, terms
-from spmm_roofline.selector.training import LEAST_MATRICES, fit, train
+from spmm_roofline.selector.terms import COUNTS, TERMS, counts, terms
+from spmm_roofline.selector.training import LEAST_MATRICES, Stored, fit, train
 from spmm_roofline.selector.validation import held_out, intervals
 from tests.selector.test_terms import CSR, RATES
 
@@ -69,6 +69,19 @@ def test_the_work_of_a_kernel_is_learnt_from_its_rows():
     slots = dict(zip(COUNTS, KERNEL.work.slots, strict=True))
     assert slots["non-zeros"] == pytest.approx(1, rel=0.05)
     assert (KERNEL.work.strip_columns, KERNEL.work.compute_limit_gflops) == (32, 50_000.0)
+
+
+def test_cases_of_a_matrix_together_teach_what_they_teach_one_by_one():
+    random = np.random.default_rng(4)
+    counted, matrices = counts(ROWS), np.repeat(np.arange(12), 3)
+    stored = counted @ random.uniform(0, 3, len(COUNTS)) * random.uniform(0.9, 1.1, len(ROWS))
+    stored[:4] = 0  # not known: all cases of the first matrix and one of the second
+    alone, together = Stored(counted, stored), Stored(counted, stored, matrices)
+    assert together.multiples() == pytest.approx(alone.multiples(), rel=1e-3) and together.multiples().any()
+    beside = ~np.isin(matrices, (1, 7))
+    expected = Stored(counted[beside], stored[beside]).multiples()
+    assert together.multiples(np.array([1, 7])) == pytest.approx(expected, rel=1e-3)
+    assert not together.multiples(np.arange(12)).any(), "nothing is left to learn from"
 
 
 def test_an_unseen_matrix_is_predicted():

@@ -27,7 +27,7 @@ rule report:
         "results/report/log/report.log",
     conda:
         "../../envs/cpu.yaml"
-    threads: 2
+    threads: 8
     params:
         heads=PLAN.head_dicts(),
         provenance=PLAN.provenance(),

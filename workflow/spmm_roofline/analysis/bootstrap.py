@@ -33,7 +33,7 @@ def geomean_interval(
     step = max(1, _CHUNK // logs.size)
     means = np.concatenate(
         [
-            logs[generator.integers(0, logs.size, (min(step, resamples - start), logs.size))].mean(axis=1)
+            logs.take(generator.integers(0, logs.size, (min(step, resamples - start), logs.size))).mean(axis=1)
             for start in range(0, resamples, step)
         ]
     )

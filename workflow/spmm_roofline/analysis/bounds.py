@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .. import contracts
-from .cases import COMPARABLE, is_derived, timed
+from .cases import COMPARABLE, KEY, is_derived, timed
 from .registry import table
 from .roofline import limit_gflops, machine_balance, on_tensor_cores, skips_zeros
 
@@ -71,14 +71,13 @@ def bounds(
     rivals = rivals.rename(columns={"kernel": "rival", "time_ms": "rival_ms"})
     rows = ok[ok["kernel"].isin(tensor)].merge(rivals, on=[*COMPARABLE, "against"], how="left")
     moved = {
-        tuple(row[name] for name in ("device", "suite", "kernel", "matrix", "n", "l2")): (
-            row["dram_bytes"],
-            row["cache_bytes"],
-        )
-        for row in counters.to_dict("records")
+        tuple(row[name] for name in KEY): (row["dram_bytes"], row["cache_bytes"])
+        for row in contracts.records(counters[[*KEY, "dram_bytes", "cache_bytes"]])
     }
+    names = contracts.table("analysis_bounds").names
+    kept = rows.columns.intersection([*names, "compute_basis", "memory_limit_gflops", "compute_limit_gflops"])
     result = []
-    for row in rows.to_dict("records"):
+    for row in contracts.records(rows[kept]):
         known = (measured_peaks or {}).get(row["device"], {}) if row["compute_basis"] == "measured" else {}
         unit = "float64_cuda" if row["precision"] == "float64" else "float32_cuda"
         cuda, _ = limit_gflops(unit, "", known, peaks.get(row["device"], {})) or (0.0, "")
@@ -88,7 +87,7 @@ def bounds(
             continue
         peak = row["compute_limit_gflops"] / (2 if row["kernel"] in skips else 1)
         limit = spmm_gain_limit(row["intensity_flop_per_byte"], cuda, peak, bandwidth)
-        line = {name: row[name] for name in contracts.table("analysis_bounds").names if name in row}
+        line = {name: row[name] for name in names if name in row}
         line |= {
             "alpha": peak / cuda,
             "balance_flop_per_byte": machine_balance(cuda, bandwidth),

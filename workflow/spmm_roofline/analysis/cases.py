@@ -68,7 +68,7 @@ def stale(rows: pd.DataFrame, fingerprints: Mapping[str, str], compilations: pd.
         changed[kernel, arch, source] = source != now and (was is None or was != is_now)
     import pandas as pd
 
-    keys = rows[columns].itertuples(index=False, name=None)
+    keys = zip(*(rows[name].to_numpy() for name in columns), strict=True)
     return pd.Series([changed[key] for key in keys], index=rows.index, dtype=bool)
 
 
@@ -81,7 +81,7 @@ def packed_otherwise(
     """Whether the kernel that packed A for a row is :func:`stale`; false for a format that needs none."""
     import pandas as pd
 
-    names = [heads[kernel].get("packer") or "" if kernel in heads else "" for kernel in rows["kernel"]]
+    names = [heads[kernel].get("packer") or "" if kernel in heads else "" for kernel in rows["kernel"].to_numpy()]
     packers = pd.Series(names, index=rows.index, dtype=object)
     asked = (packers != "") & (rows["packer_sha256"] != "")
     of = pd.DataFrame({"kernel": packers, "arch": rows["arch"], "kernel_sha256": rows["packer_sha256"]})[asked]
@@ -174,10 +174,10 @@ def over_own_call(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]]) ->
     calls = {head["baseline"]: name for name, head in heads.items() if head.get("baseline") not in (None, BEST)}
     timed_rows = timed(rows)
     theirs = timed_rows[timed_rows["kernel"].isin(calls.values())]
-    times = theirs.set_index([*COMPARABLE, "kernel"])["time_ms"]
-    wanted = rows["study"].map(calls)
-    keys = [*(rows[name] for name in COMPARABLE), wanted]
-    found = times.reindex(list(zip(*keys, strict=True))).to_numpy(dtype=float)
+    theirs = theirs[[*COMPARABLE, "kernel", "time_ms"]].rename(columns={"kernel": "call"})
+    wanted = rows["study"].map(calls).astype("string")
+    asked = rows[COMPARABLE].assign(call=wanted)
+    found = asked.merge(theirs, on=[*COMPARABLE, "call"], how="left")["time_ms"].to_numpy(dtype=float)
     return (found / rows["time_ms"]).where(rows.index.isin(timed_rows.index) & wanted.notna())
 
 
@@ -196,7 +196,7 @@ def best_rows(rows: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
 
 def is_derived(kernel: pd.Series) -> pd.Series:
     """Which rows are the derived baseline and not a kernel that was launched."""
-    return kernel.str.startswith(BEST + "_")
+    return kernel.isin([name for name in kernel.unique() if name.startswith(BEST + "_")])
 
 
 def compute_limits(

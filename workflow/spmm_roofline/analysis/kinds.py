@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from .. import contracts
@@ -34,35 +35,47 @@ def kinds(cases: pd.DataFrame, resamples: int) -> pd.DataFrame:
     :func:`leader` chooses among the others; its interval resamples matrices ``resamples`` times.
     """
     import numpy as np
+    import pandas as pd
 
-    contract = contracts.table("analysis_kinds")
-    key = list(contract.key)
+    key = list(contracts.table("analysis_kinds").key)
     # A group of all columns takes several times as long as one of those that are read.
     taking_part = (cases["study"] != "cusparse") | is_derived(cases["kernel"])
     rows = once(cases.loc[taking_part, list(dict.fromkeys([*key, *READ]))])
     # Of a matrix that changed under its name, or of two kinds of host, the newest rows.
     rows = rows.sort_values(["protocol", "measured_at"]).drop_duplicates([*key, "kernel", "matrix"], keep="last")
+    # Arrays, of which a part is taken ten times as fast as of a table: there are hundreds of groups.
+    kernels, matrices = (rows[name].to_numpy() for name in ("kernel", "matrix"))
+    refusing = (rows["status"] != "ok").to_numpy()
+    times, speedups, rates, fractions = (
+        rows[name].to_numpy(dtype=float) for name in ("time_ms", "speedup", "useful_gflops", "bound_fraction")
+    )
     result = []
-    for group, own in rows.groupby(key, sort=True):
-        refused = set(own.loc[own["status"] != "ok", "kernel"])
-        ran = own[~own["kernel"].isin(refused) & (own["time_ms"] > 0)]
-        times = ran.pivot(index="matrix", columns="kernel", values="time_ms")
-        if times.empty:
+    for group, own in sorted(rows.groupby(key).indices.items()):
+        refused = set(kernels[own[refusing[own]]])
+        ran = own[np.array([kernel not in refused for kernel in kernels[own]]) & (times[own] > 0)]
+        if not len(ran):
             continue
-        kernel, runner_up, lead = leader(times)
-        mine = ran[ran["kernel"] == kernel]
-        ratios = mine["speedup"].dropna().to_numpy(dtype=float)
+        (of_matrix, row), (names, column) = (np.unique(of[ran], return_inverse=True) for of in (matrices, kernels))
+        table = np.full((len(of_matrix), len(names)), np.nan)
+        table[row, column] = times[ran]
+        kernel, runner_up, lead = leader(pd.DataFrame(table, columns=names))
+        mine = ran[kernels[ran] == kernel]
+        chosen = rows.iloc[mine]
+        ratios = speedups[mine]
+        ratios = ratios[~np.isnan(ratios)]
         interval = geomean_interval(ratios, (*group, kernel), resamples) if len(ratios) else (None, None, None)
-        bound = mine["bound"].value_counts().sort_index().sort_values(ascending=False, kind="stable")
+        bounds = Counter(chosen["bound"])
+        known = fractions[mine][~np.isnan(fractions[mine])]
         result.append(
             dict(zip(key, group, strict=True))
-            | {"kernel": kernel, "study": mine["study"].iloc[0], "matrices": len(mine), "compared": len(ratios)}
+            | {"kernel": kernel, "study": chosen["study"].iloc[0], "matrices": len(mine), "compared": len(ratios)}
             | dict(zip(("speedup", "speedup_low", "speedup_high"), interval, strict=True))
-            | {"wins": int((ratios > 1).sum()), "sums": mine["dtype_accumulator"].iloc[0]}
+            | {"wins": int((ratios > 1).sum()), "sums": chosen["dtype_accumulator"].iloc[0]}
             | {"runner_up": runner_up, "lead": lead, "within_noise": lead is not None and lead < 1 + NOISE}
-            | {"useful_gflops": float(np.exp(np.log(mine["useful_gflops"].clip(lower=1e-12)).mean()))}
-            | {"bound": bound.index[0] if len(bound) else "", "bound_fraction": mine["bound_fraction"].median()}
-            | {"stale": bool(mine["stale"].any())}
+            | {"useful_gflops": float(np.exp(np.log(rates[mine].clip(1e-12)).mean()))}
+            | {"bound": min(bounds, key=lambda name: (-bounds[name], name))}
+            | {"bound_fraction": float(np.median(known)) if len(known) else None}
+            | {"stale": bool(chosen["stale"].any())}
         )
     return contracts.frame(result, "analysis_kinds")
 
@@ -80,7 +93,7 @@ def leader(times: pd.DataFrame) -> tuple[str, str, float | None]:
     times = times.loc[:, ran >= min(len(times) / 2, ran.max())]
     names = sorted(times.columns)
     logs = np.log(times[names].to_numpy(dtype=float))
-    ahead = np.stack([_leads(logs, i) for i in range(len(names))])
+    ahead = _leads(logs)
     worst = np.where(np.isnan(ahead), np.inf, ahead).min(axis=1)
     compared = np.isfinite(worst)
     if not compared.any():
@@ -90,16 +103,16 @@ def leader(times: pd.DataFrame) -> tuple[str, str, float | None]:
     return names[first], names[second], float(np.exp(ahead[first][second]))
 
 
-def _leads(logs: np.ndarray, of: int) -> np.ndarray:
-    """Lead of one kernel over each other: the mean of log(other / own) over the matrices that both ran.
+def _leads(logs: np.ndarray) -> np.ndarray:
+    """Lead of each kernel (row) over each other one: the mean of log(other / own) over the matrices that both ran.
 
     ``logs``: matrix × kernel, NaN where it did not run. NaN for itself and where both ran fewer than half.
     """
     import numpy as np
 
-    ratios = logs - logs[:, of : of + 1]
+    ratios = logs[:, None, :] - logs[:, :, None]
     both = (~np.isnan(ratios)).sum(axis=0)
     leads = np.nansum(ratios, axis=0) / np.maximum(both, 1)
     leads[2 * both < len(logs)] = np.nan
-    leads[of] = np.nan
+    np.fill_diagonal(leads, np.nan)
     return leads

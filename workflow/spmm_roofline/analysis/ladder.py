@@ -26,9 +26,10 @@ def ladder(cases: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], resample
     lower = ok.rename(columns={"kernel": "after", "time_ms": "after_ms"})
     pairs = upper.merge(lower, on=[*COMPARABLE, "after"], how="inner")
     keys = ["device", "suite", "kernel", "after", "n", "l2"]
+    speedups = (pairs["after_ms"] / pairs["time_ms"]).to_numpy(dtype=float)
     result = []
-    for key, group in pairs.groupby(keys, sort=True):
-        ratios = (group["after_ms"] / group["time_ms"]).to_numpy()
+    for key, own in sorted(pairs.groupby(keys).indices.items()):
+        ratios = speedups[own]
         mean, low, high = geomean_interval(ratios, key, resamples)
         result.append(
             dict(zip(keys, key, strict=True))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Iterable, Mapping
-from fnmatch import fnmatch
 from typing import Any
 
 from .. import contracts
@@ -19,6 +19,5 @@ def rivals(files: Files) -> Mapping[str, Iterable[str]]:
 
 def matching(pattern: str, heads: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Kernels of ``heads`` (kernel → head) that a pattern matches; one with a slash, as ``study/kernel``."""
-    return [
-        name for name, head in heads.items() if fnmatch(f"{head['study']}/{name}" if "/" in pattern else name, pattern)
-    ]
+    names = {f"{head['study']}/{name}" if "/" in pattern else name: name for name, head in heads.items()}
+    return [names[found] for found in fnmatch.filter(names, pattern)]

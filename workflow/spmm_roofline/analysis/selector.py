@@ -14,7 +14,7 @@ import numpy as np
 from .. import contracts
 from ..selector.document import make, text
 from ..selector.terms import FEATURES, Rates
-from ..selector.validation import held_out
+from ..selector.validation import Validation
 from .cases import is_derived
 from .ceilings import bandwidths
 from .registry import ordered, steps, table, value
@@ -37,10 +37,10 @@ def selector(cases: pd.DataFrame, matrices: pd.DataFrame, rates: Mapping[str, Ra
     """
     found = []
     for device in sorted(set(cases["device"]) & set(rates)):
-        rows = gather(cases, matrices, device)
+        validation = Validation(gather(cases, matrices, device), rates[device])
         for name, by in (("matrix", "matrix_sha256"), ("kind", "kind")):
-            chosen = choices(held_out(rows, rates[device], by)).assign(device=device, held_out=name)
-            found += chosen.to_dict("records")
+            chosen = choices(validation.held_out(by)).assign(device=device, held_out=name)
+            found += contracts.records(chosen)
     key = list(contracts.table("analysis_selector").key)
     return contracts.frame(sorted(found, key=lambda row: [row[column] for column in key]), "analysis_selector")
 

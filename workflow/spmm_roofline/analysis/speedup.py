@@ -22,14 +22,15 @@ def speedup(cases: pd.DataFrame, resamples: int) -> pd.DataFrame:
     """
     keys = ["device", "suite", "study", "kernel", "precision", "n", "l2"]
     rows = cases.loc[cases["speedup"].notna() & ~is_derived(cases["kernel"]), [*keys, "speedup", "stale"]]
+    speedups, stale = rows["speedup"].to_numpy(dtype=float), rows["stale"].fillna(False).to_numpy(dtype=bool)
     result = []
-    for key, group in rows.groupby(keys, sort=True):
-        ratios = group["speedup"].to_numpy()
+    for key, own in sorted(rows.groupby(keys).indices.items()):
+        ratios = speedups[own]
         mean, low, high = geomean_interval(ratios, key, resamples)
         result.append(
             dict(zip(keys, key, strict=True))
             | {"matrices": len(ratios), "geomean": mean, "geomean_low": low, "geomean_high": high}
             | {"best": ratios.max(), "worst": ratios.min(), "wins": int((ratios > 1).sum())}
-            | {"stale": bool(group["stale"].any())}
+            | {"stale": bool(stale[own].any())}
         )
     return contracts.frame(result, "analysis_speedup")

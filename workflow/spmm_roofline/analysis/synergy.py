@@ -115,12 +115,14 @@ def synergy(
     rows = ok[(ok["precision"] == "tf32") & (ok["nnz"] > 0)].merge(best, on=COMPARABLE, how="left")
     rows = rows.merge(today, on=COMPARABLE, how="left")
     rows = rows.assign(row_bin=row_bins(rows["m"]))
+    names = contracts.table("analysis_synergy").names
+    kept = rows.columns.intersection([*names, "best_sc_preprocess_ms"])
     result = []
-    for row in rows.to_dict("records"):
+    for row in contracts.records(rows[kept]):
         alpha = alphas.get(row["matrix"])
         if not alpha or alpha != alpha:
             continue
-        line = {name: row[name] for name in contracts.table("analysis_synergy").names if name in row}
+        line = {name: row[name] for name in names if name in row}
         line |= {
             "alpha_fraction": alpha,
             "beta": betas.get(row["matrix"]),
@@ -160,7 +162,6 @@ def classes(synergy: pd.DataFrame, resamples: int) -> pd.DataFrame:
     """
     import numpy as np
     import pandas as pd
-    from scipy.stats import spearmanr
 
     keys = ["device", "suite", "l2", "kernel", "n", "synergy"]
     own = synergy[["device", "suite", "l2", "kernel", "n", "matrix", "synergy", "oi_shmem", "useful_gflops", "speedup"]]
@@ -175,18 +176,24 @@ def classes(synergy: pd.DataFrame, resamples: int) -> pd.DataFrame:
     every = pd.concat([own, *(rows[own.columns] for rows in best)], ignore_index=True)
     every = pd.concat([every, every.assign(synergy="all")], ignore_index=True)
     every = every[[*keys, "oi_shmem", "useful_gflops", "speedup"]]
+    intensities, every_rate, speedups = (
+        every[name].to_numpy(dtype=float) for name in ("oi_shmem", "useful_gflops", "speedup")
+    )
+    groups = every.groupby(keys)
+    ranks = groups[["oi_shmem", "useful_gflops"]].rank().to_numpy()
     result = []
-    for key, group in every.groupby(keys, sort=True):
-        rates = group["useful_gflops"].to_numpy(dtype=float)
-        line = dict(zip(keys, key, strict=True)) | {"matrices": len(group)}
-        quartiles = np.quantile(rates, [0, 0.25, 0.5, 0.75, 1])
+    for key, own in sorted(groups.indices.items()):
+        own_rates, own_intensities = every_rate[own], intensities[own]
+        line = dict(zip(keys, key, strict=True)) | {"matrices": len(own)}
+        quartiles = np.quantile(own_rates, [0, 0.25, 0.5, 0.75, 1])
         line |= dict(zip(QUARTILES, quartiles, strict=True))
-        ratios = group["speedup"].dropna().to_numpy(dtype=float)
+        ratios = speedups[own]
+        ratios = ratios[~np.isnan(ratios)]
         if len(ratios):
             mean, low, high = geomean_interval(ratios, key, resamples)
             line |= {"geomean": mean, "geomean_low": low, "geomean_high": high, "wins": int((ratios > 1).sum())}
-        if len(group) >= 5 and group["oi_shmem"].nunique() > 1 and group["useful_gflops"].nunique() > 1:
-            line["spearman"] = float(spearmanr(group["oi_shmem"], rates).statistic)
+        if len(own) >= 5 and np.ptp(own_intensities) > 0 and np.ptp(own_rates) > 0:
+            line["spearman"] = float(np.corrcoef(ranks[own], rowvar=False)[0, 1])
         result.append(line)
     return contracts.frame(result, "analysis_synergy_classes")
 
@@ -206,7 +213,7 @@ def shared_memory(
     sizes = dict(zip(matrices["matrix"], matrices["nnz"], strict=True))
     rows = profiled[(profiled["metric"] == WAVEFRONTS) & (profiled["status"] == "ok")]
     result = []
-    for row in rows[rows["kernel"].isin(modelled)].to_dict("records"):
+    for row in contracts.records(rows[rows["kernel"].isin(modelled)]):
         if row["matrix"] not in alphas.index or row["matrix"] not in sizes:
             continue
         alpha, beta = (float(alphas.loc[row["matrix"], name]) for name in ("alpha", "beta"))

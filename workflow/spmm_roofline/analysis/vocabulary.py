@@ -83,7 +83,9 @@ class Evidence:
     def by_suite(self) -> dict[tuple[str, str], pd.DataFrame]:
         """Rows of each device and suite, with ``case``: the number of a row's case in :attr:`case_index`."""
         numbers = self.cases.groupby(CASE, sort=True).ngroup()
-        return dict(iter(self.cases[[*READ]].assign(case=numbers).groupby(["device", "suite"], sort=False)))
+        kernels = self.cases["kernel"].astype("category")  # a claim selects a few of all kernels, again and again
+        rows = self.cases[[*READ]].assign(case=numbers, kernel=kernels)
+        return dict(iter(rows.groupby(["device", "suite"], sort=False)))
 
 
 @dataclass(frozen=True)
@@ -273,7 +275,7 @@ class Vocabulary:
 
     def _rank_correlation(self, one: pd.Series, other: pd.Series) -> float:
         import numpy as np
-        from scipy.stats import rankdata
+        import pandas as pd
 
         if len(one) < 5:
             raise NothingToTest(f"a rank correlation of {len(one)} cases says nothing")
@@ -282,8 +284,9 @@ class Vocabulary:
         def correlation(positions: Any) -> Any:
             """Of the pairs at each row of positions; not a number if a row has gaps or one side is all equal."""
             whole = np.isfinite(positions).all(axis=-1)
-            ranks = rankdata(pairs[:, np.where(whole[:, None], positions, 0).astype(int)], axis=-1)
-            ranks -= ranks.mean(axis=-1, keepdims=True)
+            drawn = pairs[:, np.where(whole[:, None], positions, 0).astype(int)]
+            ranks = pd.DataFrame(drawn.reshape(-1, drawn.shape[-1])).rank(axis=1).to_numpy().reshape(drawn.shape)
+            ranks = ranks - ranks.mean(axis=-1, keepdims=True)
             with np.errstate(invalid="ignore"):
                 found = (ranks[0] * ranks[1]).sum(axis=-1) / np.sqrt((ranks**2).sum(axis=-1).prod(axis=0))
             return np.where(whole, found, np.nan)
@@ -380,7 +383,7 @@ class Vocabulary:
 
     def _least(self, rows: pd.DataFrame, kernels: list[str]) -> pd.Series:
         """The least time by number of the case."""
-        return rows[rows["kernel"].isin(kernels)].groupby("case")["time_ms"].min()
+        return rows.loc[rows["kernel"].isin(kernels), ["case", "time_ms"]].groupby("case")["time_ms"].min()
 
     def _use(self, by_case: Any) -> Any:
         index = by_case.index

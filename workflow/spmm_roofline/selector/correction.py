@@ -93,17 +93,21 @@ class HeldOut:
     """Corrections of measured cases, each group predicted from all other groups.
 
     A group is taken out of the inverse covariance of all cases, which is computed once (Rasmussen & Williams 2006,
-    equations 5.10 to 5.12, for blocks).
+    equations 5.10 to 5.12, for blocks). Neither depends on the times: kernels that ran on the same cases share it.
     """
 
     def __init__(self, coordinates: Array) -> None:
         self._inverse = np.linalg.inv(_measured(coordinates))
+        self._known: dict[bytes, tuple[NDArray[np.int64], Array]] = {}
 
     def without(self, group: NDArray[np.bool_], residuals: Array) -> tuple[Array, Array]:
         """Correction and standard deviation of the cases of ``group``, a mask of all cases, from the cases beside it.
 
         ``residuals``: float64[cases], those of the group itself cancel out of the correction.
         """
-        covariance = np.linalg.inv(self._inverse[np.ix_(group, group)])
-        correction = residuals[group] - covariance @ (self._inverse[group] @ residuals)
+        if (key := group.tobytes()) not in self._known:
+            own = np.flatnonzero(group)
+            self._known[key] = own, np.linalg.inv(self._inverse[np.ix_(own, own)])
+        own, covariance = self._known[key]
+        correction = residuals[own] - covariance @ (self._inverse[own] @ residuals)
         return np.asarray(correction), np.asarray(np.sqrt(np.diag(covariance)))

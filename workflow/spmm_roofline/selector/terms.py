@@ -96,22 +96,27 @@ def terms(case: Mapping[str, Any], work: Work, rates: Rates) -> Array:
     ``case``: columns :data:`FEATURES`, ``n`` and ``warm`` (bool), one entry per case. Work without a ceiling (rows,
     tiles, the longest row) is scaled to the order of a millisecond; its coefficient does the rest.
     """
-    return Terms(case, work.precision, work.strip_columns, rates).of(work)
+    known = Terms(case, work.precision, work.strip_columns, rates)
+    return known.of(known.counted @ work.bytes, known.counted @ work.slots, work.compute_limit_gflops)
 
 
 class Terms:
-    """The terms of some cases for a kernel whose :class:`Work` is fitted again and again: what does not depend on the
-    bytes and the slots of its format is computed once. Arguments as of :func:`terms`."""
+    """The terms of some cases whose bytes and slots are estimated again and again: what does not depend on them is
+    computed once.
 
-    def __init__(self, case: Mapping[str, Any], precision: str, strip_columns: int, rates: Rates) -> None:
+    Arguments as of :func:`terms`; ``strip_columns`` may give each case the slab of its kernel.
+    """
+
+    def __init__(self, case: Mapping[str, Any], precision: str, strip_columns: int | Array, rates: Rates) -> None:
         get = columns(case)
         m, nnz, n = get("m"), get("nnz"), get("n")
         dram, l2 = rates.dram_gb_per_s * 1e6, rates.l2_gb_per_s * 1e6  # bytes per ms
         size, counted = VALUE_BYTES[precision], counts(case)
         b, c = get("nonempty_columns") * n * size, m * n * size
         # A column slab costs the same where C has fewer columns than the slab.
-        slabs = np.ceil(n / (strip_columns or 32))
-        wide = slabs * strip_columns if strip_columns else n
+        strip = np.asarray(strip_columns, dtype=np.float64)
+        slabs = np.ceil(n / np.where(strip > 0, strip, 32))
+        wide = np.where(strip > 0, slabs * strip, n)
         later = np.zeros_like(nnz)
         found = {
             "launch": np.full_like(nnz, 1e-3),
@@ -136,17 +141,15 @@ class Terms:
         self._b, self._c, self._wide, self._warm = b, c, wide, get("warm") > 0
         self._dram, self._l2_bytes = dram, rates.l2_bytes
 
-    def of(self, work: Work) -> Array:
-        """Times in ms, float64[cases, len(TERMS)]."""
+    def of(self, format_bytes: Array, slots: Array, compute_limit_gflops: float | Array) -> Array:
+        """Times in ms, float64[cases, len(TERMS)], of a format of so many bytes and slots in each case."""
         found, names = self._found.copy(), list(TERMS)
-        a, b = self.counted @ work.bytes, self._b
-        moved = a + b + self._c
+        moved = format_bytes + self._b + self._c
         # The larger the operands, the less of them a warm L2 still holds; the same goes for B between two rows of A.
-        far = np.where(self._warm, moved / (moved + self._l2_bytes), 1.0)
-        found[:, names.index("read_a")] = far * a / self._dram
-        found[:, names.index("read_b")] = far * b / self._dram
-        flops = 2 * (self.counted @ work.slots) * self._wide
-        found[:, names.index("flops")] = flops / (work.compute_limit_gflops * 1e6)
+        far = np.where(self._warm, moved / (moved + self._l2_bytes), 1.0) / self._dram
+        found[:, names.index("read_a")] = far * format_bytes
+        found[:, names.index("read_b")] = far * self._b
+        found[:, names.index("flops")] = 2 * slots * self._wide / (compute_limit_gflops * 1e6)
         return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from .correction import HeldOut, coordinates
 from .devices import extrapolated
 from .model import Model
-from .terms import Array, Rates, Terms, Work, log_sum, terms
-from .training import ALIKE, LEAST_MATRICES, WORK_COLUMNS, arrays, fastest_ms, fit, slab, train, work_of
+from .terms import Array, Rates, Terms, log_sum, terms
+from .training import ALIKE, LEAST_MATRICES, Stored, arrays, fastest_ms, fit, limit_gflops, slab, train
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,56 +23,105 @@ INTERVAL = 0.8
 
 
 def held_out(rows: pd.DataFrame, rates: Rates, by: str) -> pd.DataFrame:
-    """``rows`` with ``predicted`` and ``spread``, each from the rows of all other values of column ``by`` alone.
+    """What :class:`Validation` says of ``rows`` where one value of the column ``by`` after the other is held out."""
+    return Validation(rows, rates).held_out(by)
 
-    Both are logarithms, NaN where fewer than :data:`~.training.LEAST_MATRICES` matrices are left to learn from.
-    ``rows`` as in :func:`.training.train`. Coefficients are fitted anew for each value of ``by``.
-    """
-    floor_ms = fastest_ms(rows)
-    known: dict[bytes, Array] = {}
-    predicted, spread = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
-    positions = rows.assign(position=np.arange(len(rows)), group=_numbered(rows[by]), own=_numbered(rows["matrix"]))
-    for _, alike in positions.groupby(list(ALIKE), sort=True):
-        kernels = [_Owned(own, rates) for _, own in alike.groupby("kernel", sort=True)]
-        for value in alike["group"].unique():
-            out = {kernel: kernel.groups == value for kernel in kernels}
-            able = [kernel for kernel in kernels if kernel.matrices_beside(out[kernel]) >= LEAST_MATRICES]
-            if not any(out[kernel].any() for kernel in able):
+
+class Validation:
+    """Rows, as in :func:`.training.train`, and what of their training is the same whichever of them are held out."""
+
+    def __init__(self, rows: pd.DataFrame, rates: Rates) -> None:
+        self._rows, self._floor_ms = rows, fastest_ms(rows)
+        corrections: dict[bytes, HeldOut] = {}
+        placed = rows.assign(position=np.arange(len(rows))).sort_values("kernel", kind="stable")
+        self._alike = [_Alike(own, rates, corrections) for _, own in placed.groupby(list(ALIKE), sort=True)]
+
+    def held_out(self, by: str) -> pd.DataFrame:
+        """The rows with ``predicted`` and ``spread``, each from the rows of all other values of column ``by`` alone.
+
+        Both are logarithms, NaN where fewer than :data:`~.training.LEAST_MATRICES` matrices are left to learn from.
+        All rows of a matrix have one value in ``by``. Coefficients are fitted anew for each value.
+        """
+        groups = _numbered(self._rows[by])
+        predicted, spread = np.full((2, len(groups)), np.nan)
+        for alike in self._alike:
+            for kernel, log_ms, deviation in alike.held_out(groups, self._floor_ms):
+                predicted[kernel], spread[kernel] = log_ms, deviation
+        return self._rows.assign(predicted=predicted, spread=spread)
+
+
+class _Alike:
+    """The rows of kernels that share their coefficients, kernel after kernel."""
+
+    def __init__(self, rows: pd.DataFrame, rates: Rates, corrections: dict[bytes, HeldOut]) -> None:
+        case = arrays(rows)
+        self._positions, self._log_ms = rows["position"].to_numpy(), case["log_ms"]
+        self._measured_ms = np.exp(self._log_ms)
+        self._matrix, self._kernel = _numbered(rows["matrix"]), _numbered(rows["kernel"])
+        ends = np.cumsum(np.bincount(self._kernel))
+        self._own = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+        self._ran = np.zeros((len(ends), self._matrix.max() + 1), dtype=bool)
+        self._ran[self._kernel, self._matrix] = True
+        owned = [{name: values[own] for name, values in case.items()} for own in self._own]
+        self._limits = np.array([limit_gflops(own) for own in owned])[self._kernel]
+        strips = np.array([slab(own) for own in owned])[self._kernel]
+        self._terms = Terms(case, rows["precision"].iloc[0], strips, rates)
+        self._counted = np.zeros((self._ran.shape[1], self._terms.counted.shape[1]))
+        self._counted[self._matrix] = self._terms.counted
+        kept: dict[bytes, Stored] = {}
+        self._bytes, self._slots = (
+            [self._once(kept, own, case[name][own]) for own in self._own] for name in ("format_bytes", "slots")
+        )
+        at = coordinates(case, rates)
+        self._corrections = []
+        for own in self._own:
+            key = at[own].tobytes()
+            corrections[key] = corrections.get(key) or HeldOut(at[own])
+            self._corrections.append(corrections[key])
+
+    def _once(self, kept: dict[bytes, Stored], own: slice, stored: Array) -> Stored:
+        """What the kernel of the rows ``own`` stores, or what is ``kept`` of the same: kernels of one format often
+        store the same, up to the digits of the times from which slots are computed."""
+        key = self._matrix[own].tobytes() + np.array([f"{value:.7g}" for value in stored]).tobytes()
+        if key not in kept:
+            kept[key] = Stored(self._terms.counted[own], stored, self._matrix[own])
+        return kept[key]
+
+    def held_out(self, groups: NDArray[np.int64], floor_ms: float) -> Iterator[tuple[NDArray[np.int64], Array, Array]]:
+        """Positions of rows that are held out together with their predictions and standard deviations.
+
+        ``groups``: number of the group of each row by position.
+        """
+        of_row = groups[self._positions]
+        group = np.zeros(self._ran.shape[1], dtype=np.int64)
+        group[self._matrix] = of_row
+        for value in np.unique(group):
+            out = group == value
+            able = self._ran[:, ~out].sum(axis=1) >= LEAST_MATRICES
+            judged = able & self._ran[:, out].any(axis=1)
+            if not judged.any():
                 continue
-            times_ms = {kernel: kernel.terms.of(kernel.work(~out[kernel], known)) for kernel in able}
-            coefficients = fit(
-                np.vstack([times_ms[kernel][~out[kernel]] for kernel in able]),
-                np.concatenate([kernel.measured_ms[~out[kernel]] for kernel in able]),
-            )
-            for kernel in able:
-                if not out[kernel].any():
-                    continue
-                at = kernel.positions[out[kernel]]
-                base = log_sum(times_ms[kernel], coefficients, floor_ms)
-                correction, spread[at] = kernel.corrections.without(out[kernel], kernel.case["log_ms"] - base)
-                predicted[at] = base[out[kernel]] + correction
-    return rows.assign(predicted=predicted, spread=spread)
+            times_ms = self._times_ms(np.flatnonzero(out))
+            seen = able[self._kernel] & (of_row != value)
+            coefficients = fit(times_ms[seen], self._measured_ms[seen])
+            base = log_sum(times_ms, coefficients, floor_ms)
+            residuals = self._log_ms - base
+            for number in np.flatnonzero(judged):
+                own = self._own[number]
+                held = of_row[own] == value
+                correction, spread = self._corrections[number].without(held, residuals[own])
+                yield self._positions[own][held], base[own][held] + correction, spread
 
+    def _times_ms(self, without: NDArray[np.int64]) -> Array:
+        """The terms of every row, where the matrices of these numbers do not tell how much the formats store."""
+        format_bytes, slots = self._estimated(self._bytes, without), self._estimated(self._slots, without)
+        return self._terms.of(format_bytes, slots, self._limits)
 
-class _Owned:
-    """The rows of one kernel, and what of its fit is the same whichever of them are held out."""
-
-    def __init__(self, own: pd.DataFrame, rates: Rates) -> None:
-        self.precision = own["precision"].iloc[0]
-        self.case = arrays(own)
-        self.measured_ms = np.exp(self.case["log_ms"])
-        self.positions, self.groups, self._own = (own[name].to_numpy() for name in ("position", "group", "own"))
-        self.terms = Terms(self.case, self.precision, slab(self.case), rates)
-        self.corrections = HeldOut(coordinates(self.case, rates))
-
-    def matrices_beside(self, out: NDArray[np.bool_]) -> int:
-        """Number of matrices among the rows that are not held out."""
-        return len(set(self._own[~out].tolist()))
-
-    def work(self, seen: NDArray[np.bool_], known: dict[bytes, Array]) -> Work:
-        """The work of the kernel, fitted to the rows ``seen``; ``known`` holds the fits of before."""
-        case = {name: self.case[name][seen] for name in WORK_COLUMNS}
-        return work_of(case, self.precision, self.terms.counted[seen], known)
+    def _estimated(self, stored: Sequence[Stored], without: NDArray[np.int64]) -> Array:
+        """What the kernels store, ``stored`` of each, float64[rows]."""
+        fitted = {own: own.multiples(without) for own in dict.fromkeys(stored)}
+        of_matrix = self._counted @ np.column_stack([fitted[own] for own in stored])
+        return np.asarray(of_matrix[self._matrix, self._kernel])
 
 
 def _numbered(texts: pd.Series) -> NDArray[np.int64]:
