@@ -16,7 +16,8 @@ EXTRA ?= $(if $(PYTHON),$(shell $(PYTHON) envs/choose_extra.py),compile)
 
 VENV := .venv
 LOCK = envs/lock-$(EXTRA).txt
-INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps
+# Python compiles what a run imports; pip would compile all that it installs, which takes as long as the rest.
+INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
 INSTALLED = $(VENV)/installed-$(EXTRA)
 
 .PHONY: help report test dist setup lock

@@ -248,6 +248,16 @@ def test_a_recorded_device_that_is_not_there_is_named(config):
         Plan(config).recorded()
 
 
+def test_suites_of_the_run_have_sections_or_those_that_are_named(config, gpu):
+    assert Plan(config).shown_suites() == ["quick"]
+    for wanted, shown in (("all", None), (["real-sample", "flagship"], ["flagship", "real-sample"]), ([], [])):
+        config["report"]["suites"] = wanted
+        assert Plan(config).shown_suites() == shown
+    config["report"]["suites"] = ["flagschip"]
+    with pytest.raises(PlanError, match=r"report\.suites names 'flagschip'.* did you mean 'flagship'"):
+        Plan(config).shown_suites()
+
+
 PLANNED = """
 import importlib.util, json, yaml
 from spmm_roofline.measure import device

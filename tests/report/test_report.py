@@ -123,6 +123,20 @@ def test_every_figure_has_a_text_for_those_who_cannot_see_it(outline, folder):
     assert len(outline.all("figcaption")) == len(figures)
 
 
+def test_a_suite_without_a_section_is_listed_and_its_rows_are_kept(tmp_path, recorded):
+    out = synthetic.analyse(tmp_path / "analysis", recorded=[recorded])
+    pages = {}
+    for suites in (None, ("quick",), ()):
+        html, figures = tmp_path / "report.html", tmp_path / "figures"
+        report.build(out, CONFIG, synthetic.HEADS, synthetic.ROOT / "report", html, figures, PROVENANCE, suites=suites)
+        page = pages[suites] = html.read_text()
+        assert ("Those without a link have no section" in page) == (suites is not None)
+        assert page.count('id="h200-quick"') == 1, "links to the suite lead nowhere"
+    drawn = [{*re.findall(r'id="figure-\w+-h200-quick', text)} for text in pages.values()]
+    assert drawn[0] == drawn[1] and drawn[0] and not drawn[2]
+    assert len({re.search(r'id="data">([^<]+)', text).group(1) for text in pages.values()}) == 1
+
+
 def test_a_study_has_a_section_with_its_figures_and_points_to_its_suites(tmp_path, recorded, monkeypatch):
     few = build(tmp_path / "few", recorded=[recorded])
     assert "of the paper</span>" not in few, "too few matrices for a paper's figures"

@@ -31,6 +31,7 @@ rule report:
     params:
         heads=PLAN.head_dicts(),
         provenance=PLAN.provenance(),
+        suites=PLAN.shown_suites(),
     script:
         "../scripts/report.py"
 

@@ -16,4 +16,5 @@ carry_out(
     figures=snakemake.output.figures,
     provenance=snakemake.params.provenance,
     processes=snakemake.threads,
+    suites=snakemake.params.suites,
 )

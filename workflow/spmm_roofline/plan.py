@@ -26,7 +26,16 @@ from .measure import PROTOCOL
 from .measure import device as gpu_device
 from .measure.job import Job, job_of
 from .measure.run import Task
-from .run_config import PlanError, check_files, check_patterns, check_profiled, checked, own_suites, suite_document
+from .run_config import (
+    PlanError,
+    check_files,
+    check_patterns,
+    check_profiled,
+    checked,
+    own_suites,
+    suite_document,
+    suite_names,
+)
 from .spelling import choices
 
 #: Kernels that every measurement needs: one flushes L2, one is the canary, one verifies.
@@ -712,6 +721,18 @@ class Plan:
 
     def head_dicts(self) -> dict[str, dict[str, Any]]:
         return {name: head.as_dict() for name, head in self.heads.items()}
+
+    def shown_suites(self) -> list[str] | None:
+        """Suites that have a section of their own in the report; None for all."""
+        wanted = self.config["report"].get("suites", "own")
+        if wanted == "all":
+            return None
+        known = sorted({*self.suites, *suite_names()})
+        chosen = sorted(self.suites) if wanted == "own" else sorted(wanted)
+        for name in chosen:
+            if name not in known:
+                raise PlanError(f"report.suites names {name!r}, which is no suite{choices(name, known, 'suites')}")
+        return chosen
 
     def provenance(self) -> dict[str, Any]:
         """Values of the protocol that the code uses, for the methods section of the report."""

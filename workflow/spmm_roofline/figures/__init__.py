@@ -16,7 +16,7 @@ import gc
 import importlib
 import pkgutil
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,11 +99,11 @@ def kinds() -> list[Kind]:
     return sorted(found, key=lambda kind: (kind.section, kind.order, kind.name))
 
 
-def draw_all(tables: Tables, processes: int = 1) -> Iterator[Drawn]:
+def draw_all(tables: Tables, processes: int = 1, suites: Collection[str] | None = None) -> Iterator[Drawn]:
     """Every figure for every combination of its ``PER`` in ``tables["cases"]``, in order.
 
-    ``processes`` forked workers divide the figures among them; a system that cannot fork uses one process. The figures
-    do not depend on the number of processes.
+    ``suites``: those whose own figures are drawn; None for all. ``processes`` forked workers divide the figures among
+    them; a system that cannot fork uses one process. The figures do not depend on the number of processes.
     """
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
@@ -113,14 +113,16 @@ def draw_all(tables: Tables, processes: int = 1) -> Iterator[Drawn]:
     tables = _with_cases(tables)
     styles = style.kernel_styles(tables["cases"])
     if processes < 2 or "fork" not in multiprocessing.get_all_start_methods():
-        yield from (figure for _, figure in _draw(tables, styles, lambda number: True))
+        yield from (figure for _, figure in _draw(tables, styles, suites, lambda number: True))
         return
     fork = multiprocessing.get_context("fork")
     taken = fork.Value("l", 0)
 
-    import matplotlib.figure  # noqa: F401  # once here instead of once in each process
+    # Once here instead of once in each process.
+    import matplotlib.figure  # noqa: F401
+    import seaborn  # noqa: F401
 
-    with ProcessPoolExecutor(processes, fork, _inherit, (tables, styles, taken)) as pool:
+    with ProcessPoolExecutor(processes, fork, _inherit, (tables, styles, suites, taken)) as pool:
         workers = [pool.submit(_draw_some) for _ in range(processes)]
         drawn = [numbered for worker in workers for numbered in worker.result()]
     yield from (figure for _, figure in sorted(drawn, key=lambda numbered: numbered[0]))
@@ -129,8 +131,8 @@ def draw_all(tables: Tables, processes: int = 1) -> Iterator[Drawn]:
 _inherited: dict[str, Any] = {}
 
 
-def _inherit(tables: Tables, styles: dict[str, dict], taken: Any) -> None:
-    _inherited.update(tables=tables, styles=styles, taken=taken)
+def _inherit(tables: Tables, styles: dict[str, dict], suites: Collection[str] | None, taken: Any) -> None:
+    _inherited.update(tables=tables, styles=styles, suites=suites, taken=taken)
 
 
 def _draw_some() -> list[tuple[int, Drawn]]:
@@ -143,10 +145,12 @@ def _draw_some() -> list[tuple[int, Drawn]]:
             taken.value += first
         return first
 
-    return list(_draw(_inherited["tables"], _inherited["styles"], take))
+    return list(_draw(_inherited["tables"], _inherited["styles"], _inherited["suites"], take))
 
 
-def _draw(tables: Tables, styles: dict[str, dict], wanted: Callable[[int], bool]) -> Iterator[tuple[int, Drawn]]:
+def _draw(
+    tables: Tables, styles: dict[str, dict], suites: Collection[str] | None, wanted: Callable[[int], bool]
+) -> Iterator[tuple[int, Drawn]]:
     """The figures whose numbers are ``wanted``, each with its number."""
     import matplotlib
 
@@ -155,7 +159,12 @@ def _draw(tables: Tables, styles: dict[str, dict], wanted: Callable[[int], bool]
     # Garbage collection would scan tables and styles repeatedly, which takes a sixth of the time.
     thresholds = gc.get_threshold()
     gc.set_threshold(100_000, *thresholds[1:])
-    combinations = ((kind, of) for kind in kinds() for of in _combinations(tables, kind.per))
+    combinations = (
+        (kind, of)
+        for kind in kinds()
+        for of in _combinations(tables, kind.per)
+        if kind.section != "suite" or suites is None or of["suite"] in suites
+    )
     with matplotlib.rc_context(style.RC):
         for number, (kind, of) in enumerate(combinations):
             if wanted(number):
@@ -229,19 +238,25 @@ def _rows(table: pd.DataFrame, of: Mapping[str, str]) -> pd.DataFrame:
     columns = tuple(column for column in of if column in table)
     if not columns:
         return table
-    return table.take(_positions(table, columns).get(tuple(of[column] for column in columns), []))
+    positions, taken = _selected(table, columns)
+    values = tuple(of[column] for column in columns)
+    if values not in taken:
+        taken[values] = table.take(positions.get(values, []))
+    return taken[values]
 
 
-#: Table, by identity, and columns → the table itself and :func:`_positions` of it.
-_found: dict[tuple[int, tuple[str, ...]], tuple[pd.DataFrame, dict[tuple[str, ...], list[int]]]] = {}
+#: Combination of values → the positions of its rows, and those rows, for the figures that are of the same combination.
+_Selected = tuple[dict[tuple[str, ...], list[int]], dict[tuple[str, ...], "pd.DataFrame"]]
+#: Table, by identity, and columns → the table itself and its :data:`_Selected`.
+_found: dict[tuple[int, tuple[str, ...]], tuple[pd.DataFrame, _Selected]] = {}
 
 
-def _positions(table: pd.DataFrame, columns: tuple[str, ...]) -> dict[tuple[str, ...], list[int]]:
-    """Combination of values of ``columns`` → the positions of its rows: two hundred figures select from one table."""
-    kept, positions = _found.get((id(table), columns), (None, {}))
+def _selected(table: pd.DataFrame, columns: tuple[str, ...]) -> _Selected:
+    """What is known of selections by ``columns``: two hundred figures select from one table."""
+    kept, selected = _found.get((id(table), columns), (None, ({}, {})))
     if kept is not table:
-        positions = {}
+        selected = {}, {}
         for position, values in enumerate(zip(*(table[column].tolist() for column in columns), strict=True)):
-            positions.setdefault(values, []).append(position)
-        _found[id(table), columns] = (table, positions)
-    return positions
+            selected[0].setdefault(values, []).append(position)
+        _found[id(table), columns] = (table, selected)
+    return selected

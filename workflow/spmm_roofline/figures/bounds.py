@@ -11,7 +11,7 @@ from __future__ import annotations
 from .labels import plain_log
 from .numbers import counted, times
 from .sentences import named, population
-from .style import INK, MOST_MARKS, apart, canvas, legend, tie
+from .style import INK, MOST_MARKS, apart, canvas, legend, marks, tie
 
 SECTION, ORDER, PER = "suite", 12, ("device", "suite", "l2")
 
@@ -35,15 +35,13 @@ def draw(tables, styles):
     looks = apart(styles, rows)
     low, high = rows["gain_limit"].min() / 1.15, rows["gain_limit"].max() * 1.15
     axes[0].set(xscale="log", yscale="log", xlim=(low, high))
+    many = len(rows) > MOST_MARKS
+    subsets = dict(list(rows.filter(["n", "kernel", "gain_limit", "gain", "case"]).groupby(["n", "kernel"])))
     for ax, n in zip(axes, widths, strict=True):
         for kernel, look in looks.items():
-            subset = rows[(rows["n"] == n) & (rows["kernel"] == kernel)]
-            many = len(rows) > MOST_MARKS
-            marks = ax.scatter(
-                subset["gain_limit"], subset["gain"], s=16, linewidth=0, alpha=0.8, zorder=3, rasterized=many,
-                **look,
-            )  # fmt: skip
-            tie(marks, subset)
+            subset = subsets.get((n, kernel), rows.head(0))
+            x, y = subset["gain_limit"], subset["gain"]
+            tie(marks(ax, x, y, s=16, alpha=0.8, zorder=3, rasterized=many, **look), subset)
         ax.plot([low, high], [low, high], color=INK, linewidth=1, zorder=2)
         ax.axhline(1, color=INK, linewidth=0.6, linestyle=":", zorder=2)
         ax.set(title=f"N = {n}", xlabel="limit")

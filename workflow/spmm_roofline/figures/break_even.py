@@ -56,7 +56,8 @@ def draw(tables, styles):
     heights = [0.35 + 0.165 * own["kernel"].nunique() for own in classes.values()]
     figure, axes = canvas(len(classes), 1, 0.8 + sum(heights), height_ratios=heights, sharex=True)
     for ax, (name, own) in zip(axes, classes.items(), strict=True):
-        kernels = [kernel for kernel in styles if (own["kernel"] == kernel).any()]
+        ran = set(own["kernel"])
+        kernels = [kernel for kernel in styles if kernel in ran]
         divided(ax, own.assign(paid=_paid(own)), "paid", COLOURS, kernels)
         costs = own.groupby("kernel")["preprocess_products"].median()
         calls = own["break_even"].astype("float64").fillna(math.inf)

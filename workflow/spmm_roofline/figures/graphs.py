@@ -26,7 +26,8 @@ def draw(tables, styles):
     rows = rows[rows["kernel"].isin(styles)]
     if rows["matrix"].nunique() < 2:
         return None
-    matrices, kernels = sorted(rows["matrix"].unique()), [name for name in styles if (rows["kernel"] == name).any()]
+    ran = set(rows["kernel"])
+    matrices, kernels = sorted(rows["matrix"].unique()), [name for name in styles if name in ran]
     widths = sorted(rows["n"].unique())
     figure, axes = canvas(1, len(widths), 3.4, sharey=True)
     for ax, n in zip(axes, widths, strict=True):

@@ -21,11 +21,12 @@ def _shown(tables):
 def draw(tables, styles):
     import numpy as np
 
-    rows = _shown(tables)
+    rows = _shown(tables)[["matrix", "n", "kernel", "speedup"]]
     if rows.empty or rows["matrix"].nunique() < 2:
         return None
     widths = sorted(rows["n"].unique())
-    kernels = [name for name in styles if (rows["kernel"] == name).any()]
+    ran = set(rows["kernel"])
+    kernels = [name for name in styles if name in ran]
     fill = tables["matrices"].set_index("matrix")["tile_fill_16x16_fraction"]
     matrices = sorted(rows["matrix"].unique(), key=lambda name: (-fill.get(name, 0.0), name))
     limit = float(np.clip(np.abs(np.log2(rows["speedup"])).max(), 1, 3))
@@ -49,11 +50,12 @@ def draw(tables, styles):
         grid = grid.reindex(index=matrices, columns=kernels)
         # Not through seaborn, which measures all labels to check whether they overlap.
         logs = np.ma.masked_invalid(np.log2(grid.to_numpy(dtype=float)))
-        mesh = ax.pcolormesh(
-            logs, vmin=-limit, vmax=limit, cmap="PuOr_r", linewidth=0.4 if written else 0, edgecolor="#ffffff00",
-            rasterized=not written,
-        )  # fmt: skip
-        if written:
+        colours = {"vmin": -limit, "vmax": limit, "cmap": "PuOr_r"}
+        if not written:  # an image of one pixel a cell
+            extent = (0, len(kernels), len(matrices), 0)
+            mesh = ax.imshow(logs, extent=extent, aspect="auto", interpolation="none", **colours)
+        else:
+            mesh = ax.pcolormesh(logs, linewidth=0.4, edgecolor="#ffffff00", **colours)
             _write(ax, mesh, grid.to_numpy(dtype=float), 7.5 if cell >= 0.33 else 6.5)
         ax.set(title=f"N = {n}", xlim=(0, len(kernels)), ylim=(len(matrices), 0), xticks=[], yticks=[])
         for spine in ax.spines.values():
@@ -68,9 +70,7 @@ def draw(tables, styles):
                 _hang(ax)
         ax.tick_params(length=0)
         ax.grid(False)
-    bar = figure.colorbar(
-        axes[-1].collections[0], ax=axes, shrink=min(0.8, 3.5 / figure.get_figheight()), aspect=30, pad=0.01
-    )
+    bar = figure.colorbar(mesh, ax=axes, shrink=min(0.8, 3.5 / figure.get_figheight()), aspect=30, pad=0.01)
     powers = range(-int(limit), int(limit) + 1, max(1, round(limit / 4)))
     bar.set_ticks([*powers], labels=[f"{2.0**power:.3g}×" for power in powers])
     bar.outline.set_visible(False)
@@ -89,7 +89,8 @@ def _write(ax, mesh, speedups, size: float) -> None:
         if value == value:
             colour = ".15" if pale[row, column] else "w"
             said = significant(value, 2)
-            ax.text(column + 0.5, row + 0.5, said, ha="center", va="center", color=colour, fontsize=size)
+            text = ax.text(column + 0.5, row + 0.5, said, ha="center", va="center", color=colour, fontsize=size)
+            text.set_in_layout(False)  # it needs no place beside its cell
 
 
 def _hang(ax) -> None:

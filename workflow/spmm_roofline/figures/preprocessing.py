@@ -32,7 +32,8 @@ def draw(tables, styles):
     if rows.empty:
         return None
     n = rows["n"].iloc[0]
-    kernels = [name for name in styles if (rows["kernel"] == name).any()]
+    ran = set(rows["kernel"])
+    kernels = [name for name in styles if name in ran]
     looks = apart(styles, rows)
     height = 1.0 + 0.28 * max(5, len(kernels))
     figure, (cost, paid) = canvas(1, 2, height)

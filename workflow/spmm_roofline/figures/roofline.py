@@ -12,7 +12,7 @@ from . import limits
 from .labels import plain_log
 from .numbers import counted, listed, percent
 from .sentences import BOUNDS, named, population
-from .style import MOST_MARKS, apart, groups_of, key, panels, tie, without_variants
+from .style import MOST_MARKS, apart, groups_of, key, marks, panels, tie, without_variants
 
 SECTION, ORDER, PER = "suite", 4, ("device", "suite", "l2")
 
@@ -61,8 +61,7 @@ def draw(tables, styles):
         looks = apart(styles, subset)
         for kernel, of_kernel in subset.groupby("kernel"):
             x, y = of_kernel["intensity_flop_per_byte"], of_kernel["useful_gflops"]
-            marks = ax.scatter(x, y, s=24, linewidth=0, alpha=0.85, zorder=3, rasterized=many, **looks[kernel])
-            tie(marks, of_kernel)
+            tie(marks(ax, x, y, s=24, alpha=0.85, zorder=3, rasterized=many, **looks[kernel]), of_kernel)
         key(ax, looks, looks, 0.1)
     plain_log(axes[0].xaxis, room=9)
     figure.supxlabel("compulsory intensity (FLOP/B)")

@@ -12,7 +12,7 @@ from . import limits
 from .labels import plain_log
 from .numbers import counted, listed, percent, times
 from .sentences import named, population
-from .style import apart, canvas, groups_of, key, tie
+from .style import apart, canvas, groups_of, key, marks, tie
 
 SECTION, ORDER, PER = "suite", 5, ("device", "suite", "l2", "precision")
 
@@ -57,12 +57,8 @@ def draw(tables, styles):
             if level == "dram":
                 compulsory = subset["intensity_flop_per_byte"]
                 ax.hlines(y, x, compulsory, color=style["color"], linewidth=0.5, zorder=2)
-                ax.scatter(
-                    compulsory, y, s=12, marker=style["marker"], facecolors="none", edgecolors=[style["color"]],
-                    linewidth=0.6, zorder=3,
-                )  # fmt: skip
-            marks = ax.scatter(x, y, s=24, linewidth=0, alpha=0.85, zorder=4, **style)
-            tie(marks, subset)
+                marks(ax, compulsory, y, s=12, edge=0.6, markerfacecolor="none", zorder=3, **style)
+            tie(marks(ax, x, y, s=24, alpha=0.85, zorder=4, **style), subset)
         half = -(-len(group) // 2)
         key(ax, looks, group[:half] if level == "dram" else group[half:], 0.2)
         plain_log(ax.xaxis, room=9)

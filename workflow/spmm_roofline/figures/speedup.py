@@ -36,6 +36,7 @@ def draw(tables, styles):
     axes[0].set_yticks(range(len(order)), order)
     for ax, n in zip(axes, widths, strict=True):
         ax.axvline(1, color=INK, linewidth=1, zorder=1)
+        spans = []
         for position, kernel in enumerate(order):
             style = styles[kernel]
             ratios = ratios_of.get((n, kernel), ())
@@ -45,8 +46,11 @@ def draw(tables, styles):
             mean = means_of.get((n, kernel))
             if mean:
                 span = [mean.geomean_low, mean.geomean_high]
-                ax.plot(span, [position] * 2, color=style["color"], linewidth=2.2, zorder=3)
+                spans.append((span, position, style["color"]))
                 marks(ax, [mean.geomean], [position], s=58, edge=0.8, markeredgecolor=INK, zorder=4, **style)
+        if spans:
+            ends, places, colours = zip(*spans, strict=True)
+            ax.hlines(places, *zip(*ends, strict=True), color=colours, linewidth=2.2, zorder=3, capstyle="projecting")
         ax.set(title=f"N = {n}", xmargin=0.08)
     fitting(axes[0].xaxis, _ticks(rows["speedup"].min(), rows["speedup"].max()), _ratio)
     figure.supxlabel("speed-up over cusparse_best")

@@ -7,11 +7,10 @@ distinction.
 
 from __future__ import annotations
 
-import io
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,14 +85,18 @@ RC: dict[Any, Any] = {
 }
 WIDTH = 9.2  # inches of every figure
 MOST_MARKS = 5000  # more marks than this are rasterized, because the page would become too large
+#: What follows the hundredths of a number inside a tag.
+_LONG = re.compile(r"(?<=\.\d\d)\d+(?=[^<>]*>)")
 
 
 def canvas(rows: int, columns: int, height: float, **options) -> tuple[Figure, list]:
     """A figure of the common width and its axes, row by row."""
     from matplotlib.figure import Figure
 
+    from .axes import Axes
+
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False, **options)
+    axes = figure.subplots(rows, columns, squeeze=False, subplot_kw={"axes_class": Axes}, **options)
     return figure, list(axes.flat)
 
 
@@ -221,7 +224,14 @@ def _runs(numbers: Iterable[int]) -> list[str]:
 
 def marks(ax: Axes, x, y, s: float, edge: float = 0.0, **look) -> Artist:
     """Like ``ax.scatter(x, y, s)`` in one colour, but ten times as fast: a figure has hundreds of such calls."""
-    return ax.plot(x, y, linestyle="none", markersize=s**0.5, markeredgewidth=edge, **look)[0]
+    import numpy as np
+    from matplotlib.lines import Line2D
+
+    places = np.broadcast_arrays(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
+    line = Line2D(*places, linestyle="none", markersize=s**0.5, markeredgewidth=edge, **look)
+    ax.add_line(line)
+    ax.autoscale(cast(Any, None))  # limits that follow the data follow these too
+    return line
 
 
 def legend(figure: Figure, styles: Mapping[str, Mapping], kernels: Iterable[str]) -> None:
@@ -250,44 +260,32 @@ def _handles(styles: Mapping[str, Mapping], kernels: Iterable[str]) -> list[Arti
     ]
 
 
-def _grid_at_once(ax: Axes) -> None:
-    """Draw the horizontal grid of an axes that shares the labels of its neighbour as one artist.
-
-    Matplotlib makes five artists for each tick, most of which are never seen there.
-    """
+def _leave_ticks_to_neighbour(ax: Axes) -> None:
+    """No ticks at rows of which a neighbour that shares them has the labels."""
     from matplotlib.ticker import FixedLocator
 
-    known = ax.yaxis.get_tick_params()
-    shares = len(ax.get_shared_y_axes().get_siblings(ax)) > 1 and not known.get("labelleft", True)
-    if not (shares and ax.get_yscale() == "linear" and isinstance(ax.yaxis.get_major_locator(), FixedLocator)):
-        return
-    low, high = sorted(ax.get_ylim())
-    places = [at for at in ax.yaxis.get_majorticklocs() if low <= at <= high]
-    if known.get("gridOn", False) and places:
-        ax.hlines(
-            places, 0, 1, transform=ax.get_yaxis_transform(), color=FAINT, linewidth=0.5, zorder=0.5, in_layout=False
-        )  # fmt: skip
-    # Ticks of this axes alone, whose locator stays that of its neighbours.
-    ax.tick_params(axis="y", left=False, labelleft=False)
-    ax.grid(visible=False, axis="y")
+    shares = len(ax.get_shared_y_axes().get_siblings(ax)) > 1
+    labelled = ax.yaxis.get_tick_params().get("labelleft", True)
+    rows = ax.get_yscale() == "linear" and isinstance(ax.yaxis.get_major_locator(), FixedLocator)
+    if shares and rows and not labelled:
+        ax.tick_params(axis="y", left=False)
 
 
 def svg(figure: Figure) -> str:
     """The figure as SVG text; equal figures give equal bytes."""
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-
     from .measured_text import measured_once
+    from .renderer import rendered
 
     for ax in figure.axes:
+        inside = [artist for artist in (*ax.lines, *ax.collections, *ax.patches) if artist.get_clip_on()]
+        for artist in (*inside, *ax.spines.values()):
+            artist.set_in_layout(False)  # the axes have a place for it
+        _leave_ticks_to_neighbour(ax)
         for axis in (ax.xaxis, ax.yaxis):
             if not axis.get_label_text():
                 axis.set_label_coords(0, 0)  # or all tick labels are measured to find a place for no label
-        _grid_at_once(ax)
-    # Not through savefig, which draws a figure with a layout engine twice, the first time for the layout alone.
-    figure.set_dpi(200)
-    buffer = io.StringIO()
     with measured_once():
-        FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": None})
+        text = rendered(figure, dpi=200)
     # Hundredths of a point are finer than any screen, and a page holds a hundred thousand coordinates.
-    text = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag.group()), buffer.getvalue())
+    text = _LONG.sub("", text)
     return re.sub(r'<g id="tell_([^"]*)">', r"<g><title>\1</title>", text)

@@ -9,7 +9,7 @@ from .labels import plain_log
 from .numbers import significant
 from .rivals import shown
 from .sentences import population, uneven
-from .style import INK, canvas, legend, tie
+from .style import INK, canvas, legend, marks, tie
 
 STUDY = "cutespmm"
 SECTION, ORDER, PER = "study", 2, ("device", "suite", "l2")
@@ -25,10 +25,8 @@ def draw(tables, styles):
     for ax, n in zip(axes, widths, strict=True):
         for kernel in filter(set(rows["kernel"]).__contains__, styles):
             subset = rows[(rows["n"] == n) & (rows["kernel"] == kernel)]
-            marks = ax.scatter(
-                subset["oi_shmem"], subset["useful_gflops"], s=18, linewidth=0, alpha=0.8, zorder=3, **styles[kernel]
-            )
-            tie(marks, subset)
+            x, y = subset["oi_shmem"], subset["useful_gflops"]
+            tie(marks(ax, x, y, s=18, alpha=0.8, zorder=3, **styles[kernel]), subset)
         for limit in (64, 128):
             ax.axvline(limit, color=INK, linewidth=0.8, linestyle=":", zorder=2)
         ax.set(xscale="log", yscale="log", title=f"N = {n}", xlabel="512 α (FLOP a transaction)")

@@ -22,13 +22,15 @@ def _shown(tables):
 
 
 def draw(tables, styles):
-    rows = _shown(tables)
+    rows = _shown(tables)[["matrix", "n", "study", "kernel", "useful_gflops"]]
     if rows.empty:
         return None
     widths = sorted(rows["n"].unique())
     matrices = list(rows.groupby("matrix")["useful_gflops"].max().sort_values().index)
+    row_of = {matrix: number for number, matrix in enumerate(matrices)}
     many, alone = len(matrices) > 40, len(matrices) == 1
-    kernels = [name for name in styles if (rows["kernel"] == name).any()]
+    ran = set(rows["kernel"])
+    kernels = [name for name in styles if name in ran]
     labels = kernels[::-1] if many or alone else matrices
     lanes = _lanes(rows, styles)
     row = 0.24 if many or alone else 0.14 + 0.055 * (1 + max(lanes.values()))
@@ -43,7 +45,8 @@ def draw(tables, styles):
             for kernel, of_kernel in subset.groupby("kernel"):
                 marks(ax, of_kernel["useful_gflops"], labels.index(kernel), s=26, zorder=2, **styles[kernel])
         elif many:
-            groups = [subset.loc[subset["kernel"] == kernel, "useful_gflops"].to_numpy() for kernel in labels]
+            rates = dict(list(subset.groupby("kernel")["useful_gflops"]))
+            groups = [rates.get(kernel, ()) for kernel in labels]
             boxes = ax.boxplot(
                 groups, positions=range(len(labels)), orientation="horizontal", widths=0.6, whis=(5, 95),
                 patch_artist=True, showfliers=False, manage_ticks=False,
@@ -53,11 +56,11 @@ def draw(tables, styles):
                 median.set(color="black", linewidth=1.2)
         else:
             spread = subset.groupby("matrix")["useful_gflops"].agg(["min", "max"])
-            positions = [matrices.index(matrix) for matrix in spread.index]
+            positions = [row_of[matrix] for matrix in spread.index]
             ax.hlines(positions, spread["min"], spread["max"], color="#9aa0aa", linewidth=0.8, zorder=1)
             for kernel, of_kernel in subset.groupby("kernel"):
                 lane = 0.7 * ((lanes[kernel] + 0.5) / (1 + max(lanes.values())) - 0.5)
-                y = [matrices.index(matrix) - lane for matrix in of_kernel["matrix"]]
+                y = [row_of[matrix] - lane for matrix in of_kernel["matrix"]]
                 marks(ax, of_kernel["useful_gflops"], y, s=24, zorder=2, **styles[kernel])
         ax.set(title=f"N = {n}")
     plain_log(axes[0].xaxis)

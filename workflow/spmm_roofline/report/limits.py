@@ -178,7 +178,7 @@ def _line(kernel: str, rows: pd.DataFrame, stalls: pd.DataFrame, fields: list[st
         cases=len(rows),
         limiter=_most(rows["limiter"]),
         waits=", ".join(f"{state.replace('_', ' ')} {significant(warps)}" for state, warps in waits.items()),
-        **{field: rows[field].median() for field in fields},
+        **rows[fields].astype(float).median(),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +45,9 @@ def render(
     heads: Mapping[str, Mapping[str, Any]],
     template_folder: Path,
     provenance: Mapping[str, Any],
+    chosen: Collection[str] | None = None,
 ) -> str:
-    """HTML of the whole page; see :func:`spmm_roofline.report.build` for the arguments."""
+    """HTML of the whole page; see :func:`spmm_roofline.report.build` for the arguments; ``chosen``: its ``suites``."""
     environment = templates(template_folder)
     titles = provenance.get("suites", {})
     environment.globals["sha256"] = sha256
@@ -67,7 +68,7 @@ def render(
         together=list(together(data, drawn)),
         limits=list(limits.limits(data, drawn)),
         compared=compared(data, drawn, {answer["device"]: answer["title"] for answer in answers}),
-        suites=list(suites(data, drawn, titles)),
+        suites=list(suites(data, drawn, titles, chosen)),
         ladder=made.ladder(heads, data["ladder"], shown or set(heads)),
         resources=made.resources(data["kernels"]),
         deviations={name: head["deviations"] for name, head in heads.items() if head["deviations"] and name in shown},

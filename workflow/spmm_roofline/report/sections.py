@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..figures.numbers import PRECISIONS, counted
@@ -35,11 +35,23 @@ def together(data: dict[str, pd.DataFrame], drawn: list[Drawn]) -> Iterable[dict
             }
 
 
-def suites(data: dict[str, pd.DataFrame], drawn: list[Drawn], titles: Mapping[str, str]) -> Iterable[dict[str, Any]]:
-    """A section for each device and suite: what was run, figures by precision, tables."""
+def suites(
+    data: dict[str, pd.DataFrame], drawn: list[Drawn], titles: Mapping[str, str], chosen: Collection[str] | None = None
+) -> Iterable[dict[str, Any]]:
+    """Each device and suite: what was run, and for those ``chosen`` (None for all) figures by precision and tables."""
     cases = data["cases"]
     launched = cases[~cases["kernel"].str.startswith("cusparse_best_")]
     for (device, suite), rows in launched.groupby(["device", "suite"], sort=True):
+        about_suite = {
+            "id": f"{device}-{suite}",
+            "device": device,
+            "suite": suite,
+            "title": titles.get(suite, ""),
+            "covered": population(data, rows["matrix"]),
+        }
+        if chosen is not None and suite not in chosen:
+            yield about_suite | {"shown": False}
+            continue
         figures = [
             figure
             for figure in drawn
@@ -51,13 +63,9 @@ def suites(data: dict[str, pd.DataFrame], drawn: list[Drawn], titles: Mapping[st
             for precision in PRECISIONS
             if (own := [figure for figure in figures if figure.of.get("precision") == precision])
         ]
-        yield {
-            "id": f"{device}-{suite}",
-            "device": device,
-            "suite": suite,
-            "title": titles.get(suite, ""),
+        yield about_suite | {
+            "shown": True,
             "rows": counted(len(rows), "row"),
-            "covered": population(data, rows["matrix"]),
             "about": about(rows, data["matrices"]),
             "baseline": baseline_says(rows),
             "stale": _rows(rows["stale"]),

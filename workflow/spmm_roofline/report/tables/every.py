@@ -72,7 +72,7 @@ def all_rows(cases: pd.DataFrame) -> dict[str, Any]:
     values, texts = [], {}
     for at, column in enumerate(columns):
         plain = _plain(cases[column])
-        if any(isinstance(value, str) for value in plain):
+        if cases[column].dtype.kind in "Ob" and any(isinstance(value, str) for value in plain):
             plain = ["" if value is None else value for value in plain]
             texts[at] = sorted(set(plain))
             number_of = {text: number for number, text in enumerate(texts[at])}
