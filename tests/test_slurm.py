@@ -67,7 +67,8 @@ def reason_to_skip():
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 pytestmark = [
     pytest.mark.skipif(bool(reason_to_skip()), reason=reason_to_skip() or "none"),
-    pytest.mark.timeout(1200),  # a worker may wait for the other one's turn
+    pytest.mark.xdist_group("slurm"),
+    pytest.mark.timeout(1200),  # a run may wait for another one's turn
 ]
 
 
@@ -77,7 +78,7 @@ def slurm(*command):
 
 @pytest.fixture(scope="module")
 def turn():
-    """The machine has one configuration of SLURM: workers that run these tests take turns."""
+    """The machine has one configuration of SLURM: two runs of these tests take turns."""
     with FileLock(Path(tempfile.gettempdir()) / "spmm-roofline-slurm.lock"):
         yield
 
