@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
-CORES ?= 4
+CORES ?= all
 ARGS ?=
 # Snakemake refuses a key of one letter, but n is the name of a width: --config matrix=my.mtx n=64.
 override ARGS := $(subst 'n=,'widths=,$(subst "n=,"widths=,$(patsubst n=%,widths=%,$(ARGS))))

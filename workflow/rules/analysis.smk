@@ -23,7 +23,8 @@ rule analysis:
         "results/analysis/log/analysis.log",
     conda:
         "../../envs/cpu.yaml"
-    threads: 2
+    # One, although a child process validates the selector: BLAS gets as many, and its threads would wait for each other.
+    threads: 1
     params:
         recorded=PLAN.recorded(),
         fingerprints=PLAN.fingerprints,
