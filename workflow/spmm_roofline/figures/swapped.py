@@ -1,7 +1,7 @@
 """Taking the other device's fastest kernel
-Share of the cases on which a kernel that is the fastest on one device costs at most so much extra time on the other, a
-line per precision, over the cases with two kernels or more that both devices timed. A line that begins at 100 % would
-say that the devices never differ; the vertical line is the difference of two recordings of one case."""
+Share of the cases on which a kernel that is the fastest on one device costs more than so much extra time on the other,
+a line per precision, over the cases with two kernels or more that both devices timed. A line at zero would say that the
+devices never differ; the vertical line is the difference of two recordings of one case."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .style import INK, PRECISION_HUES, canvas
 
 SECTION, ORDER, PER = "devices", 2, ()
 
-#: Extra time that is within the noise of two recordings.
-NOISE = 0.03
+#: Extra time that is within the noise of two recordings, and the least that is drawn.
+NOISE, LEAST = 0.03, 0.005
 
 
 def _ways(tables):
@@ -30,21 +30,21 @@ def draw(tables, styles):
     if not ways:
         return None
     figure, axes = canvas(len(ways) // 2, 2, 2.9 * (len(ways) // 2), sharex=True, sharey=True)
-    farthest = max(2 * NOISE, *(float(own["lost"].max()) for own in ways.values()))
     for ax, ((device, other), own) in zip(axes, ways.items(), strict=True):
         for precision in PRECISIONS:
             lost = sorted(own.loc[own["precision"] == precision, "lost"])
-            if lost:
-                shares = [100 * (rank + 1) / len(lost) for rank in range(len(lost))]
+            more = [(value, 100 * (len(lost) - rank - 1) / len(lost)) for rank, value in enumerate(lost)]
+            if more:
+                start = sum(value > LEAST for value in lost) * 100 / len(lost)
+                places, shares = zip((LEAST, start), *(point for point in more if point[0] > LEAST), strict=True)
                 ax.step(
-                    [0, *(100 * value for value in lost), 100 * farthest], [0, *shares, 100], where="post",
+                    [100 * place for place in places], shares, where="post",
                     color=PRECISION_HUES[precision], linewidth=1.5, label=PRECISIONS[precision],
                 )  # fmt: skip
         ax.axvline(100 * NOISE, color=INK, linewidth=0.8, linestyle=":")
-        ax.set(
-            title=f"on {device}, chosen by {other}", xlabel="extra time (%)", xlim=(0, 102 * farthest), ylim=(0, 101)
-        )
-    axes[0].set_ylabel("cases (%)")
+        ax.set(title=f"on {device}, chosen by {other}", xlabel="extra time (%)", xscale="log")
+        ax.xaxis.set_major_formatter("{x:g}")
+    axes[0].set(ylim=(0, None), ylabel="cases with more (%)")
     shown = dict(zip(*reversed(axes[0].get_legend_handles_labels()), strict=True))
     figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=max(1, len(shown)))
     return figure
