@@ -4,7 +4,20 @@ import numpy as np
 import pytest
 from scipy.sparse import coo_array, csr_array, random_array
 
-pytestmark = pytest.mark.gpu
+from tests import emulation
+
+
+@pytest.fixture(autouse=True, params=[pytest.param("gpu", marks=pytest.mark.gpu), "emulated"])
+def device(request):
+    """A GPU, or its emulation on the host."""
+    if request.param == "gpu":
+        yield request.param
+        return
+    if not emulation.compiler():
+        pytest.skip("the emulation of a device needs the C++ compiler g++")
+    with emulation.emulated():
+        yield request.param
+
 
 #: Largest error of an element over Σ|a||b|, by dtype.
 TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "tf32": 2e-3, "float32": 2e-6}
@@ -60,19 +73,23 @@ def test_any_shape(shape, density):
 
 
 @pytest.mark.parametrize("n", [4, 40, 300])
-def test_every_general_kernel_on_rows_of_all_lengths(n):
+def test_every_general_kernel_on_rows_of_all_lengths(n, device):
     from spmm_roofline import SpMM
     from spmm_roofline.kernels.choose import GENERAL
     from spmm_roofline.kernels.registry import of_study
     from spmm_roofline.paths import KERNELS
 
+    if device == "emulated" and n != 40:
+        pytest.skip("other widths take the emulation a minute")
+    # The emulated device has three multiprocessors: rows are split as on a GPU, with a tenth of the columns.
+    k = 6000 if device == "gpu" else 600
     rng = np.random.default_rng(n)
-    pattern = rng.random((700, 6000)) < rng.choice([0, 0.001, 0.01], (700, 1))
-    pattern[[0, 300, 301, 699]] = rng.random((4, 6000)) < 0.9
+    pattern = rng.random((700, k)) < rng.choice([0, 6 / k, 60 / k], (700, 1))
+    pattern[[0, 300, 301, 699]] = rng.random((4, k)) < 0.9
     a = csr_array(pattern * (rng.random(pattern.shape) - 0.5))
     for head in of_study(GENERAL, KERNELS).values():
         dtype = head.dtype["a"]
-        b, exact = dense(6000, n, dtype)
+        b, exact = dense(k, n, dtype)
         multiply = SpMM(a, dtype, kernel=head.name)
         for _ in range(3):  # split rows and windows count their partial sums anew in every call
             check(multiply(b), a, exact, dtype)
@@ -151,8 +168,9 @@ def test_the_kernel_for_a_width_has_a_name():
     assert SpMM(a, "float32").kernel_for(32) == "split_fma"
 
 
+@pytest.mark.parametrize("device", [pytest.param("gpu", marks=pytest.mark.gpu)], indirect=True)
 @pytest.mark.parametrize("vendor", ["cublas", "cusparse"])
-def test_the_product_of_a_library(vendor):
+def test_the_product_of_a_library(vendor, device):
     from spmm_roofline import SpMM
     from spmm_roofline.kernels import heads
     from spmm_roofline.paths import KERNELS
@@ -191,15 +209,16 @@ def test_a_launch_serves_other_arrays_and_factors(kernel):
         check(multiply(b, out=out, alpha=alpha, beta=beta), a, exact, "float32", alpha, beta * before)
 
 
-def test_streams_do_not_mix_partial_sums():
+def test_streams_do_not_mix_partial_sums(device):
     import cupy
 
     from spmm_roofline import SpMM
 
     # Rows split over all CTAs, in products that take long enough to overlap, each with its own B.
-    a = sparse(8, 200_000, 0.5)
+    k = 200_000 if device == "gpu" else 20_000
+    a = sparse(8, k, 0.5)
     multiply = SpMM(a, "float32", kernel="rows_fma")
-    pairs = [dense(200_000, 128, "float32", seed) for seed in range(3)]
+    pairs = [dense(k, 128, "float32", seed) for seed in range(3)]
     streams = [cupy.cuda.Stream(non_blocking=True) for _ in pairs]
     results = []
     cupy.cuda.Device().synchronize()

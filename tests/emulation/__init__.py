@@ -1,0 +1,116 @@
+"""Kernels without a GPU: compiled as host code, and called through a stand-in for CuPy whose arrays are NumPy's.
+
+``include/`` holds the emulation: threads as fibers, and the PTX instructions that the kernels use. It is slow and knows
+nothing of time, caches or races between CTAs, but it computes what a device computes, so results are checked here that
+otherwise only a GPU could check.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from spmm_roofline.kernels import cubins, includes, packers
+from spmm_roofline.kernels.compile import toolkit_includes
+
+INCLUDE = Path(__file__).parent / "include"
+
+
+def compiler():
+    """The C++ compiler, or None."""
+    return shutil.which("g++")
+
+
+@cache
+def cache_folder():
+    """Where compiled kernels lie: one folder for all workers of a run, and for later runs."""
+    folder = Path(os.environ.get("SPMM_ROOFLINE_EMULATION", Path(tempfile.gettempdir()) / "spmm-roofline-emulation"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@cache
+def _emulation_digest():
+    digest = hashlib.sha256()
+    for path in [Path(__file__), *sorted(INCLUDE.rglob("*.c*"))]:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def host_code(head):
+    """The shared library of a kernel."""
+    entries = sorted({*head.entries, *(launch.entry for launch in head.launches)})
+    name = hashlib.sha256(f"{_emulation_digest()} {head.sha256()}".encode()).hexdigest()[:24]
+    library = cache_folder() / f"{head.name}-{name}.so"
+    if library.exists():
+        return library
+    source = head.path.read_text()
+    # Dynamic shared memory is one array of the emulation.
+    source = re.sub(r"extern\s+__shared__", "extern", source)
+    launches = "\n".join(
+        f'extern "C" void launch_{entry}(const unsigned* sizes, void** arguments) '
+        f"{{ emulation::launch({entry}, sizes, arguments); }}"
+        for entry in entries
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        unit = Path(folder) / f"{head.name}.cpp"
+        unit.write_text(f'#include "emulation.cpp"\n#line 1 "{head.path}"\n{source}\n{launches}\n')
+        own = Path(folder) / "library.so"
+        command = [
+            "g++",
+            "-std=c++17",
+            "-O1",
+            "-mpopcnt",
+            "-w",
+            "-shared",
+            "-fPIC",
+            "-fno-strict-aliasing",
+            "-ffp-contract=off",
+        ]
+        command += [f"-D{name}={value}" for name, value in head.defines().items()]
+        command += [f"-I{INCLUDE}", f"-I{includes.root_of(head.path)}"]
+        command += [f"-isystem{folder}" for folder in toolkit_includes()]
+        made = subprocess.run([*command, str(unit), "-o", str(own)], capture_output=True, text=True)
+        if made.returncode:
+            raise RuntimeError(f"{head.name} does not compile as host code:\n{made.stderr[:6000]}")
+        placed = library.with_suffix(f".{os.getpid()}")
+        shutil.copy(own, placed)
+        placed.rename(library)
+    return library
+
+
+@contextmanager
+def emulated():
+    """Within the block, ``import cupy`` gives the stand-in, and kernels run on the host."""
+    from . import device
+
+    before = {name: sys.modules.get(name) for name in device.MODULES}
+    packers._packer.cache_clear()
+    patched = [(cubins, "machine_code"), (packers, "machine_code")]
+    import spmm_roofline.formats.values as values
+    import spmm_roofline.spmm as spmm
+
+    patched += [(spmm, "machine_code"), (values, "_rounding")]
+    originals = [(module, name, getattr(module, name)) for module, name in patched]
+    sys.modules.update(device.MODULES)
+    for module, name, _ in originals:
+        setattr(module, name, device.rounding if name == "_rounding" else host_code)
+    try:
+        yield sys.modules["cupy"]
+    finally:
+        for module, name, original in originals:
+            setattr(module, name, original)
+        for name, module in before.items():
+            if module is None:
+                sys.modules.pop(name, None)
+            else:
+                sys.modules[name] = module
+        packers._packer.cache_clear()

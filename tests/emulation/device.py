@@ -1,0 +1,272 @@
+"""A stand-in for the parts of CuPy that the package uses: arrays of NumPy, and a device that does as it is told."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import scipy.sparse
+
+from spmm_roofline.formats import values as values_module
+
+MULTIPROCESSORS = 3
+
+
+class Memory:
+    """What ``array.data`` of CuPy offers."""
+
+    def __init__(self, array):
+        self._array = array
+
+    @property
+    def ptr(self):
+        return self._array.__array_interface__["data"][0]
+
+    def memset_async(self, value, size, stream=None):
+        ctypes.memset(self.ptr, value & 0xFF, size)
+
+    def copy_from_device_async(self, source, size, stream=None):
+        ctypes.memmove(self.ptr, source.ptr, size)
+
+
+class ndarray(np.ndarray):
+    """An array "on the device"."""
+
+    @property
+    def data(self):
+        return Memory(self)
+
+    @property
+    def device(self):
+        return Device()
+
+    def get(self):
+        return np.array(self)
+
+
+ndarray.__module__ = "cupy"
+
+
+def _held(array):
+    return np.asarray(array).view(ndarray)
+
+
+def _lifted(function):
+    def lifted(*arguments, **options):
+        result = function(*arguments, **options)
+        return _held(result) if isinstance(result, np.ndarray) else result
+
+    return lifted
+
+
+def _aligned(shape, dtype, fill):
+    """Memory as the device hands it out: aligned to 256 bytes; every bit set where nobody asked for zeros."""
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    raw = np.full(size + 256, fill, dtype=np.uint8)
+    start = -raw.__array_interface__["data"][0] % 256
+    return raw[start : start + size].view(dtype).reshape(shape).view(ndarray)
+
+
+class Device:
+    """The current device: three multiprocessors, so that partitions and their borders are many on small matrices."""
+
+    id = 0
+    compute_capability = "90"
+
+    def __init__(self, id=0):
+        self.id = id
+        self.attributes = {"MultiProcessorCount": MULTIPROCESSORS, "L2CacheSize": 1 << 20}
+
+    def synchronize(self):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def __eq__(self, other):
+        return self.id == getattr(other, "id", other)
+
+    def __int__(self):
+        return self.id
+
+
+class Stream:
+    """A stream; everything has happened when a call returns."""
+
+    def __init__(self, ptr=0, non_blocking=False, null=False):
+        self.ptr = ptr
+
+    def synchronize(self):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+class Event:
+    def record(self, stream=None):
+        self.at = time.perf_counter()
+
+    def synchronize(self):
+        pass
+
+
+class Function:
+    """A function of a module: called with grid, block, arguments and dynamic shared memory."""
+
+    shared_size_bytes = 0
+    max_dynamic_shared_size_bytes = 0
+    kernel = SimpleNamespace(ptr=0)
+
+    def __init__(self, library, name):
+        self._launch = getattr(library, f"launch_{name}")
+
+    def __call__(self, grid, block, arguments, shared_mem=0):
+        grid, block = ((*size, 1, 1)[:3] for size in (grid, block))
+        sizes = (ctypes.c_uint * 7)(*grid, *block, shared_mem)
+        kept, pointers = [], []
+        for argument in arguments:
+            if isinstance(argument, ndarray):
+                value = ctypes.c_void_p(argument.data.ptr)
+                pointers.append(ctypes.addressof(value))
+            else:
+                value = np.atleast_1d(argument)
+                pointers.append(value.__array_interface__["data"][0])
+            kept.append(value)
+        self._launch(sizes, (ctypes.c_void_p * len(pointers))(*pointers))
+
+
+class RawModule:
+    def __init__(self, path):
+        self._library = ctypes.CDLL(path)
+
+    def get_function(self, name):
+        return Function(self._library, name)
+
+
+def rounding(dtype):
+    """:func:`spmm_roofline.formats.values.rounded` for arrays of the stand-in: bits where CuPy has no dtype."""
+
+    def rounded(array):
+        result = values_module.rounded(np.asarray(array), dtype)
+        bits = values_module.BITS.get(dtype)
+        return _held(np.ascontiguousarray(result.view(bits) if bits else result))
+
+    return rounded
+
+
+class csr_matrix:
+    """The part of cupyx's CSR that the package uses."""
+
+    format = "csr"
+
+    def __init__(self, a, shape=None):
+        if isinstance(a, tuple) and len(a) == 3:
+            self.data, self.indices, self.indptr = map(_held, a)
+            self.shape = tuple(shape)
+        else:
+            host = scipy.sparse.csr_matrix(a.host() if isinstance(a, csr_matrix) else a, shape=shape)
+            self.data, self.indices, self.indptr = map(_held, (host.data, host.indices, host.indptr))
+            self.shape = host.shape
+
+    def host(self):
+        return scipy.sparse.csr_matrix(tuple(map(np.asarray, (self.data, self.indices, self.indptr))), self.shape)
+
+    @property
+    def nnz(self):
+        return len(self.data)
+
+    @property
+    def dtype(self):
+        return self.data.dtype
+
+    @property
+    def has_canonical_format(self):
+        return self.host().has_canonical_format
+
+    def tocsr(self):
+        return self
+
+    @property
+    def T(self):
+        return csr_matrix(self.host().T.tocsr())
+
+    def copy(self):
+        return csr_matrix(self.host().copy())
+
+    def sum_duplicates(self):
+        host = self.host()
+        host.sum_duplicates()
+        self.__init__(host)
+
+    def get(self):
+        return self.host()
+
+
+csr_matrix.__module__ = "cupyx.scipy.sparse"
+
+
+def _modules():
+    cupy = ModuleType("cupy")
+    for name in dir(np):
+        if not name.startswith("_"):
+            thing = getattr(np, name)
+            plain = isinstance(thing, type) or not callable(thing)
+            setattr(cupy, name, thing if plain else _lifted(thing))
+    for name in ("add", "minimum", "maximum", "bitwise_or"):
+        setattr(cupy, name, getattr(np, name))
+    cupy.ndarray = ndarray
+    cupy.empty = lambda shape, dtype=float, order="C": _aligned(shape, dtype, 0xFF)
+    cupy.zeros = lambda shape, dtype=float, order="C": _aligned(shape, dtype, 0)
+    cupy.empty_like = lambda array, dtype=None: cupy.empty(array.shape, dtype or array.dtype)
+    cupy.zeros_like = lambda array, dtype=None: cupy.zeros(array.shape, dtype or array.dtype)
+
+    def copied(array, dtype=None, copy=True, order="C"):
+        given = np.asarray(array, dtype=dtype)
+        own = cupy.empty(given.shape, given.dtype)
+        own[...] = given
+        return own
+
+    cupy.array = cupy.ascontiguousarray = copied
+    cupy.asarray = lambda a, dtype=None: (
+        a if isinstance(a, ndarray) and (dtype is None or a.dtype == dtype) else copied(a, dtype)
+    )
+    cupy.RawModule = RawModule
+    cupy.from_dlpack = lambda a: _held(np.from_dlpack(a))
+    stream = Stream()
+    cupy.cuda = SimpleNamespace(
+        Device=Device,
+        Stream=Stream,
+        ExternalStream=Stream,
+        Event=Event,
+        get_current_stream=lambda: stream,
+        get_elapsed_time=lambda a, b: (b.at - a.at) * 1e3,
+        runtime=SimpleNamespace(getDevice=lambda: 0, driverGetVersion=lambda: 13000),
+    )
+    cupy.random = SimpleNamespace(default_rng=lambda seed=None: _Random(seed))
+    sparse = ModuleType("cupyx.scipy.sparse")
+    sparse.csr_matrix = csr_matrix
+    sparse.issparse = lambda a: isinstance(a, csr_matrix)
+    cupyx, inner = ModuleType("cupyx"), ModuleType("cupyx.scipy")
+    cupyx.scipy, inner.sparse = inner, sparse
+    return {"cupy": cupy, "cupyx": cupyx, "cupyx.scipy": inner, "cupyx.scipy.sparse": sparse}
+
+
+class _Random:
+    def __init__(self, seed):
+        self._generator = np.random.default_rng(seed)
+
+    def random(self, shape):
+        return _held(self._generator.random(shape))
+
+
+MODULES = _modules()
