@@ -24,6 +24,7 @@ from scipy.sparse import csr_array
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow"))
 
+from spmm_roofline import SpMM
 from spmm_roofline.formats import FormatError
 from spmm_roofline.kernels import heads
 from spmm_roofline.kernels.choose import GENERAL
@@ -32,7 +33,6 @@ from spmm_roofline.kernels.launch import Call
 from spmm_roofline.matrices.file import KINDS, expand, read
 from spmm_roofline.measure.timing import Clock
 from spmm_roofline.needs import without_cupy
-from spmm_roofline.spmm import SpMM
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -28,6 +28,7 @@ STAGES = ("matrices", "formats", "kernels", "measure", "profile", "analysis", "r
 BESIDE_THE_ROAD = {
     "figures": "one module is one figure of the report",
     "selector": "a program asks it for a kernel, without a pipeline run",
+    "multiply": "a program multiplies with it, without a pipeline run",
     "compare": "a user asks it whether a new run is faster than an old one, whatever made them",
 }
 #: Allowed imports between folders, with the reason; every folder may import :data:`FOR_EVERYBODY`.
@@ -59,11 +60,9 @@ EDGES = {
     ("cli", "kernels"): "a model keeps the heads of its kernels",
     ("cli", "run_config"): "a new kernel is measured in the suites whose patterns match it",
     ("cli", "formats"): "pack saves the arrays of a format",
-    ("spmm", "formats"): "a program's matrix is packed on the device",
-    ("spmm", "kernels"): "a program's product is a prepared launch",
-    ("spmm", "launches"): "SpMM keeps its launches for later calls",
-    ("spmm", "needs"): "without CuPy it says what to install",
-    ("launches", "kernels"): "it stores prepared launches",
+    ("multiply", "formats"): "a program's matrix is packed on the device",
+    ("multiply", "kernels"): "a program's product is a prepared launch",
+    ("multiply", "needs"): "without CuPy it says what to install",
     ("__main__", "cli"): "the command line of an uninstalled package",
     ("run_config", "kernels"): "the compiler says which architectures it knows",
     ("run_config", "matrices"): "the names of the user's own matrices must differ from those of suites",

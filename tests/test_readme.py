@@ -19,13 +19,12 @@ import yaml
 from scipy import sparse
 from scipy.io import mmwrite
 
-from spmm_roofline import contracts
+from spmm_roofline import SpMM, contracts
 from spmm_roofline.cli import _parser, main
 from spmm_roofline.formats import FORMATS
 from spmm_roofline.kernels.front_matter import read
 from spmm_roofline.kernels.registry import registered
 from spmm_roofline.run_config import SUITES, checked, suite_document
-from spmm_roofline.spmm import SpMM
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -239,7 +238,7 @@ class Unlaunched(SpMM):
 def test_the_python_of_a_page_runs_from_top_to_bottom(monkeypatch):
     """One after the other with the names that the comments promise, so that they also fit one another."""
     monkeypatch.setattr("spmm_roofline.measure.device.visible", list)
-    monkeypatch.setattr("spmm_roofline.spmm.SpMM", Unlaunched)
+    monkeypatch.setattr("spmm_roofline.multiply.SpMM", Unlaunched)
     ran = 0
     for page in PAGES:
         names = {"a": sparse.random_array((300, 200), density=0.05, rng=np.random.default_rng(0)), "b": object()}

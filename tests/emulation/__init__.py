@@ -93,12 +93,16 @@ def emulated():
     from . import device
 
     before = {name: sys.modules.get(name) for name in device.MODULES}
-    packers._packer.cache_clear()
+    packers.functions_of.cache_clear()
     patched = [(cubins, "machine_code"), (packers, "machine_code")]
     import spmm_roofline.formats.values as values
-    import spmm_roofline.spmm as spmm
+    import spmm_roofline.multiply.arrays as arrays
+    import spmm_roofline.multiply.plan as plan
 
-    patched += [(spmm, "machine_code"), (values, "_rounding")]
+    patched += [(plan, "machine_code"), (values, "_rounding")]
+    for function in (arrays._cupy, arrays._torch, arrays._dlpack):
+        function.cache_clear()
+    arrays._known.clear()
     originals = [(module, name, getattr(module, name)) for module, name in patched]
     sys.modules.update(device.MODULES)
     for module, name, _ in originals:
@@ -113,4 +117,34 @@ def emulated():
                 sys.modules.pop(name, None)
             else:
                 sys.modules[name] = module
-        packers._packer.cache_clear()
+        packers.functions_of.cache_clear()
+        arrays._known.clear()
+
+
+@contextmanager
+def of_tensors():
+    """Within the block, tensors of PyTorch on the CPU are on the emulated device."""
+    import torch
+
+    from spmm_roofline.multiply import arrays, operators
+
+    originals = [(arrays, name, getattr(arrays, name)) for name in ("device_of", "current_stream", "device_of_tensors")]
+    originals.append((operators, "current_stream", operators.current_stream))
+    arrays.device_of = lambda tensor: 0
+    arrays.device_of_tensors = lambda: "cpu"
+    arrays.current_stream = operators.current_stream = lambda: 0
+    _implement_on_host(torch, operators)
+    try:
+        yield
+    finally:
+        for module, name, original in originals:
+            setattr(module, name, original)
+
+
+@cache
+def _implement_on_host(torch, operators):
+    """Let the operators multiply tensors of the CPU, for as long as the process lives."""
+    library = torch.library.Library("spmm_roofline", "IMPL")
+    for name in ("product", "sampled"):
+        library.impl(name, getattr(operators, f"_{name}"), "CPU", allow_override=True)
+    return library

@@ -31,8 +31,27 @@ class Memory:
         ctypes.memmove(self.ptr, source.ptr, size)
 
 
+class UnownedMemory:
+    def __init__(self, pointer, size, owner):
+        self.pointer, self.size, self.owner = pointer, size, owner
+
+
+class MemoryPointer:
+    def __init__(self, memory, offset):
+        self.memory = memory
+
+
 class ndarray(np.ndarray):
     """An array "on the device"."""
+
+    def __new__(cls, shape, dtype=float, memptr=None):
+        if memptr is None:
+            return _aligned(shape, dtype, 0xFF)
+        memory = memptr.memory
+        raw = (ctypes.c_char * memory.size).from_address(memory.pointer)
+        array = np.frombuffer(raw, dtype=dtype).reshape(shape).view(cls)
+        array.owner = memory.owner
+        return array
 
     @property
     def data(self):
@@ -247,6 +266,8 @@ def _modules():
         Device=Device,
         Stream=Stream,
         ExternalStream=Stream,
+        UnownedMemory=UnownedMemory,
+        MemoryPointer=MemoryPointer,
         Event=Event,
         get_current_stream=lambda: stream,
         get_elapsed_time=lambda a, b: (b.at - a.at) * 1e3,

@@ -13,7 +13,13 @@ from typing import Any
 __version__ = "0.1.0"
 
 #: Public name → module that defines it. Loaded on first use, so that jobs do not pay for the import.
-_OFFERED = {"select": "selector.advice", "SelectionError": "selector.question", "SpMM": "spmm"}
+_OFFERED = {
+    "select": "selector.advice",
+    "SelectionError": "selector.question",
+    "SpMM": "multiply",
+    "spmm": "multiply.operators",
+    "sddmm": "multiply.operators",
+}
 
 
 def __getattr__(name: str) -> Any:

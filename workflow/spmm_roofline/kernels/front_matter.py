@@ -73,10 +73,11 @@ _PLAIN = (
 #: Threads of a CTA, on every device.
 MOST_THREADS = 1024
 
-#: A packer multiplies nothing and is launched by its format; a checker is launched by the measure stage.
-PACKING, CHECKING = "packing", "checking"
+#: A packer multiplies nothing and is launched by its format; a checker is launched by the measure stage, a sampled
+#: product by SpMM.
+PACKING, CHECKING, SAMPLING = "packing", "checking", "sampling"
 #: Studies whose kernels are functions that other code launches.
-SERVING = (PACKING, CHECKING)
+SERVING = (PACKING, CHECKING, SAMPLING)
 _OF_PACKERS = {
     "format": "none",
     "dtype": dict.fromkeys(("a", "b", "accumulator", "c"), "none"),

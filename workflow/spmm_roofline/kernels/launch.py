@@ -35,9 +35,10 @@ class Call:
     #: Bytes of A on the device where they are not those of the packed format: a library may keep it in a format of its
     #: own, and a work list may be that of the launch.
     format_bytes: int | None = None
-    #: ``bind(b, c, alpha, beta)`` gives an ``enqueue`` for other arrays of the same shapes and other factors; None if
-    #: the call is bound to its arrays. Two of them may not run at the same time: they use the same scratch.
-    bind: Callable[[Any, Any, float, float], Callable[[Any], None]] | None = field(default=None, repr=False)
+    #: ``bind(b, c, alpha, beta)`` gives an ``enqueue`` for other arrays of the same shapes, by their addresses, and for
+    #: other factors; None if the call is bound to its arrays. Two of them may not run at the same time: they use the
+    #: same scratch.
+    bind: Callable[[int, int, float, float], Callable[[Any], None]] | None = field(default=None, repr=False)
 
     def __call__(self, stream: Any) -> None:
         self.enqueue(stream)
@@ -99,26 +100,28 @@ def prepare(
         names["scratch"].data.memset_async(0xFF, names["scratch"].nbytes, cupy.cuda.get_current_stream())
     launches = [_Launch.of(head, launch, module, names) for launch in head.launches]
 
-    def bind(b: Any, c: Any, alpha: float, beta: float) -> Callable[[Any], None]:
+    storage = c.storage
+
+    def bind(b: int, c: int, alpha: float, beta: float) -> Callable[[Any], None]:
         given = {"b": b, "c": c, "alpha": alpha, "beta": beta}
         bound = [(launch, launch.arguments_with(given)) for launch in launches]
 
         def enqueue(stream: Any) -> None:
             if head.clear_c:
-                c.data.memset_async(0, c.nbytes, stream)
+                storage.data.memset_async(0, storage.nbytes, stream)
             for launch, arguments in bound:
                 launch.on(stream, arguments)
 
         return enqueue
 
-    enqueue = bind(b.storage, c.storage, alpha, beta)
+    enqueue = bind(b.storage.data.ptr, c.storage.data.ptr, alpha, beta)
     keeps = (module, a, b, c, names.get("scratch"))
     return Call(
         enqueue,
         preprocess_ms,
         keeps,
         format_bytes=a.nbytes if a is not None and head.waves else None,
-        bind=None if head.tensor_maps else bind,
+        bind=None if head.tensor_maps or head.clear_c else bind,
     )
 
 
@@ -199,6 +202,7 @@ class _Launch:
         """All arguments, with B, C, alpha and beta of ``given``."""
         arguments = list(self.arguments)
         for position, name, number in self.given:
+            # CuPy passes an integer as 64 bits, which is what a pointer has.
             arguments[position] = given[name] if number is None else number.type(given[name])
         return tuple(arguments)
 

@@ -21,11 +21,12 @@ def pack(form: type[Format], a: Any, dtype: str, options: dict[str, Any], packer
 
 def packer_of(form: type[Format]) -> Packer | None:
     """The packer of a format for the current device, its machine code found or compiled; None if it needs none."""
-    return _packer(form.packer) if form.packer else None
+    return functions_of(form.packer) if form.packer else None
 
 
 @cache
-def _packer(name: str) -> Packer:
+def functions_of(name: str) -> LoadedPacker:
+    """The functions of a kernel that other code launches, their machine code found or compiled."""
     head = registry.head(name, KERNELS)
     return LoadedPacker(head, machine_code(head))
 

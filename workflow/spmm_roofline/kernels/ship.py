@@ -1,7 +1,7 @@
 """The machine code that a wheel carries: ``python -m spmm_roofline.kernels.ship build/cubins``.
 
-The general kernels and the packers, as cubins for :data:`.cubins.SHIPPED` and as PTX for later devices. A
-user's first product then needs no compiler.
+The general kernels, those of sampled products and the packers, as cubins for :data:`.cubins.SHIPPED` and as PTX for
+later devices. A user's first product then needs no compiler.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 
 from ..paths import KERNELS
@@ -19,16 +19,17 @@ from . import includes
 from .choose import GENERAL
 from .compile import cubin_of, nvrtc_version, ptx_of
 from .cubins import PTX, SHIPPED, TOOLKIT, file_name
-from .front_matter import PACKING
+from .front_matter import PACKING, SAMPLING
 from .head import Head
 from .registry import of_study
 
 
 def shipped_heads(root: Path = KERNELS) -> list[Head]:
-    """General kernels, each also compiled for alpha·A·B + beta·C, and packers."""
+    """General kernels, each also compiled for alpha·A·B + beta·C; kernels of sampled products; and packers."""
     general = of_study(GENERAL, root).values()
     scaled = (dataclasses.replace(head, constants={**head.constants, "scaled": 1}) for head in general)
-    return [*general, *scaled, *of_study(PACKING, root).values()]
+    serving = (of_study(study, root).values() for study in (SAMPLING, PACKING))
+    return [*general, *scaled, *chain.from_iterable(serving)]
 
 
 def ship(folder: Path) -> int:

@@ -11,7 +11,7 @@ from spmm_roofline.kernels.choose import GENERAL, RULES, USUAL, Product, choose,
 from spmm_roofline.kernels.registry import of_study
 from spmm_roofline.paths import KERNELS
 
-RECORDED = Path(__file__).resolve().parents[1] / "resources/recorded/h200"
+RECORDED = Path(__file__).resolve().parents[2] / "resources/recorded/h200"
 MULTIPROCESSORS = 132
 
 

@@ -1,20 +1,28 @@
 """The launches that SpMM keeps for later calls: host code, with stand-ins for launches and arrays."""
 
+from contextlib import nullcontext
 from threading import Thread
-from types import SimpleNamespace
 
 import pytest
 
 from spmm_roofline.kernels.launch import Call
 from spmm_roofline.kernels.registry import head
-from spmm_roofline.launches import MOST, Launches, Operands
+from spmm_roofline.multiply.arrays import View
+from spmm_roofline.multiply.launches import MOST, Launches, Operands
 from spmm_roofline.paths import KERNELS
 
-FREE, ANOTHER = SimpleNamespace(ptr=0), SimpleNamespace(ptr=7)
+
+class Stream(nullcontext):
+    def __init__(self, ptr):
+        super().__init__()
+        self.ptr = ptr
+
+
+FREE, ANOTHER = Stream(0), Stream(7)
 
 
 def array(pointer, rows=10, columns=32):
-    return SimpleNamespace(data=SimpleNamespace(ptr=pointer), shape=(rows, columns))
+    return View(pointer, rows, columns, columns, 1, "float32", 0, None)
 
 
 class Product:
@@ -31,7 +39,7 @@ class Product:
         def bind(b, c, alpha, beta):
             return lambda stream: self.launched.append((scratch, b, c, alpha, beta))
 
-        return Call(bind(on.b, on.c, on.alpha, on.beta), bind=None if head.vendor else bind)
+        return Call(bind(on.b.pointer, on.c.pointer, on.alpha, on.beta), bind=None if head.vendor else bind)
 
 
 @pytest.fixture
@@ -40,14 +48,14 @@ def product():
 
 
 def enqueue(product, b, c, alpha=1.0, beta=0.0, keep=True, stream=FREE, kernel="rows_fma"):
-    product.launches.enqueue(head(kernel, KERNELS), Operands(b, c, c.shape[1], alpha, beta), stream, keep)
+    product.launches.enqueue(head(kernel, KERNELS), Operands(b, c, c.columns, alpha, beta), stream, keep)
     return product.launched[-1]
 
 
 def test_other_arrays_of_the_same_shapes_and_other_factors_are_launched_as_they_are(product):
     for pointer, alpha in enumerate([0.5, 2.0, -1.0]):
         b, c = array(pointer), array(10 + pointer)
-        assert enqueue(product, b, c, alpha, 1.0, keep=pointer > 0) == (0, b, c, alpha, 1.0)
+        assert enqueue(product, b, c, alpha, 1.0, keep=pointer > 0) == (0, b.pointer, c.pointer, alpha, 1.0)
     assert enqueue(product, b, c)[0] == 1, "code without factors is another"
     assert enqueue(product, array(1, 10, 64), array(2, 10, 64))[0] == 2, "and so is a grid for another width"
     assert len(product.worked_out) == 3

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import get_ident
-from typing import Any
+from typing import Any, NamedTuple
 
-from .kernels.head import Head
-from .kernels.launch import Call
+from ..kernels.head import Head
+from ..kernels.launch import Call
+from .arrays import View
 
 #: Most launches that are kept, each with its scratch.
 MOST = 64
 
 
-@dataclass(frozen=True)
-class Operands:
+class Operands(NamedTuple):
     """Operands of one product: B and C of n columns, padded where the kernel requires it, and the factors."""
 
-    b: Any
-    c: Any
+    b: View
+    c: View
     n: int
     alpha: float = 1.0
     beta: float = 0.0
@@ -27,7 +26,7 @@ class Operands:
     @property
     def scaled(self) -> bool:
         """Whether C is anything but A·B."""
-        return (self.alpha, self.beta) != (1.0, 0.0)
+        return self.alpha != 1.0 or self.beta != 0.0
 
 
 class Launches:
@@ -46,15 +45,17 @@ class Launches:
         A kernel's launch also serves other arrays of the same shapes, and other factors. A library's call is bound to
         these arrays and keeps them alive; ``keep`` says whether to store it.
         """
+        b, c, n, alpha, beta = on
         # Products that may run at the same time never share scratch.
-        of_shapes = (head.name, on.n, on.b.shape, on.c.shape, on.scaled, stream.ptr, get_ident())
-        of_arrays = (*of_shapes, on.alpha, on.beta, on.b.data.ptr, on.c.data.ptr)
+        of_shapes = (head.name, n, b.ld, c.ld, on.scaled, stream.ptr, get_ident())
+        of_arrays = (*of_shapes, alpha, beta, b.pointer, c.pointer)
         bind = self._kept.get(of_shapes) or self._kept.get(of_arrays)
         if bind is None:
-            call = self._make(head, on)
+            with stream:
+                call = self._make(head, on)
             bind = call.bind or (lambda *_: call.enqueue)
             if keep or call.bind:
                 while len(self._kept) >= MOST:
                     self._kept.pop(next(iter(self._kept)), None)
                 self._kept[of_shapes if call.bind else of_arrays] = bind
-        bind(on.b, on.c, on.alpha, on.beta)(stream)
+        bind(b.pointer, c.pointer, alpha, beta)(stream)

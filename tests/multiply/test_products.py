@@ -2,53 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.sparse import coo_array, csr_array, random_array
+from scipy.sparse import coo_array, csr_array
 
-from tests import emulation
+from tests.multiply.operands import TOLERANCE, check, dense, sparse
 
-
-@pytest.fixture(autouse=True, params=[pytest.param("gpu", marks=pytest.mark.gpu), "emulated"])
-def device(request):
-    """A GPU, or its emulation on the host."""
-    if request.param == "gpu":
-        yield request.param
-        return
-    if not emulation.compiler():
-        pytest.skip("the emulation of a device needs the C++ compiler g++")
-    with emulation.emulated():
-        yield request.param
-
-
-#: Largest error of an element over Σ|a||b|, by dtype.
-TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "tf32": 2e-3, "float32": 2e-6}
-
-#: Half the distance between neighbouring float16 numbers next to zero.
-SMALLEST = 2.0**-25
-
-
-def sparse(m, k, density, seed=0):
-    return random_array((m, k), density=density, format="csr", rng=np.random.default_rng(seed)).astype(np.float64)
-
-
-def dense(rows, columns, dtype, seed=1):
-    """Random values of the dtype, as its array on the device and as float64 on the host."""
-    import cupy
-
-    from spmm_roofline.formats.values import rounded, widened
-
-    array = rounded(cupy.random.default_rng(seed).random((rows, columns)) - 0.5, dtype)
-    return array, widened(array, dtype).get()
-
-
-def check(c, a, b, dtype, scale=1.0, more=0.0):
-    """c = scale·a·b + more, within the rounding of the dtype."""
-    from spmm_roofline.formats.values import rounded, widened
-
-    a = csr_array((rounded(a.data, dtype).astype(np.float64), a.indices, a.indptr), shape=a.shape)
-    expected = scale * (a @ b) + more
-    room = abs(scale) * (abs(a) @ abs(b)) + np.abs(more) + SMALLEST / TOLERANCE[dtype]
-    worst = np.max(np.abs(widened(c, dtype).get() - expected) / room, initial=0.0)
-    assert worst < TOLERANCE[dtype], f"{dtype}, {a.shape}, N = {b.shape[1]}: {worst:.2g}"
+pytestmark = pytest.mark.usefixtures("device")
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -251,8 +209,8 @@ def test_what_does_not_fit_is_refused():
     a = sparse(10, 20, 0.5)
     multiply = SpMM(a)
     for b, message in (
-        (cupy.zeros((20, 8), "float32"), "takes CuPy arrays of float16"),
-        (np.zeros((20, 8), "float16"), "takes CuPy arrays"),
+        (cupy.zeros((20, 8), "float32"), "takes arrays of float16"),
+        (np.zeros((20, 8), "float16").tolist(), "takes arrays of CuPy, PyTorch or DLPack"),
         (cupy.zeros((10, 8), "float16"), "must have 20 rows"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -1,0 +1,43 @@
+"""Operands of products, and how near a result must be."""
+
+import sys
+
+import numpy as np
+from scipy.sparse import csr_array, random_array
+
+#: Largest error of an element over Σ|a||b|, by dtype.
+TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "tf32": 2e-3, "float32": 2e-6}
+
+#: Half the distance between neighbouring float16 numbers next to zero.
+SMALLEST = 2.0**-25
+
+
+def sparse(m, k, density, seed=0):
+    return random_array((m, k), density=density, format="csr", rng=np.random.default_rng(seed)).astype(np.float64)
+
+
+def dense(rows, columns, dtype, seed=1):
+    """Random values of the dtype, as its array on the device and as float64 on the host."""
+    from spmm_roofline.formats.values import rounded, widened
+
+    cupy = sys.modules["cupy"]
+    array = rounded(cupy.random.default_rng(seed).random((rows, columns)) - 0.5, dtype)
+    return array, widened(array, dtype).get()
+
+
+def as_stored(values, dtype):
+    """float64 values of the host, rounded to the dtype."""
+    from spmm_roofline.formats.values import rounded
+
+    return rounded(np.asarray(values), dtype).astype(np.float64)
+
+
+def check(c, a, b, dtype, scale=1.0, more=0.0):
+    """c = scale·a·b + more, within the rounding of the dtype."""
+    from spmm_roofline.formats.values import widened
+
+    a = csr_array((as_stored(a.data, dtype), a.indices, a.indptr), shape=a.shape)
+    expected = scale * (a @ b) + more
+    room = abs(scale) * (abs(a) @ abs(b)) + np.abs(more) + SMALLEST / TOLERANCE[dtype]
+    worst = np.max(np.abs(widened(c, dtype).get() - expected) / room, initial=0.0)
+    assert worst < TOLERANCE[dtype], f"{dtype}, {a.shape}, N = {b.shape[1]}: {worst:.2g}"

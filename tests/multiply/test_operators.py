@@ -1,0 +1,196 @@
+"""SpMM for PyTorch: tensors, gradients, compiled functions."""
+
+import numpy as np
+import pytest
+
+from tests.multiply.operands import TOLERANCE, as_stored, sparse
+
+pytestmark = pytest.mark.usefixtures("device")
+
+M, K, N = 50, 70, 24
+
+
+@pytest.fixture
+def a():
+    return sparse(M, K, 0.1)
+
+
+def tensor_dtype(torch, dtype):
+    return torch.float32 if dtype == "tf32" else getattr(torch, dtype)
+
+
+def drawn(torch, shape, dtype, seed=0):
+    values = np.random.default_rng(seed).standard_normal(shape)
+    return torch.tensor(values).to(tensor_dtype(torch, dtype))
+
+
+def near(found, wanted, dtype, terms=10.0):
+    """Within the rounding of the dtype, for sums of about ``terms`` terms of size one."""
+    found, wanted = (np.asarray(x.detach().cpu().double()) for x in (found, wanted))
+    assert found.shape == wanted.shape
+    assert np.abs(found - wanted).max(initial=0.0) < terms * TOLERANCE[dtype], dtype
+
+
+def places(a):
+    return np.repeat(np.arange(a.shape[0]), np.diff(a.indptr)), a.indices
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_tensors_in_tensors_out(torch, a, dtype):
+    from spmm_roofline import SpMM
+
+    multiply = SpMM(a, dtype)
+    b = drawn(torch, (K, N), dtype)
+    c = multiply @ b
+    assert isinstance(c, torch.Tensor) and c.dtype == b.dtype
+    near(c, torch.tensor(as_stored(a.toarray(), dtype)) @ b.double(), dtype)
+    near(multiply(b[:, 0]), c[:, 0], dtype)
+    out = torch.empty_like(c)
+    assert multiply(b[:, :16], out=out[:, :16], alpha=2.0) is not None
+    near(out[:, :16], 2 * c[:, :16], dtype)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_gradients_of_b_and_of_the_values(torch, a, dtype):
+    from spmm_roofline import SpMM, spmm
+
+    rows, columns = places(a)
+    multiply = SpMM(a, dtype)
+    b, g = drawn(torch, (K, N), dtype).requires_grad_(), drawn(torch, (M, N), dtype, 1)
+    values = torch.tensor(as_stored(a.data, dtype)).float().requires_grad_()
+    spmm(multiply, b, values, alpha=2.0).backward(g)
+    near(b.grad, 2 * torch.tensor(as_stored(a.toarray(), dtype)).T @ g.double(), dtype, 30)
+    near(values.grad, 2 * (g.double()[rows] * b.double()[columns]).sum(1), dtype, 60)
+    assert values.grad.dtype == torch.float32
+    own = b.detach().requires_grad_()
+    multiply(own).backward(g)
+    near(own.grad, b.grad.double() / 2, dtype, 20)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_the_gradients_are_those_of_finite_differences(torch, a, transposed):
+    from spmm_roofline import SpMM
+
+    # In FP32: steps far above the rounding of a sum, in a function that is linear in each argument.
+    number = SpMM(a, "float32").T.number if transposed else None
+    multiply = SpMM(a, "float32")
+    rows = M if transposed else K
+    b = drawn(torch, (rows, 3), "float32").requires_grad_()
+    values = drawn(torch, (a.nnz,), "float32", 1).requires_grad_()
+
+    def product(b, values):
+        return torch.ops.spmm_roofline.product(b, values, multiply.number, transposed, 1.5)
+
+    assert number is None or number > 0
+    assert torch.autograd.gradcheck(product, (b, values), eps=0.5, atol=1e-3, rtol=1e-3, nondet_tol=0.0)
+
+
+def test_a_gradient_has_a_gradient(torch, a):
+    from spmm_roofline import SpMM, sddmm
+
+    multiply = SpMM(a, "float32")
+    x, y = (drawn(torch, (rows, 4), "float32", rows).requires_grad_() for rows in (M, K))
+    rows, columns = places(a)
+    first = torch.autograd.grad((sddmm(multiply, x, y) ** 2).sum(), x, create_graph=True)[0]
+    found = torch.autograd.grad((first**2).sum(), y)[0]
+    wide = [tensor.detach().double().requires_grad_() for tensor in (x, y)]
+    wanted = torch.autograd.grad(((wide[0][rows] * wide[1][columns]).sum(1) ** 2).sum(), wide[0], create_graph=True)[0]
+    wanted = torch.autograd.grad((wanted**2).sum(), wide[1])[0]
+    near(found / 1000, wanted / 1000, "float32", 100)
+
+
+def test_values_of_a_call_do_not_replace_those_of_a(torch, a):
+    from spmm_roofline import SpMM, spmm
+
+    multiply = SpMM(a, "float32")
+    b = drawn(torch, (K, N), "float32")
+    before = multiply(b)
+    other = spmm(multiply, b, drawn(torch, (a.nnz,), "float32", 3))
+    assert not torch.equal(other, before)
+    assert torch.equal(multiply(b), before)
+
+
+def test_a_batch_of_values_of_one_pattern(torch, a):
+    from spmm_roofline import SpMM, spmm
+
+    multiply = SpMM(a, "float32")
+    values = drawn(torch, (3, a.nnz), "float32")
+    shared, own = drawn(torch, (K, N), "float32"), drawn(torch, (3, K, N), "float32")
+    for b in (shared, own):
+        found = spmm(multiply, b, values)
+        for i in range(3):
+            assert torch.equal(found[i], spmm(multiply, b if b.ndim == 2 else b[i], values[i]))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("n", [24, 23])
+def test_a_whole_graph_is_compiled(torch, a, backend, n):
+    from spmm_roofline import SpMM, spmm
+
+    multiply = SpMM(a, "float32")
+    values = torch.tensor(a.data).float().requires_grad_()
+
+    def loss(b, values):
+        return (spmm(multiply, b, values).relu() + multiply(b)).sum()
+
+    b = drawn(torch, (K, n), "float32").requires_grad_()
+    torch.compile(loss, fullgraph=True, backend=backend)(b, values).backward()
+    found = b.grad.clone(), values.grad.clone()
+    b.grad = values.grad = None
+    loss(b, values).backward()
+    near(found[0], b.grad, "float32", 100)
+    near(found[1], values.grad, "float32", 100)
+
+
+@pytest.mark.parametrize("n", [24, 11])
+def test_the_operators_keep_what_they_promise(torch, a, n):
+    from spmm_roofline import SpMM
+
+    multiply = SpMM(a, "float32")
+    b = drawn(torch, (K, n), "float32").requires_grad_()
+    x, values = drawn(torch, (M, n), "float32"), drawn(torch, (a.nnz,), "float32")
+    for arguments in (
+        (b, values.requires_grad_(), multiply.number, False, 1.5),
+        (b, None, multiply.number, False, 1.0),
+    ):
+        torch.library.opcheck(torch.ops.spmm_roofline.product, arguments)
+    torch.library.opcheck(torch.ops.spmm_roofline.sampled, (x, b, multiply.number))
+
+
+@pytest.mark.parametrize("form", ["csr", "coo", "arrays", "pattern"])
+def test_a_comes_as_tensors(torch, a, form):
+    from spmm_roofline import SpMM
+
+    b = drawn(torch, (K, N), "float32")
+    whole = torch.tensor(a.toarray()).float()
+    arrays = tuple(torch.tensor(array) for array in (a.indptr.astype("int64"), a.indices.astype("int64"), a.data))
+    if form == "pattern":
+        multiply, whole = SpMM(arrays[:2], "float32", shape=a.shape), (whole != 0).float()
+    elif form == "arrays":
+        multiply = SpMM(arrays, "float32", shape=a.shape)
+    else:
+        multiply = SpMM(whole.to_sparse_csr() if form == "csr" else whole.to_sparse_coo(), "float32")
+    near(multiply(b), whole @ b, "float32")
+
+
+def test_what_does_not_fit_is_one_sentence(torch, a, device):
+    from spmm_roofline import SpMM, spmm
+
+    multiply = SpMM(a, "float16")
+    b = drawn(torch, (K, N), "float16")
+    for wrong, message in (
+        (b.float(), "b is float32; a product in float16 takes arrays of float16"),
+        (b[1:], "b must have 70 rows"),
+        (b.int(), "b is int32"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            multiply(wrong)
+    with pytest.raises(ValueError, match="has no gradient"):
+        multiply(b.requires_grad_(), out=torch.empty(M, N))
+    with pytest.raises(ValueError, match="A has"):
+        spmm(multiply, b.detach(), torch.ones(3))
+    with pytest.raises(ValueError, match="no longer exists"):
+        torch.ops.spmm_roofline.product(b.detach(), None, 0, False, 1.0)
+    if device == "gpu":
+        with pytest.raises(ValueError, match="on the CPU"):
+            multiply(b.detach().cpu())

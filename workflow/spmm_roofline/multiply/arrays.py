@@ -1,0 +1,212 @@
+"""Arrays of other libraries: where their elements lie on the device, and how a result becomes one of theirs.
+
+CuPy and PyTorch are read directly, because a call may cost the host only microseconds. Every other library exchanges
+arrays by DLPack, without a copy: JAX, for example.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..formats.values import BITS, EXTENSIONS, device_dtype
+
+#: Name of a stored dtype in NumPy → the dtype of this project that its elements have. BF16 may come as its bits.
+_NAMES = {
+    "float16": "float16",
+    "float32": "float32",
+    "float64": "float64",
+    "bfloat16": "bfloat16",
+    "uint16": "bfloat16",
+}
+
+
+class View(NamedTuple):
+    """A matrix on a device: element (i, j) is number ``i·ld + j·step`` from ``pointer`` on."""
+
+    pointer: int
+    rows: int
+    columns: int
+    ld: int
+    step: int
+    dtype: str
+    """dtype of the elements: ``float16``, ``bfloat16``, ``float32`` or ``float64``"""
+    device: int
+    array: Any
+    """what it is a view of, which keeps it alive"""
+
+    def storage(self) -> Any:
+        """The rows with their padding, rows×ld, as an array of CuPy in the stored dtype."""
+        import cupy
+
+        dtype = device_dtype(self.dtype)
+        memory = cupy.cuda.UnownedMemory(self.pointer, self.rows * self.ld * dtype.itemsize, self.array)
+        return cupy.ndarray((self.rows, self.ld), dtype=dtype, memptr=cupy.cuda.MemoryPointer(memory, 0))
+
+
+#: Device types of DLPack on which a product runs: CUDA, and memory that CUDA moves.
+DEVICES = (2, 13)
+
+
+@dataclass(frozen=True)
+class Library:
+    """What :class:`~.plan.SpMM` does with the arrays of a library."""
+
+    name: str
+    view: Callable[[Any, str], View]
+    """a matrix; raises ``ValueError`` with its name if it is not on the device"""
+    as_cupy: Callable[[Any], Any]
+    """the same memory as an array of CuPy; BF16 as its bits, uint16"""
+    empty: Callable[[tuple[int, int], str], Any]
+    """a new matrix of a dtype of this project"""
+    stream: Callable[[], Any]
+    """the caller's current stream, as CuPy sees it"""
+    given: Callable[[Any], Any] = lambda array: array
+    """a result of :attr:`empty` as an array of the library"""
+
+
+def library_of(array: Any, name: str) -> Library:
+    """The library of an array. Raises ``ValueError`` if it is no array on a device."""
+    known = _known.get(type(array))
+    if known is None:
+        known = _known[type(array)] = _find(array, name)
+    return known
+
+
+#: Type of an array → its library.
+_known: dict[type, Library] = {}
+
+
+def _find(array: Any, name: str) -> Library:
+    import cupy
+
+    if isinstance(array, cupy.ndarray):
+        return _cupy()
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return _torch()
+    if not hasattr(array, "__dlpack__"):
+        raise ValueError(f"{name} is {type(array).__name__}; a product takes arrays of CuPy, PyTorch or DLPack")
+    return _dlpack(type(array).__module__.partition(".")[0])
+
+
+def is_tensor(array: Any) -> bool:
+    """Whether this is a tensor of PyTorch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(array, torch.Tensor)
+
+
+@cache
+def _cupy() -> Library:
+    import cupy
+
+    def view(array: Any, name: str) -> View:
+        stored = _NAMES.get(array.dtype.name, array.dtype.name)
+        size = array.itemsize
+        (rows, columns), (down, right) = array.shape, array.strides
+        return View(array.data.ptr, rows, columns, down // size, right // size, stored, array.device.id, array)
+
+    return Library(
+        "CuPy",
+        view,
+        lambda array: array.view("uint16") if array.dtype.name == "bfloat16" else array,
+        lambda shape, dtype: cupy.empty(shape, dtype=device_dtype(dtype)),
+        cupy.cuda.get_current_stream,
+    )
+
+
+@cache
+def _torch() -> Library:
+    import cupy
+    import torch
+
+    names = {getattr(torch, name): name for name in ("float16", "bfloat16", "float32", "float64")}
+    dtypes = {"tf32": torch.float32} | {name: dtype for dtype, name in names.items()}
+    streams: dict[int, Any] = {}
+
+    def view(tensor: Any, name: str) -> View:
+        device = device_of(tensor)
+        if device < 0:
+            raise ValueError(f"{name} is on the CPU, and products run on a GPU: pass {name}.cuda()")
+        (rows, columns), (down, right) = tensor.shape, tensor.stride()
+        stored = names.get(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
+        return View(tensor.data_ptr(), rows, columns, down, right, stored, device, tensor)
+
+    def as_cupy(tensor: Any) -> Any:
+        own = tensor.detach()
+        if own.dtype == torch.bfloat16:
+            return cupy.from_dlpack(own.view(torch.int16)).view("uint16")
+        return cupy.from_dlpack(own)
+
+    def stream() -> Any:
+        pointer = current_stream()
+        if pointer not in streams:
+            streams[pointer] = cupy.cuda.ExternalStream(pointer)
+        return streams[pointer]
+
+    return Library(
+        "PyTorch",
+        view,
+        as_cupy,
+        lambda shape, dtype: torch.empty(shape, dtype=dtypes[dtype], device=device_of_tensors()),
+        stream,
+    )
+
+
+def device_of(tensor: Any) -> int:
+    """Number of the GPU of a tensor of PyTorch; -1 for the CPU."""
+    return int(tensor.get_device())
+
+
+def current_stream() -> int:
+    """Handle of PyTorch's current stream."""
+    import torch
+
+    return int(torch.cuda.current_stream().cuda_stream)
+
+
+def device_of_tensors() -> str:
+    """Where PyTorch allocates results."""
+    return "cuda"
+
+
+@cache
+def _dlpack(package: str) -> Library:
+    """Arrays of any library; results of a library that imports DLPack are its own, otherwise CuPy's."""
+    import cupy
+
+    of_cupy = _cupy()
+    # Arrays of JAX are made by jaxlib.
+    namespace = sys.modules.get(package.removesuffix("lib"))
+    imports = getattr(getattr(namespace, "dlpack", namespace), "from_dlpack", None)
+
+    def as_cupy(array: Any) -> Any:
+        if array.__dlpack_device__()[0] not in DEVICES:
+            raise ValueError(f"this array of {package} is on the CPU, and products run on a GPU")
+        try:
+            return of_cupy.as_cupy(cupy.from_dlpack(array))
+        except (BufferError, RuntimeError, TypeError) as error:
+            raise ValueError(f"CuPy cannot read this array of {package}: {error}") from error
+
+    return Library(
+        package,
+        lambda array, name: of_cupy.view(as_cupy(array), name),
+        as_cupy,
+        lambda shape, dtype: cupy.empty(shape, dtype=_extension(dtype)),
+        of_cupy.stream,
+        imports or (lambda array: array),
+    )
+
+
+def _extension(dtype: str) -> np.dtype:
+    """dtype of an array that another library is to read: BF16 as such, not as its bits."""
+    if dtype in BITS:
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, EXTENSIONS[dtype]))
+    return device_dtype(dtype)

@@ -1,0 +1,164 @@
+"""Operators of PyTorch: products that autograd, ``torch.compile`` and CUDA graphs know.
+
+``spmm_roofline::product`` is A·B, or Aᵀ·B, and ``spmm_roofline::sampled`` the product X·Yᵀ at the entries of A. Each is
+the gradient of the other, so both can be differentiated any number of times. A is the number of a plan, because the
+arguments of an operator are tensors and numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .arrays import current_stream
+from .plan import ALIGNED, PRODUCTS, SpMM
+
+_library = torch.library.Library("spmm_roofline", "DEF")
+_library.define("product(Tensor b, Tensor? values, int plan, bool transposed, float alpha) -> Tensor")
+_library.define("sampled(Tensor x, Tensor y, int plan) -> Tensor")
+
+_DTYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32", torch.float64: "float64"}
+
+
+def concerns(b: Tensor) -> bool:
+    """Whether a product with ``b`` must go through an operator: for a gradient, a compiler or autocast."""
+    return (
+        torch.compiler.is_compiling()
+        or (b.requires_grad and torch.is_grad_enabled())
+        or torch.is_autocast_enabled("cuda")
+    )
+
+
+def spmm(a: SpMM, b: Tensor, values: Tensor | None = None, alpha: float = 1.0) -> Tensor:
+    """alpha·A·B, m×n, differentiable in ``b`` and in ``values``.
+
+    Parameters
+    ----------
+    a
+        A plan, :class:`SpMM`. Keep it alive as long as a compiled function or a graph uses it.
+    b
+        Tensor k×n, or k for a vector, on the GPU of ``a`` and of its dtype. Within ``torch.autocast`` it is cast to the
+        dtype of autocast, and the plan makes a product of that dtype on first use.
+    values
+        Tensor nnz: values of A for this call, in the order of A's entries, in any floating dtype. By default, the
+        values that A was planned with, or its last ``update``. A tensor batch×nnz gives batch products of one pattern;
+        ``b`` is then k×n or batch×k×n.
+
+    Raises :class:`ValueError` for operands that do not fit.
+    """
+    if torch.is_autocast_enabled("cuda"):
+        b = b.to(torch.get_autocast_dtype("cuda"))
+    if values is not None and values.ndim == 2:
+        each = b if b.ndim == 3 else [b] * len(values)
+        return torch.stack([spmm(a, one, own, alpha) for one, own in zip(each, values, strict=True)])
+    if b.ndim == 1:
+        return torch.ops.spmm_roofline.product(b[:, None], values, a.number, False, alpha)[:, 0]
+    return torch.ops.spmm_roofline.product(b, values, a.number, False, alpha)
+
+
+def sddmm(a: SpMM, x: Tensor, y: Tensor) -> Tensor:
+    """x[i]·y[j] for every entry (i, j) of A, as a tensor of nnz values that is differentiable in ``x`` and ``y``.
+
+    ``x``: m×n, ``y``: k×n; the order is that of A's entries. Within ``torch.autocast`` both are cast.
+    """
+    if torch.is_autocast_enabled("cuda"):
+        x, y = (tensor.to(torch.get_autocast_dtype("cuda")) for tensor in (x, y))
+    return torch.ops.spmm_roofline.sampled(x, y, a.number)
+
+
+def _plan(number: int) -> SpMM:
+    plan = PRODUCTS.get(number)
+    if plan is None:
+        raise ValueError("the plan of this product no longer exists; keep the SpMM object as long as the function")
+    return plan
+
+
+def _relative(tensor: Tensor, number: int, transposed: bool, stream: int | None = None) -> SpMM:
+    """The product of a plan for tensors of this dtype."""
+    plan = _plan(number)
+    dtype = _DTYPES.get(tensor.dtype)
+    if dtype is None:
+        raise ValueError(
+            f"b is {str(tensor.dtype).removeprefix('torch.')}; products are made of floating-point numbers"
+        )
+    if dtype == "float32" and plan.dtype == "tf32":
+        dtype = "tf32"
+    return plan.relative(dtype, transposed != plan.transposed, stream)
+
+
+def _product(b: Tensor, values: Tensor | None, plan: int, transposed: bool, alpha: float) -> Tensor:
+    if values is None:
+        product = _relative(b, plan, transposed)
+    else:
+        # Values of a call must not replace those of A, and calls on other streams may be under way.
+        product = _relative(b, plan, transposed, current_stream())
+        product.renew(values)
+    result: Tensor = product.multiply(b, alpha=alpha)
+    return result
+
+
+def _sampled(x: Tensor, y: Tensor, plan: int) -> Tensor:
+    if x.dtype != y.dtype:
+        raise ValueError(f"x is {x.dtype}, and y is {y.dtype}")
+    result: Tensor = _relative(x, plan, False).sample(x, y)
+    return result
+
+
+def _refuse(*tensors: Any) -> Tensor:
+    raise ValueError("the operands are on the CPU, and products run on a GPU: pass them as .cuda()")
+
+
+def _fake_product(b: Tensor, values: Tensor | None, plan: int, transposed: bool, alpha: float) -> Tensor:
+    product = _plan(plan)
+    rows = product.shape[1] if transposed else product.shape[0]
+    n = b.shape[1]
+    multiple = product.multiple if _DTYPES[b.dtype] == product.stored else ALIGNED // b.itemsize
+    padded = -(-n // multiple) * multiple
+    return b.new_empty((rows, padded))[:, :n]
+
+
+def _fake_sampled(x: Tensor, y: Tensor, plan: int) -> Tensor:
+    return x.new_empty(_plan(plan).nnz)
+
+
+def _keep_product(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    b, values, ctx.plan, ctx.transposed, ctx.alpha = inputs
+    needs_b = values is not None and values.requires_grad
+    ctx.save_for_backward(b if needs_b else None, values)
+
+
+def _product_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    b, values = ctx.saved_tensors
+    of_b = of_values = None
+    if ctx.needs_input_grad[0]:
+        of_b = torch.ops.spmm_roofline.product(gradient, values, ctx.plan, not ctx.transposed, ctx.alpha)
+    if values is not None and ctx.needs_input_grad[1]:
+        x, y = (b, gradient) if ctx.transposed else (gradient, b)
+        of_values = torch.ops.spmm_roofline.sampled(x, y, ctx.plan).to(values.dtype)
+        if ctx.alpha != 1.0:
+            of_values = ctx.alpha * of_values
+    return of_b, of_values, None, None, None
+
+
+def _keep_sampled(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, y, ctx.plan = inputs
+    ctx.save_for_backward(x, y)
+
+
+def _sampled_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    x, y = ctx.saved_tensors
+    of_x = torch.ops.spmm_roofline.product(y, gradient, ctx.plan, False, 1.0) if ctx.needs_input_grad[0] else None
+    of_y = torch.ops.spmm_roofline.product(x, gradient, ctx.plan, True, 1.0) if ctx.needs_input_grad[1] else None
+    return of_x, of_y, None
+
+
+for name, implementation, fake, keep, backward in (
+    ("product", _product, _fake_product, _keep_product, _product_backward),
+    ("sampled", _sampled, _fake_sampled, _keep_sampled, _sampled_backward),
+):
+    _library.impl(name, implementation, "CUDA")
+    _library.impl(name, _refuse, "CPU")
+    torch.library.register_fake(f"spmm_roofline::{name}", fake, lib=_library)
+    torch.library.register_autograd(f"spmm_roofline::{name}", backward, setup_context=keep, lib=_library)

@@ -1,0 +1,477 @@
+"""C = alpha·A·B + beta·C on a GPU, planned once and multiplied often."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+from weakref import WeakValueDictionary
+
+from ..formats import FORMATS
+from ..formats.arrays import ceil_div
+from ..formats.base import Format, FormatError, Survey
+from ..formats.builder import ctas
+from ..formats.values import device_dtype, rounded
+from ..kernels import choose, registry
+from ..kernels.cubins import machine_code
+from ..kernels.head import Head, HeadError
+from ..kernels.launch import Call, check_case, prepare
+from ..kernels.operands import Dense
+from ..kernels.packers import functions_of, pack, packer_of
+from ..paths import KERNELS
+from .arrays import Library, View, is_tensor, library_of
+from .launches import Launches, Operands
+from .matrix import Matrix, matrix_of, values_of
+from .sampled import Sampled
+
+#: Alignment in bytes that kernels require of the first element of B and C.
+ALIGNED = 16
+#: Every column slab of a kernel divides this width.
+WHOLE_SLABS = 128
+#: Kernel whose functions replace the values of a packed matrix.
+VALUES = "values"
+
+_numbers = itertools.count(1)
+#: Number of a product → the product, for operators of other libraries, whose arguments are numbers.
+PRODUCTS: WeakValueDictionary[int, SpMM] = WeakValueDictionary()
+
+
+class SpMM:
+    """C = alpha·A·B + beta·C on a GPU, with a fixed sparse A and dense B and C.
+
+    Parameters
+    ----------
+    a
+        Sparse matrix m×k: of SciPy or CuPy in any format, ``torch.sparse_csr`` or ``torch.sparse_coo``, an
+        ``EdgeIndex`` or ``SparseTensor`` of PyTorch Geometric, or its arrays ``(crow, col, values)`` with ``shape``;
+        ``(crow, col)`` stands for ones. It is packed once, on the device.
+    dtype
+        Dtype of A, B and C: ``float16``, ``bfloat16``, ``tf32`` or ``float32``. Sums are in single precision. TF32
+        takes and returns float32 arrays.
+    kernel
+        Name of a kernel, which may be a library's, for example the one that :func:`spmm_roofline.select` advises. By
+        default the rules of :mod:`spmm_roofline.kernels.choose` choose a general kernel for the width of B.
+    tune
+        If true, the first product with a new width of B times every general kernel of the dtype and keeps the fastest
+        for that width. This costs about ten products.
+    n
+        Width of B to plan for. The first product with another width may pack A once more.
+    shape
+        m and k, where A is given by its arrays.
+
+    Attributes
+    ----------
+    plan_ms
+        Time spent on analysing A and packing it, in ms.
+
+    Notes
+    -----
+    B may be an array of CuPy, PyTorch, or any library with DLPack; C is one of the same library. Nothing is copied
+    between libraries. Calls are asynchronous, on the current stream of B's library. The first call on a stream
+    allocates memory and should precede a capture. A captured graph uses memory of this object: keep the object alive,
+    and make fewer than 64 products of other shapes or on other streams while the graph is in use.
+
+    A product with a tensor of PyTorch that requires a gradient is differentiable, and so is
+    :func:`spmm_roofline.spmm`, which also takes A's values as a tensor.
+
+    Equal operands give equal bits, whatever the stream, in graphs as well; ``tune=True`` and GPUs of another size may
+    choose another kernel or another order of sums.
+
+    Raises :class:`ValueError` for an unknown dtype or kernel and for operands that do not fit,
+    :class:`spmm_roofline.kernels.launch.Unsupported` if the kernel does not take the sizes, and CuPy's own errors.
+
+    Examples
+    --------
+    >>> multiply = SpMM(a, dtype="float16")
+    >>> c = multiply(b)                                 # b: k×n, or multiply @ b
+    >>> multiply(b, out=c, alpha=0.5, beta=1.0)
+    >>> multiply.T @ c                                  # Aᵀ·C, k×n
+    >>> multiply.sample(c, b)                           # c[i]·b[j] for every entry (i, j) of A
+    >>> multiply.update(values)                         # other values in the same places
+    """
+
+    #: Arrays of NumPy and CuPy leave ``array @ product`` to this class, which then refuses it.
+    __array_ufunc__ = None
+
+    def __init__(
+        self,
+        a: Any,
+        dtype: str = "float16",
+        kernel: str | None = None,
+        tune: bool = False,
+        n: int = 128,
+        shape: tuple[int, int] | None = None,
+    ) -> None:
+        able = {kernel: _named(kernel)} if kernel else registry.of_study(choose.GENERAL, KERNELS)
+        _check_dtype(dtype, kernel, able)
+        self._plan(matrix_of(a, shape), dtype, able, tune, n, {})
+
+    def _plan(
+        self, matrix: Matrix, dtype: str, able: dict[str, Head], tune: bool, n: int, kin: dict[Any, SpMM]
+    ) -> None:
+        import cupy
+
+        self._matrix, self.dtype = matrix, dtype
+        self._able = {name: head for name, head in able.items() if head.dtype["a"] == dtype}
+        #: All products with this matrix, its transpose and other dtypes, by :meth:`_key`.
+        self._kin = kin
+        self.transposed = False
+        self.shape: tuple[int, int] = matrix.shape
+        self.nnz = matrix.nnz
+        self.stored = "float32" if dtype == "tf32" else dtype
+        # Kernels of one dtype pad rows to the same multiple.
+        self.multiple = next(iter(self._able.values())).pads.get("n", 1)
+        self._device = int(cupy.cuda.Device().id)
+        self._packed: dict[str, Format] = {}
+        self._slots: dict[str, Any] = {}
+        self._launches = Launches(self._call)
+        self._tune, self._width, self._chosen = tune, n, dict[int, Head]()
+        self.plan_ms = 0.0
+        self._pack(self._by_rules(n))
+        self.number = next(_numbers)
+        PRODUCTS[self.number] = self
+
+    # --- products ---------------------------------------------------------------------------------------------------
+
+    def __call__(self, b: Any, out: Any = None, alpha: float = 1.0, beta: float = 0.0) -> Any:
+        """Return alpha·A·B + beta·``out``, an array m×n of the dtype of ``b``; write it to ``out`` if that is given.
+
+        ``b``: array k×n, or k for a vector. CuPy may have bfloat16 values as such or as their bits, in uint16 arrays.
+        B and C are copied if their rows are not contiguous or not padded as the kernel requires.
+        """
+        if is_tensor(b):
+            from . import operators
+
+            if operators.concerns(b):
+                if out is not None or beta != 0:
+                    raise ValueError("a product with out or beta has no gradient; pass b.detach()")
+                return operators.spmm(self, b, alpha=alpha)
+        return self.multiply(b, out, alpha, beta)
+
+    def __matmul__(self, b: Any) -> Any:
+        """``A @ B``."""
+        return self(b)
+
+    def multiply(self, b: Any, out: Any = None, alpha: float = 1.0, beta: float = 0.0) -> Any:
+        """The product as in a call, without a gradient."""
+        library = library_of(b, "b")
+        if out is not None and library_of(out, "out") is not library:
+            raise ValueError(f"b is an array of {library.name}, and out is {type(out).__name__}")
+        if len(b.shape) == 1:
+            wide = None if out is None else out[:, None]
+            result = self.multiply(b[:, None], wide, alpha, beta)
+            return out if out is not None else result[:, 0]
+        m, k = self.shape
+        given = self._checked(library, b, "b", k)
+        n = given.columns
+        to = None
+        if out is not None:
+            to = self._checked(library, out, "out", m)
+            if to.columns != n:
+                raise ValueError(f"out has {to.columns} columns, and b has {n}")
+        elif beta != 0:
+            raise ValueError("beta multiplies out, but no out is given")
+        if m == 0 or n == 0:
+            return library.given(library.empty((m, n), self.dtype)) if out is None else out
+        multiple = self.multiple
+        padded = -(-n // multiple) * multiple
+        if k == 0:
+            given = _zeros(padded, self.dtype)
+        elif not _fits(given, padded, multiple):
+            given = _padded(library, b, padded, self.dtype)
+        direct = to is not None and to.columns == padded and _fits(to, padded, multiple)
+        c = out if direct else library.empty((m, padded), self.dtype)
+        target = to if direct and to is not None else library.view(c, "c")
+        stream = library.stream()
+        if to is not None and not direct and beta != 0:
+            c[:, :n] = out
+        on = Operands(given, target, n, alpha, beta)
+        self._launches.enqueue(self._chosen.get(n) or self._head(on, padded, stream), on, stream, keep=direct)
+        if out is None:
+            return library.given(c if n == padded else c[:, :n])
+        if not direct:
+            out[...] = c[:, :n]
+        return out
+
+    def sample(self, x: Any, y: Any) -> Any:
+        """x[i]·y[j] for every entry (i, j) of A: the product X·Yᵀ, sampled at the pattern of A (SDDMM).
+
+        ``x``: m×n, ``y``: k×n, of the dtype of A; returns nnz values of this dtype in the order of A's entries: that of
+        the arrays that A was given by, or row by row and sorted by column. Values of A are not multiplied.
+        """
+        library = library_of(x, "x")
+        if library_of(y, "y") is not library:
+            raise ValueError(f"x is an array of {library.name}, and y is {type(y).__name__}")
+        first, second = (1, 0) if self.transposed else (0, 1)
+        rows = self.shape[first], self.shape[second]
+        operands = (x, y) if not self.transposed else (y, x)
+        views = [
+            self._checked(library, array, name, size)
+            for array, name, size in zip(operands, ("x", "y"), rows, strict=True)
+        ]
+        if views[0].columns != views[1].columns:
+            raise ValueError(f"x has {views[0].columns} columns, and y has {views[1].columns}")
+        n = views[0].columns
+        multiple = ALIGNED // device_dtype(self.stored).itemsize
+        padded = max(ceil_div(n, multiple), 1) * multiple
+        with library.stream():
+            fitting = [
+                view
+                if view.columns == padded and _fits(view, padded, multiple)
+                else _padded(library, a, padded, self.dtype)
+                for view, a in zip(views, operands, strict=True)
+            ]
+            out = library.empty((1, self.nnz), self.dtype)
+            if self.nnz:
+                self._sampled(fitting[0], fitting[1], library.view(out, "out").pointer)
+        return library.given(out[0])
+
+    @property
+    def T(self) -> SpMM:
+        """The product with Aᵀ, planned on first use at the cost of one more packing."""
+        return self.relative(transposed=not self.transposed)
+
+    def update(self, values: Any) -> None:
+        """Replace A's values, nnz of them in the order of A's entries; nothing is planned anew.
+
+        The products with Aᵀ change as well. The first update packs A once more, to learn where each value belongs.
+        Raises ``ValueError`` if A was given with several values for one place, or is multiplied by a library.
+        """
+        self._kin.setdefault(self._key, self)
+        for product in list(self._kin.values()):
+            if product._stream_of_values is None:
+                product.renew(values)
+
+    @property
+    def plan_bytes(self) -> int:
+        """Bytes on the device that planning has taken: A as CSR and packed, for this dtype."""
+        csr = self._matrix.csr
+        packed = sum(form.nbytes for form in self._packed.values()) + sum(
+            slots.nbytes for slots in self._slots.values()
+        )
+        return int(packed + csr.data.nbytes + csr.indices.nbytes + csr.indptr.nbytes)
+
+    def kernel_for(self, n: int) -> str:
+        """Name of the kernel for B of ``n`` columns: the given one, the tuned one, or the choice of the rules."""
+        return (self._chosen.get(n) or self._by_rules(n)).name
+
+    # --- relatives: the same matrix transposed, in another dtype, or with values of a call ----------------------------
+
+    @property
+    def _key(self) -> tuple[str, bool, int | None]:
+        return self.dtype, self.transposed, self._stream_of_values
+
+    #: The stream on which this product's values are those of a call; None if they are A's own.
+    _stream_of_values: int | None = None
+
+    def relative(
+        self, dtype: str | None = None, transposed: bool | None = None, stream_of_values: int | None = None
+    ) -> SpMM:
+        """The product with the same matrix in ``dtype``, ``transposed`` or not, planned on first use."""
+        self._kin.setdefault(self._key, self)
+        dtype = dtype or self.dtype
+        transposed = self.transposed if transposed is None else transposed
+        key = (dtype, transposed, stream_of_values)
+        if key not in self._kin:
+            known = self._kin.get((dtype, transposed, None))
+            matrix = (
+                known._matrix if known else self._matrix if transposed == self.transposed else self._matrix.transposed
+            )
+            able = self._able if dtype == self.dtype else registry.of_study(choose.GENERAL, KERNELS)
+            _check_dtype(dtype, None, able)
+            relative = SpMM.__new__(SpMM)
+            relative._plan(matrix, dtype, dict(able), self._tune, self._width, self._kin)
+            relative.transposed, relative._stream_of_values = transposed, stream_of_values
+            self._kin[key] = relative
+        return self._kin[key]
+
+    def renew(self, values: Any) -> None:
+        """:meth:`update` of this product alone, on the current stream of the library of ``values``."""
+        with library_of(values, "values").stream():
+            self._renew(values_of(values, self.nnz))
+
+    def _renew(self, data: Any) -> None:
+        """Give every packed format the values ``data``, float[nnz] of CuPy in the caller's order."""
+        if self._matrix.summed:
+            raise ValueError(
+                "A was given with several values for one place, which were added; update needs one for each"
+            )
+        if any(head.vendor for head in self._able.values()):
+            raise ValueError(f"{next(iter(self._able))} keeps values of its own; plan a new product")
+        self._matrix = self._matrix.with_values(data)
+        if not self.nnz:
+            return
+        values = rounded(data, self.dtype)
+        replace = functions_of(VALUES)
+        for key, form in self._packed.items():
+            packed = form.arrays()["data"]
+            if key not in self._slots:
+                self._slots[key] = self._slots_of(form, key)
+            replace(f"replace_{8 * packed.dtype.itemsize}", ctas(self.nnz), values, self._slots[key], self.nnz, packed)
+
+    def _slots_of(self, form: Format, key: str) -> Any:
+        """Where each of the caller's values lies in the packed data, int32[nnz]."""
+        import cupy
+
+        name, options = json.loads(key)
+        with self._planning():
+            numbers = pack(FORMATS[name], self._matrix.numbered(), "float64", options, packer_of(FORMATS[name]))
+            held = numbers.arrays()["data"].reshape(-1)
+            if held.size >= 2**31:
+                raise FormatError(f"{name} holds {held.size:,} values, too many for 32-bit positions; plan anew")
+            slots = cupy.empty(self.nnz, dtype="int32")
+            functions_of(VALUES)("slots_of_numbers", ctas(held.size), held, held.size, slots)
+        return slots
+
+    # --- planning ---------------------------------------------------------------------------------------------------
+
+    def _checked(self, library: Library, array: Any, name: str, rows: int) -> View:
+        """The view of an operand. Raises ``ValueError`` if it does not fit A."""
+        shape = array.shape
+        if len(shape) != 2 or shape[0] != rows:
+            m, k = self.shape
+            raise ValueError(f"{name} is {tuple(shape)}; A is {m} x {k}, so {name} must have {rows} rows")
+        view = library.view(array, name)
+        if view.dtype != self.stored:
+            raise ValueError(f"{name} is {view.dtype}; a product in {self.dtype} takes arrays of {self.stored}")
+        if view.device != self._device:
+            raise ValueError(f"{name} is on GPU {view.device}, and A was planned on GPU {self._device}")
+        return view
+
+    def _head(self, on: Operands, padded: int, stream: Any) -> Head:
+        """The kernel for this width of B."""
+        tuned = self._tune and len(self._able) > 1
+        with stream:
+            head = self._fastest(on, padded, stream) if tuned else self._by_rules(on.n)
+        check_case(head, self.shape[0], on.n, self.shape[1])
+        self._chosen[on.n] = head
+        return head
+
+    def _fastest(self, on: Operands, padded: int, stream: Any) -> Head:
+        """The kernel whose product with B takes the least time here."""
+        import cupy
+
+        c = library_of(array := cupy.empty((self.shape[0], padded), dtype=device_dtype(self.dtype)), "c").view(
+            array, "c"
+        )
+        times = {}
+        for name, head in self._able.items():
+            call = self._call(head, Operands(on.b, c, on.n))
+            # The first launch loads the code; the fastest of three more counts.
+            events = [cupy.cuda.Event() for _ in range(5)]
+            for event in events:
+                event.record(stream)
+                call(stream)
+            stream.synchronize()
+            times[name] = min(cupy.cuda.get_elapsed_time(*pair) for pair in pairwise(events[1:]))
+        return self._able[min(times, key=times.__getitem__)]
+
+    def _by_rules(self, n: int) -> Head:
+        """The given kernel, or the one that :func:`.kernels.choose.choose` chooses."""
+        if len(self._able) == 1:
+            return next(iter(self._able.values()))
+        return choose.choose(self._able, self.dtype, dataclasses.replace(self._product, n=n))
+
+    @cached_property
+    def _product(self) -> choose.Product:
+        import cupy
+
+        multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
+        return choose.Product(self.shape[0], 1, self.nnz, multiprocessors, lambda: self._survey)
+
+    @cached_property
+    def _survey(self) -> Survey:
+        form = FORMATS[choose.USUAL]
+        with self._planning():
+            return form.survey(self._matrix.csr, packer=packer_of(form))
+
+    @cached_property
+    def _sampled(self) -> Sampled:
+        forward = self.relative(transposed=False)
+        with self._planning():
+            return forward.__dict__.get("_sampled") or Sampled(forward._matrix, self.dtype)
+
+    def _call(self, head: Head, on: Operands) -> Call:
+        """The launch for these operands."""
+        if on.scaled:
+            if "scaled" not in head.constants:
+                raise ValueError(f"{head.name} computes only A·B; alpha must be 1 and beta 0")
+            head = dataclasses.replace(head, constants={**head.constants, "scaled": 1})
+        b, c = (Dense(view.storage(), view.rows, on.n, False, self.dtype) for view in (on.b, on.c))
+        code = None if head.vendor else machine_code(head)
+        return prepare(head, code, self._pack(head), b, c, on.alpha, on.beta)
+
+    def _pack(self, head: Head) -> Format:
+        import cupy
+
+        options = head.options(cupy.cuda.Device().attributes["MultiProcessorCount"])
+        key = json.dumps([head.format, options], sort_keys=True)
+        if key not in self._packed:
+            form = FORMATS[head.format]
+            if head.format == choose.USUAL and "_survey" in self.__dict__:
+                options["survey"] = self._survey
+            with self._planning():
+                self._packed[key] = pack(form, self._matrix.csr, self.dtype, options, packer_of(form))
+        return self._packed[key]
+
+    @contextmanager
+    def _planning(self) -> Iterator[None]:
+        """Add the time of a block, including its work on the device, to ``plan_ms``."""
+        import cupy
+
+        cupy.cuda.get_current_stream().synchronize()
+        start = time.perf_counter()
+        yield
+        cupy.cuda.get_current_stream().synchronize()
+        self.plan_ms += (time.perf_counter() - start) * 1e3
+
+
+def _named(kernel: str) -> Head:
+    """The head of a kernel that multiplies row-major operands. Raises ``ValueError``."""
+    try:
+        head = registry.head(kernel, KERNELS)
+    except HeadError:
+        head = None
+    if head is None or head.format == "none":
+        raise ValueError(f"no kernel that multiplies a sparse matrix is called {kernel!r}")
+    if set(head.layout.values()) != {"row_major"}:
+        raise ValueError(f"{kernel} takes B or C in column-major order; SpMM takes both in row-major order")
+    return head
+
+
+def _check_dtype(dtype: str, kernel: str | None, able: dict[str, Head]) -> None:
+    if dtype not in (there := {head.dtype["a"] for head in able.values()}):
+        known = ", ".join(sorted(there))
+        raise ValueError(f"dtype is {dtype!r}; {kernel or 'the general kernels'} multiply in {known}")
+
+
+def _fits(view: View, padded: int, multiple: int) -> bool:
+    """Whether a kernel can read the matrix where it is, with columns up to ``padded``."""
+    if view.step != 1 or view.pointer % ALIGNED:
+        return False
+    whole = padded == view.columns and padded % WHOLE_SLABS == 0 and view.ld % multiple == 0
+    return view.ld == padded or whole
+
+
+def _padded(library: Library, array: Any, padded: int, dtype: str) -> View:
+    """A copy whose rows are padded with zeros to ``padded`` elements."""
+    import cupy
+
+    with library.stream():
+        wide = cupy.zeros((array.shape[0], padded), dtype=device_dtype(dtype))
+        wide[:, : array.shape[1]] = library.as_cupy(array)
+    return library_of(wide, "b").view(wide, "b")
+
+
+def _zeros(padded: int, dtype: str) -> View:
+    """One row of zeros, for a matrix without columns."""
+    import cupy
+
+    row = cupy.zeros((1, padded), dtype=device_dtype(dtype))
+    return library_of(row, "b").view(row, "b")
