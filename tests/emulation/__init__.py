@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from spmm_roofline.kernels import cubins, includes, packers
+from spmm_roofline.kernels import cubins, includes, launch, packers
 from spmm_roofline.kernels.compile import toolkit_includes
 
 INCLUDE = Path(__file__).parent / "include"
@@ -94,7 +94,7 @@ def emulated():
 
     before = {name: sys.modules.get(name) for name in device.MODULES}
     packers.functions_of.cache_clear()
-    patched = [(cubins, "machine_code"), (packers, "machine_code")]
+    patched = [(cubins, "machine_code"), (packers, "machine_code"), (launch, "driver_launch")]
     import spmm_roofline.formats.values as values
     import spmm_roofline.multiply.arrays as arrays
     import spmm_roofline.multiply.plan as plan
@@ -105,8 +105,9 @@ def emulated():
     arrays._known.clear()
     originals = [(module, name, getattr(module, name)) for module, name in patched]
     sys.modules.update(device.MODULES)
+    instead = {"machine_code": host_code, "_rounding": device.rounding, "driver_launch": lambda: device.launch}
     for module, name, _ in originals:
-        setattr(module, name, device.rounding if name == "_rounding" else host_code)
+        setattr(module, name, instead[name])
     try:
         yield sys.modules["cupy"]
     finally:
@@ -132,7 +133,7 @@ def of_tensors():
     originals.append((operators, "current_stream", operators.current_stream))
     arrays.device_of = lambda tensor: 0
     arrays.device_of_tensors = lambda: "cpu"
-    arrays.current_stream = operators.current_stream = lambda: 0
+    arrays.current_stream = operators.current_stream = lambda device: 0
     _implement_on_host(torch, operators)
     try:
         yield

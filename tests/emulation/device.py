@@ -24,6 +24,8 @@ class Memory:
     def ptr(self):
         return self._array.__array_interface__["data"][0]
 
+    device_id = 0
+
     def memset_async(self, value, size, stream=None):
         ctypes.memset(self.ptr, value & 0xFF, size)
 
@@ -144,10 +146,13 @@ class Function:
 
     shared_size_bytes = 0
     max_dynamic_shared_size_bytes = 0
-    kernel = SimpleNamespace(ptr=0)
 
     def __init__(self, library, name):
         self._launch = getattr(library, f"launch_{name}")
+
+    @property
+    def kernel(self):
+        return SimpleNamespace(ptr=ctypes.cast(self._launch, ctypes.c_void_p).value)
 
     def __call__(self, grid, block, arguments, shared_mem=0):
         grid, block = ((*size, 1, 1)[:3] for size in (grid, block))
@@ -162,6 +167,13 @@ class Function:
                 pointers.append(value.__array_interface__["data"][0])
             kept.append(value)
         self._launch(sizes, (ctypes.c_void_p * len(pointers))(*pointers))
+
+
+def launch(function, *given):
+    """``cuLaunchKernel`` of the emulated device."""
+    *sizes, _, arguments, _ = given
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(function)((ctypes.c_uint * 7)(*sizes), arguments)
+    return 0
 
 
 class RawModule:

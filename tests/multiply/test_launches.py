@@ -36,10 +36,11 @@ class Product:
         scratch = len(self.worked_out)
         self.worked_out.append(head.name)
 
-        def bind(b, c, alpha, beta):
-            return lambda stream: self.launched.append((scratch, b, c, alpha, beta))
+        def repeat(stream, b, c, alpha, beta):
+            self.launched.append((scratch, b, c, alpha, beta))
 
-        return Call(bind(on.b.pointer, on.c.pointer, on.alpha, on.beta), bind=None if head.vendor else bind)
+        own = on.b.pointer, on.c.pointer, on.alpha, on.beta
+        return Call(lambda stream: repeat(stream, *own), repeat=None if head.vendor else repeat)
 
 
 @pytest.fixture

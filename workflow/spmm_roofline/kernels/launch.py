@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import math
 import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ..formats.base import Format
 from . import expressions
@@ -35,10 +39,10 @@ class Call:
     #: Bytes of A on the device where they are not those of the packed format: a library may keep it in a format of its
     #: own, and a work list may be that of the launch.
     format_bytes: int | None = None
-    #: ``bind(b, c, alpha, beta)`` gives an ``enqueue`` for other arrays of the same shapes, by their addresses, and for
-    #: other factors; None if the call is bound to its arrays. Two of them may not run at the same time: they use the
-    #: same scratch.
-    bind: Callable[[int, int, float, float], Callable[[Any], None]] | None = field(default=None, repr=False)
+    #: ``repeat(stream, b, c, alpha, beta)`` enqueues the multiplication of other arrays of the same shapes, by their
+    #: addresses, with other factors; None if the call is bound to its arrays. Two threads may not call it at the same
+    #: time, and two such multiplications may not run at the same time: they use the same scratch.
+    repeat: Callable[[Any, int, int, float, float], None] | None = field(default=None, repr=False)
 
     def __call__(self, stream: Any) -> None:
         self.enqueue(stream)
@@ -98,30 +102,23 @@ def prepare(
         # All bits set are NaN: a partial sum that was never written shows in C.
         names["scratch"] = cupy.empty(max(int(size), 1), dtype="uint8")
         names["scratch"].data.memset_async(0xFF, names["scratch"].nbytes, cupy.cuda.get_current_stream())
-    launches = [_Launch.of(head, launch, module, names) for launch in head.launches]
-
+    launches = [_Launch(head, launch, module, names) for launch in head.launches]
     storage = c.storage
 
-    def bind(b: int, c: int, alpha: float, beta: float) -> Callable[[Any], None]:
-        given = {"b": b, "c": c, "alpha": alpha, "beta": beta}
-        bound = [(launch, launch.arguments_with(given)) for launch in launches]
+    def repeat(stream: Any, b: int, c: int, alpha: float, beta: float) -> None:
+        if head.clear_c:
+            storage.data.memset_async(0, storage.nbytes, stream)
+        for launch in launches:
+            launch.on(stream, {"b": b, "c": c, "alpha": alpha, "beta": beta})
 
-        def enqueue(stream: Any) -> None:
-            if head.clear_c:
-                storage.data.memset_async(0, storage.nbytes, stream)
-            for launch, arguments in bound:
-                launch.on(stream, arguments)
-
-        return enqueue
-
-    enqueue = bind(b.storage.data.ptr, c.storage.data.ptr, alpha, beta)
+    own = b.storage.data.ptr, storage.data.ptr, alpha, beta
     keeps = (module, a, b, c, names.get("scratch"))
     return Call(
-        enqueue,
+        lambda stream: repeat(stream, *own),
         preprocess_ms,
         keeps,
         format_bytes=a.nbytes if a is not None and head.waves else None,
-        bind=None if head.tensor_maps or head.clear_c else bind,
+        repeat=None if head.tensor_maps or head.clear_c else repeat,
     )
 
 
@@ -160,63 +157,82 @@ def _resident(launch: Launch, module: Any, names: Mapping[str, Any]) -> int:
     return int(driver.occupancyMaxActiveBlocksPerMultiprocessor(function.kernel.ptr, math.prod(block), smem))
 
 
-@dataclass(frozen=True)
 class _Launch:
-    function: Any
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    smem: int
-    arguments: tuple[Any, ...]
-    #: The arguments that stand for B, C, alpha and beta: position, name, and type of a number.
-    given: tuple[tuple[int, str, Any], ...]
+    """One kernel launch with all its arguments; B, C, alpha and beta may differ from call to call.
 
-    @classmethod
-    def of(cls, head: Head, launch: Launch, module: Any, names: dict[str, Any]) -> _Launch:
-        import numpy as np
+    It calls the driver itself: where a multiplication takes microseconds, converting sixteen arguments anew for every
+    call would take as long.
+    """
 
+    def __init__(self, head: Head, launch: Launch, module: Any, names: dict[str, Any]) -> None:
         grid = _three(expressions.evaluate(launch.grid, names))
         if grid[1] > GRID_LIMIT or grid[2] > GRID_LIMIT:
             raise Unsupported(f"{head.name} would need a grid of {grid}; y and z are limited to {GRID_LIMIT}")
-        arguments: list[Any] = []
-        given = []
+        arguments = []
+        #: The arguments that stand for B, C, alpha and beta: name, and where the driver reads the value.
+        self._given: list[tuple[str, Any]] = []
         for text, declared in zip(launch.args, launch.types, strict=True):
             if text in head.tensor_maps:
                 rows, columns = expressions.evaluate(head.tensor_maps[text]["box"], names)
-                arguments.append(names[head.tensor_maps[text]["of"]].operand.tensor_map(rows, columns))
+                encoded = names[head.tensor_maps[text]["of"]].operand.tensor_map(rows, columns)
+                arguments.append(aligned_copy(encoded))
                 continue
             number = number_type(declared)
             if text in ("b", "c", *expressions.FACTORS):
-                given.append((len(arguments), text, number))
-                arguments.append(None)
+                value = np.ctypeslib.as_ctypes_type(np.dtype(np.uint64) if number is None else number)()
+                self._given.append((text, value))
+                arguments.append(value)
                 continue
-            (value,) = expressions.evaluate(text, names)
-            if number is not None:
-                if number.kind in "iu" and not np.iinfo(number).min <= value <= np.iinfo(number).max:
-                    raise Unsupported(f"{head.name} takes {text} as {declared}, and {value} does not fit")
-                value = number.type(value)
-            arguments.append(value)
+            (given,) = expressions.evaluate(text, names)
+            arguments.append(_argument(head.name, text, declared, given, number))
         function, block, smem = _configured(launch, module, names)
-        return cls(function, grid, block, smem, tuple(arguments), tuple(given))
+        self._is_empty = 0 in grid
+        self._keeps = (function, arguments)
+        self._values = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
+        self._sizes = (*grid, *block, smem)
+        self._function, self._enqueue = function.kernel.ptr, driver_launch()
 
-    def arguments_with(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
-        """All arguments, with B, C, alpha and beta of ``given``."""
-        arguments = list(self.arguments)
-        for position, name, number in self.given:
-            # CuPy passes an integer as 64 bits, which is what a pointer has.
-            arguments[position] = given[name] if number is None else number.type(given[name])
-        return tuple(arguments)
-
-    def on(self, stream: Any, arguments: tuple[Any, ...]) -> None:
-        if 0 in self.grid:
+    def on(self, stream: Any, given: Mapping[str, Any]) -> None:
+        """Enqueue with B, C, alpha and beta of ``given``."""
+        if self._is_empty:
             return
-        with stream:
-            self.function(self.grid, self.block, arguments, shared_mem=self.smem)
+        for name, value in self._given:
+            value.value = given[name]
+        status = self._enqueue(self._function, *self._sizes, stream.ptr, self._values, None)
+        if status:
+            from cupy.cuda import driver
+
+            raise driver.CUDADriverError(status)
+
+
+@cache
+def driver_launch() -> Callable[..., int]:
+    """``cuLaunchKernel`` of the CUDA driver."""
+    launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
+    pointer, size = ctypes.c_void_p, ctypes.c_uint
+    launch.argtypes = [pointer, *[size] * 7, pointer, pointer, pointer]
+    return launch
+
+
+def _argument(kernel: str, text: str, declared: str, value: Any, number: Any) -> Any:
+    """A constant argument, as the driver reads it. Raises :class:`Unsupported` for a number that does not fit."""
+    if number is not None:
+        if number.kind in "iu" and not np.iinfo(number).min <= value <= np.iinfo(number).max:
+            raise Unsupported(f"{kernel} takes {text} as {declared}, and {value} does not fit")
+        return np.ctypeslib.as_ctypes_type(number)(value)
+    return ctypes.c_uint64(value.data.ptr)
+
+
+def aligned_copy(value: np.ndarray) -> Any:
+    """The bytes of a struct, at an address that is a multiple of 64, as a tensor map must be passed."""
+    room = (ctypes.c_char * (value.nbytes + 64))()
+    copy = (ctypes.c_char * value.nbytes).from_buffer(room, -ctypes.addressof(room) % 64)
+    ctypes.memmove(copy, value.ctypes.data, value.nbytes)
+    return copy
 
 
 def number_type(declared: str) -> Any:
     """NumPy dtype of a parameter that the code declares as a number; None for a pointer or a struct."""
-    import numpy as np
-
     name = NUMBER_TYPES.get(re.sub(r"\bconst\b", "", declared).strip())
     return None if name is None else np.dtype(name)
 

@@ -64,8 +64,12 @@ class Library:
     """the same memory as an array of CuPy; BF16 as its bits, uint16"""
     empty: Callable[[tuple[int, int], str], Any]
     """a new matrix of a dtype of this project"""
-    stream: Callable[[], Any]
-    """the caller's current stream, as CuPy sees it"""
+    stream: Callable[[int], Any]
+    """the caller's current stream on a device, as CuPy sees it"""
+    layout: Callable[[Any], tuple[Any, ...]] | None = None
+    """what :attr:`view` reads but the address: arrays of one layout differ in nothing else; None if it is not cheap"""
+    pointer: Callable[[Any], int] = lambda array: int(array.data.ptr)
+    """address of the first element"""
     given: Callable[[Any], Any] = lambda array: array
     """a result of :attr:`empty` as an array of the library"""
 
@@ -95,10 +99,16 @@ def _find(array: Any, name: str) -> Library:
     return _dlpack(type(array).__module__.partition(".")[0])
 
 
-def is_tensor(array: Any) -> bool:
-    """Whether this is a tensor of PyTorch."""
+def needs_operator(array: Any) -> bool:
+    """Whether this is a tensor of PyTorch whose product a gradient, a compiler or autocast must know of."""
     torch = sys.modules.get("torch")
-    return torch is not None and isinstance(array, torch.Tensor)
+    if torch is None or not isinstance(array, torch.Tensor):
+        return False
+    return (
+        (array.requires_grad and torch.is_grad_enabled())
+        or torch.is_autocast_enabled("cuda")
+        or torch.compiler.is_compiling()
+    )
 
 
 @cache
@@ -116,7 +126,8 @@ def _cupy() -> Library:
         view,
         lambda array: array.view("uint16") if array.dtype.name == "bfloat16" else array,
         lambda shape, dtype: cupy.empty(shape, dtype=device_dtype(dtype)),
-        cupy.cuda.get_current_stream,
+        lambda device: cupy.cuda.get_current_stream(),
+        lambda array: (array.shape, array.strides, array.dtype, array.data.device_id),
     )
 
 
@@ -143,8 +154,8 @@ def _torch() -> Library:
             return cupy.from_dlpack(own.view(torch.int16)).view("uint16")
         return cupy.from_dlpack(own)
 
-    def stream() -> Any:
-        pointer = current_stream()
+    def stream(device: int) -> Any:
+        pointer = current_stream(device)
         if pointer not in streams:
             streams[pointer] = cupy.cuda.ExternalStream(pointer)
         return streams[pointer]
@@ -155,6 +166,8 @@ def _torch() -> Library:
         as_cupy,
         lambda shape, dtype: torch.empty(shape, dtype=dtypes[dtype], device=device_of_tensors()),
         stream,
+        lambda tensor: (tensor.shape, tensor.stride(), tensor.dtype, tensor.device),
+        lambda tensor: int(tensor.data_ptr()),
     )
 
 
@@ -163,11 +176,12 @@ def device_of(tensor: Any) -> int:
     return int(tensor.get_device())
 
 
-def current_stream() -> int:
-    """Handle of PyTorch's current stream."""
+def current_stream(device: int) -> int:
+    """Handle of PyTorch's current stream on a device."""
     import torch
 
-    return int(torch.cuda.current_stream().cuda_stream)
+    # As compiled functions of PyTorch ask for it; torch.cuda.current_stream() makes an object for each answer.
+    return int(torch._C._cuda_getCurrentRawStream(device))
 
 
 def device_of_tensors() -> str:
@@ -199,7 +213,7 @@ def _dlpack(package: str) -> Library:
         as_cupy,
         lambda shape, dtype: cupy.empty(shape, dtype=_extension(dtype)),
         of_cupy.stream,
-        imports or (lambda array: array),
+        given=imports or (lambda array: array),
     )
 
 

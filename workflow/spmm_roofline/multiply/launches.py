@@ -37,10 +37,10 @@ class Launches:
 
     def __init__(self, make: Callable[[Head, Operands], Call]) -> None:
         self._make = make
-        self._kept: dict[tuple[Any, ...], Callable[..., Callable[[Any], None]]] = {}
+        self._kept: dict[tuple[Any, ...], Call] = {}
 
-    def enqueue(self, head: Head, on: Operands, stream: Any, keep: bool = True) -> None:
-        """Enqueue the product on ``stream``.
+    def enqueue(self, head: Head, on: Operands, stream: Any, keep: bool = True) -> Call:
+        """Enqueue the product on ``stream``; returns its call.
 
         A kernel's launch also serves other arrays of the same shapes, and other factors. A library's call is bound to
         these arrays and keeps them alive; ``keep`` says whether to store it.
@@ -49,13 +49,16 @@ class Launches:
         # Products that may run at the same time never share scratch.
         of_shapes = (head.name, n, b.ld, c.ld, on.scaled, stream.ptr, get_ident())
         of_arrays = (*of_shapes, alpha, beta, b.pointer, c.pointer)
-        bind = self._kept.get(of_shapes) or self._kept.get(of_arrays)
-        if bind is None:
+        call = self._kept.get(of_shapes) or self._kept.get(of_arrays)
+        if call is None:
             with stream:
                 call = self._make(head, on)
-            bind = call.bind or (lambda *_: call.enqueue)
-            if keep or call.bind:
+            if keep or call.repeat:
                 while len(self._kept) >= MOST:
                     self._kept.pop(next(iter(self._kept)), None)
-                self._kept[of_shapes if call.bind else of_arrays] = bind
-        bind(b.pointer, c.pointer, alpha, beta)(stream)
+                self._kept[of_shapes if call.repeat else of_arrays] = call
+        if call.repeat:
+            call.repeat(stream, b.pointer, c.pointer, alpha, beta)
+        else:
+            call(stream)
+        return call

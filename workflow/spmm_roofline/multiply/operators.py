@@ -22,15 +22,6 @@ _library.define("sampled(Tensor x, Tensor y, int plan) -> Tensor")
 _DTYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32", torch.float64: "float64"}
 
 
-def concerns(b: Tensor) -> bool:
-    """Whether a product with ``b`` must go through an operator: for a gradient, a compiler or autocast."""
-    return (
-        torch.compiler.is_compiling()
-        or (b.requires_grad and torch.is_grad_enabled())
-        or torch.is_autocast_enabled("cuda")
-    )
-
-
 def spmm(a: SpMM, b: Tensor, values: Tensor | None = None, alpha: float = 1.0) -> Tensor:
     """alpha·A·B, m×n, differentiable in ``b`` and in ``values``.
 
@@ -93,7 +84,7 @@ def _product(b: Tensor, values: Tensor | None, plan: int, transposed: bool, alph
         product = _relative(b, plan, transposed)
     else:
         # Values of a call must not replace those of A, and calls on other streams may be under way.
-        product = _relative(b, plan, transposed, current_stream())
+        product = _relative(b, plan, transposed, current_stream(b.get_device()))
         product.renew(values)
     result: Tensor = product.multiply(b, alpha=alpha)
     return result
