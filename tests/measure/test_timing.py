@@ -1,5 +1,7 @@
 """Timing: the interval that ends repeating; on a device, times that the bytes moved explain."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -126,3 +128,19 @@ def test_cold_calls_find_nothing_in_l2(clock, cubins):
     call = prepare(heads()["dram_read"], cubins[0], None, Dense(held, 1, held.size, False, "none"), sink)
     warm, cold = (clock.time(call, cold, 200, 1e3).median_ms for cold in (False, True))
     assert cold > 1.1 * warm, f"cold {cold} ms, warm {warm} ms"
+
+
+@pytest.mark.gpu
+def test_a_host_that_is_slow_to_submit_is_in_no_warm_time(clock, monkeypatch):
+    class Slow:
+        def __init__(self, graph):
+            self.graph = graph
+
+        def launch(self, stream):
+            time.sleep(2e-4)
+            self.graph.launch(stream)
+
+    captured = clock._capture
+    quick = clock.replay_overhead_ms()
+    monkeypatch.setattr(clock, "_capture", lambda call: Slow(captured(call)))
+    assert clock.replay_overhead_ms() < quick + 1e-3

@@ -27,7 +27,7 @@ from ..kernels.head import Head
 from ..kernels.operands import Dense
 from . import PROTOCOL
 from . import device as gpu_device
-from .job import DEFAULT_OPTIONS
+from .job import options_of
 from .process import NoWorker, WorkerProcess
 from .progress import Progress
 from .rows import git_commit
@@ -115,8 +115,7 @@ def measure(
         else:
             keep(case, {"status": found["status"], "message": found["message"]})
     if waiting:
-        limits = {name: float(options.get(name, default)) for name, default in DEFAULT_OPTIONS.items()}
-        request = {"cubins": code, "read_cubin": read_cubin, "copy_cubin": copy_cubin, "options": limits}
+        request = {"cubins": code, "read_cubin": read_cubin, "copy_cubin": copy_cubin, "options": options_of(options)}
         with gpu_device.lease(log=say) as gpu:
             _measure({**request, "uuid": gpu.uuid, "copy_gb_per_s": record["copy_gb_per_s"]}, waiting, keep)
     contracts.write(contracts.frame([rows[case] for case in planned], "measure_ceilings"), out, "measure_ceilings")

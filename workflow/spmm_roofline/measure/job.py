@@ -24,6 +24,11 @@ DEFAULT_OPTIONS = {
 }
 
 
+def options_of(given: Mapping[str, Any]) -> dict[str, float]:
+    """The options of the section ``measure`` that a worker is told; what is missing or null has its default."""
+    return {name: float(given.get(name) or default) for name, default in DEFAULT_OPTIONS.items()}
+
+
 @dataclass(frozen=True)
 class Job:
     """What one job measures and where its files lie."""
@@ -66,7 +71,7 @@ def job_of(planned: Mapping[str, Any], inputs: Any, options: Mapping[str, Any]) 
         copy_cubin=inputs["copy_cubin"],
         check_cubin=inputs["check_cubin"],
         device_record=inputs["device_record"],
-        options={name: float(options.get(name) or default) for name, default in DEFAULT_OPTIONS.items()},
+        options=options_of(options),
         external=tuple(inputs.get("external", ())),
         packer_cubin=inputs.get("packer_cubin"),
     )
