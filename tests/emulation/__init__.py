@@ -129,10 +129,9 @@ def of_tensors():
 
     from spmm_roofline.multiply import arrays, operators
 
-    originals = [(arrays, name, getattr(arrays, name)) for name in ("device_of", "current_stream", "device_of_tensors")]
+    originals = [(arrays, name, getattr(arrays, name)) for name in ("device_of", "current_stream")]
     originals.append((operators, "current_stream", operators.current_stream))
     arrays.device_of = lambda tensor: 0
-    arrays.device_of_tensors = lambda: "cpu"
     arrays.current_stream = operators.current_stream = lambda device: 0
     _implement_on_host(torch, operators)
     try:

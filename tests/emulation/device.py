@@ -123,6 +123,11 @@ class Stream:
     def __init__(self, ptr=0, non_blocking=False, null=False):
         self.ptr = ptr
 
+    @staticmethod
+    def from_external(stream):
+        _, handle = stream.__cuda_stream__()
+        return Stream(handle)
+
     def synchronize(self):
         pass
 
@@ -277,13 +282,14 @@ def _modules():
     cupy.cuda = SimpleNamespace(
         Device=Device,
         Stream=Stream,
-        ExternalStream=Stream,
         UnownedMemory=UnownedMemory,
         MemoryPointer=MemoryPointer,
         Event=Event,
         get_current_stream=lambda: stream,
         get_elapsed_time=lambda a, b: (b.at - a.at) * 1e3,
-        runtime=SimpleNamespace(getDevice=lambda: 0, driverGetVersion=lambda: 13000),
+        runtime=SimpleNamespace(
+            getDevice=lambda: 0, driverGetVersion=lambda: 13000, streamIsCapturing=lambda stream: False
+        ),
     )
     cupy.random = SimpleNamespace(default_rng=lambda seed=None: _Random(seed))
     sparse = ModuleType("cupyx.scipy.sparse")

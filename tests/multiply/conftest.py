@@ -21,5 +21,7 @@ def device(request):
 def torch(device):
     """PyTorch with tensors on the device: those of the CPU for the emulation."""
     torch = pytest.importorskip("torch")
+    import spmm_roofline.multiply.operators  # noqa: F401  registers torch.ops.spmm_roofline
+
     with emulation.of_tensors() if device == "emulated" else torch.device("cuda"):
         yield torch

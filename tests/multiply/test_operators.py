@@ -142,6 +142,51 @@ def test_a_whole_graph_is_compiled(torch, a, backend, n):
     near(found[1], values.grad, "float32", 100)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", [24, 23])
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_a_step_is_captured_on_a_stream_that_never_multiplied(torch, a, device, dtype, n):
+    from spmm_roofline import SpMM
+
+    if device != "gpu":
+        pytest.skip("CUDA graphs need a GPU")
+    multiply = SpMM(a, dtype)
+    b, g = drawn(torch, (K, n), dtype).requires_grad_(), drawn(torch, (M, n), dtype, 1)
+
+    def step():
+        c = multiply(b)
+        c.backward(g)
+        return c.detach()
+
+    warm_up = torch.cuda.Stream()
+    warm_up.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(warm_up):
+        step()
+    torch.cuda.current_stream().wait_stream(warm_up)
+    graph = torch.cuda.CUDAGraph()
+    b.grad = None
+    with torch.cuda.graph(graph):
+        c = step()
+    with torch.no_grad():
+        b.copy_(drawn(torch, (K, n), dtype, 2))
+    graph.replay()
+    found = c.clone(), b.grad.clone()
+    b.grad = None
+    assert torch.equal(found[0], step()) and torch.equal(found[1], b.grad)
+
+
+@pytest.mark.gpu
+def test_the_first_product_within_a_capture_is_refused_in_a_sentence(torch, a, device):
+    from spmm_roofline import SpMM
+
+    if device != "gpu":
+        pytest.skip("CUDA graphs need a GPU")
+    multiply, b = SpMM(a, "float16"), drawn(torch, (K, N), "float16")
+    with pytest.raises(ValueError, match="multiply once before"), torch.cuda.graph(torch.cuda.CUDAGraph()):
+        multiply(b)
+    near(multiply(b), torch.tensor(as_stored(a.toarray(), "float16")) @ b.double(), "float16")
+
+
 @pytest.mark.parametrize("n", [24, 11])
 def test_the_operators_keep_what_they_promise(torch, a, n):
     from spmm_roofline import SpMM

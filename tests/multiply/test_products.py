@@ -225,3 +225,18 @@ def test_what_does_not_fit_is_refused():
         SpMM(a.astype(complex))
     with pytest.raises(ValueError, match="must be a sparse matrix"):
         SpMM(np.eye(3))
+
+
+def test_what_a_capture_cannot_hold_is_refused_before_it_is_enqueued(monkeypatch):
+    import cupy
+
+    from spmm_roofline import SpMM
+
+    multiply = SpMM(sparse(40, 50, 0.1), "float16")
+    b, wider = (cupy.zeros((50, n), dtype="float16") for n in (16, 32))
+    multiply(b)
+    monkeypatch.setattr(cupy.cuda.runtime, "streamIsCapturing", lambda stream: True)
+    multiply(b)
+    for first in (lambda: multiply(wider), lambda: multiply.T, lambda: multiply.sample(wider[:40], wider)):
+        with pytest.raises(ValueError, match="multiply once before"):
+            first()

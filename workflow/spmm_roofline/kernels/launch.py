@@ -20,6 +20,9 @@ from . import expressions
 from .head import NUMBER_TYPES, Head, Launch
 from .operands import Dense
 
+#: Arguments that may differ from call to call: the addresses of B and C, and two factors.
+GIVEN = ("b", "c", *expressions.FACTORS)
+
 #: Largest grid in y and z.
 GRID_LIMIT = 65535
 
@@ -40,9 +43,13 @@ class Call:
     #: own, and a work list may be that of the launch.
     format_bytes: int | None = None
     #: ``repeat(stream, b, c, alpha, beta)`` enqueues the multiplication of other arrays of the same shapes, by their
-    #: addresses, with other factors; None if the call is bound to its arrays. Two threads may not call it at the same
-    #: time, and two such multiplications may not run at the same time: they use the same scratch.
-    repeat: Callable[[Any, int, int, float, float], None] | None = field(default=None, repr=False)
+    #: addresses, with other factors, on a stream by its handle; None if the call is bound to its arrays. Two threads
+    #: may not call it at the same time, and two such multiplications may not run at the same time: they use the same
+    #: scratch.
+    repeat: Callable[[int, int, int, float, float], None] | None = field(default=None, repr=False)
+    #: ``again(empty)`` is the same call with scratch of its own, an array of bytes that ``empty(size)`` gives. Nothing
+    #: else is allocated, and nothing runs on the device.
+    again: Callable[[Callable[[int], Any]], Call] | None = field(default=None, repr=False)
 
     def __call__(self, stream: Any) -> None:
         self.enqueue(stream)
@@ -97,29 +104,44 @@ def prepare(
         cupy.cuda.Device().synchronize()
         preprocess_ms = (time.perf_counter() - start) * 1e3
         names["a"] = _names_of(a)
-    if head.scratch:
-        (size,) = expressions.evaluate(head.scratch, names)
-        # All bits set are NaN: a partial sum that was never written shows in C.
-        names["scratch"] = cupy.empty(max(int(size), 1), dtype="uint8")
-        names["scratch"].data.memset_async(0xFF, names["scratch"].nbytes, cupy.cuda.get_current_stream())
-    launches = [_Launch(head, launch, module, names) for launch in head.launches]
     storage = c.storage
-
-    def repeat(stream: Any, b: int, c: int, alpha: float, beta: float) -> None:
-        if head.clear_c:
-            storage.data.memset_async(0, storage.nbytes, stream)
-        for launch in launches:
-            launch.on(stream, {"b": b, "c": c, "alpha": alpha, "beta": beta})
-
     own = b.storage.data.ptr, storage.data.ptr, alpha, beta
-    keeps = (module, a, b, c, names.get("scratch"))
-    return Call(
-        lambda stream: repeat(stream, *own),
-        preprocess_ms,
-        keeps,
-        format_bytes=a.nbytes if a is not None and head.waves else None,
-        repeat=None if head.tensor_maps or head.clear_c else repeat,
-    )
+
+    def call(empty: Callable[[int], Any]) -> Call:
+        scratch = None
+        if head.scratch:
+            (size,) = expressions.evaluate(head.scratch, names)
+            scratch = empty(max(int(size), 1))
+        launches = [_Launch(head, launch, module, names | {"scratch": scratch}) for launch in head.launches]
+
+        def repeat(stream: int, *given: Any) -> None:
+            for launch in launches:
+                launch.on(stream, given)
+
+        def enqueue(stream: Any) -> None:
+            if head.clear_c:
+                storage.data.memset_async(0, storage.nbytes, stream)
+            repeat(stream.ptr, *own)
+
+        return Call(
+            enqueue,
+            preprocess_ms,
+            (module, a, b, c, scratch),
+            a.nbytes if a is not None and head.waves else None,
+            None if head.tensor_maps or head.clear_c else repeat,
+            call,
+        )
+
+    return call(_poisoned)
+
+
+def _poisoned(size: int) -> Any:
+    """Scratch of ``size`` bytes with all bits set, which are NaN: a partial sum that was never written shows in C."""
+    import cupy
+
+    scratch = cupy.empty(size, dtype="uint8")
+    scratch.data.memset_async(0xFF, size, cupy.cuda.get_current_stream())
+    return scratch
 
 
 def scheduled(head: Head, a: Format, names: Mapping[str, Any]) -> Format:
@@ -169,8 +191,8 @@ class _Launch:
         if grid[1] > GRID_LIMIT or grid[2] > GRID_LIMIT:
             raise Unsupported(f"{head.name} would need a grid of {grid}; y and z are limited to {GRID_LIMIT}")
         arguments = []
-        #: The arguments that stand for B, C, alpha and beta: name, and where the driver reads the value.
-        self._given: list[tuple[str, Any]] = []
+        #: The arguments that stand for B, C, alpha and beta: where the driver reads the value, and which of them it is.
+        self._given: list[tuple[Any, int]] = []
         for text, declared in zip(launch.args, launch.types, strict=True):
             if text in head.tensor_maps:
                 rows, columns = expressions.evaluate(head.tensor_maps[text]["box"], names)
@@ -178,9 +200,9 @@ class _Launch:
                 arguments.append(aligned_copy(encoded))
                 continue
             number = number_type(declared)
-            if text in ("b", "c", *expressions.FACTORS):
+            if text in GIVEN:
                 value = np.ctypeslib.as_ctypes_type(np.dtype(np.uint64) if number is None else number)()
-                self._given.append((text, value))
+                self._given.append((value, GIVEN.index(text)))
                 arguments.append(value)
                 continue
             (given,) = expressions.evaluate(text, names)
@@ -192,13 +214,13 @@ class _Launch:
         self._sizes = (*grid, *block, smem)
         self._function, self._enqueue = function.kernel.ptr, driver_launch()
 
-    def on(self, stream: Any, given: Mapping[str, Any]) -> None:
-        """Enqueue with B, C, alpha and beta of ``given``."""
+    def on(self, stream: int, given: tuple[Any, ...]) -> None:
+        """Enqueue on the stream of a handle; ``given`` are the values of :data:`GIVEN`."""
         if self._is_empty:
             return
-        for name, value in self._given:
-            value.value = given[name]
-        status = self._enqueue(self._function, *self._sizes, stream.ptr, self._values, None)
+        for value, which in self._given:
+            value.value = given[which]
+        status = self._enqueue(self._function, *self._sizes, stream, self._values, None)
         if status:
             from cupy.cuda import driver
 

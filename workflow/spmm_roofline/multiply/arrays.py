@@ -62,10 +62,10 @@ class Library:
     """a matrix; raises ``ValueError`` with its name if it is not on the device"""
     as_cupy: Callable[[Any], Any]
     """the same memory as an array of CuPy; BF16 as its bits, uint16"""
-    empty: Callable[[tuple[int, int], str], Any]
-    """a new matrix of a dtype of this project"""
-    stream: Callable[[int], Any]
-    """the caller's current stream on a device, as CuPy sees it"""
+    empty: Callable[[Any, tuple[int, int]], Any]
+    """a new matrix on the device and of the dtype of an array"""
+    stream: Callable[[int], int]
+    """handle of the caller's current stream on a device"""
     layout: Callable[[Any], tuple[Any, ...]] | None = None
     """what :attr:`view` reads but the address: arrays of one layout differ in nothing else; None if it is not cheap"""
     pointer: Callable[[Any], int] = lambda array: int(array.data.ptr)
@@ -99,6 +99,37 @@ def _find(array: Any, name: str) -> Library:
     return _dlpack(type(array).__module__.partition(".")[0])
 
 
+class External(NamedTuple):
+    """A stream by its handle, as CuPy takes streams of other libraries."""
+
+    handle: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.handle
+
+
+def cupy_stream(handle: int) -> Any:
+    """The stream of a handle as CuPy's, to work on within ``with``."""
+    import cupy
+
+    current = cupy.cuda.get_current_stream()
+    return current if current.ptr == handle else cupy.cuda.Stream.from_external(External(handle))
+
+
+def capturing() -> bool:
+    """Whether what is enqueued on the current stream of CuPy or PyTorch becomes part of a CUDA graph."""
+    import cupy
+
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+        return True
+    try:
+        return bool(cupy.cuda.runtime.streamIsCapturing(cupy.cuda.get_current_stream().ptr))
+    except RuntimeError:
+        # The default stream may not be asked while another one captures.
+        return True
+
+
 def needs_operator(array: Any) -> bool:
     """Whether this is a tensor of PyTorch whose product a gradient, a compiler or autocast must know of."""
     torch = sys.modules.get("torch")
@@ -125,8 +156,8 @@ def _cupy() -> Library:
         "CuPy",
         view,
         lambda array: array.view("uint16") if array.dtype.name == "bfloat16" else array,
-        lambda shape, dtype: cupy.empty(shape, dtype=device_dtype(dtype)),
-        lambda device: cupy.cuda.get_current_stream(),
+        lambda array, shape: cupy.empty(shape, dtype=array.dtype),
+        lambda device: int(cupy.cuda.get_current_stream().ptr),
         lambda array: (array.shape, array.strides, array.dtype, array.data.device_id),
     )
 
@@ -137,8 +168,6 @@ def _torch() -> Library:
     import torch
 
     names = {getattr(torch, name): name for name in ("float16", "bfloat16", "float32", "float64")}
-    dtypes = {"tf32": torch.float32} | {name: dtype for dtype, name in names.items()}
-    streams: dict[int, Any] = {}
 
     def view(tensor: Any, name: str) -> View:
         device = device_of(tensor)
@@ -154,18 +183,12 @@ def _torch() -> Library:
             return cupy.from_dlpack(own.view(torch.int16)).view("uint16")
         return cupy.from_dlpack(own)
 
-    def stream(device: int) -> Any:
-        pointer = current_stream(device)
-        if pointer not in streams:
-            streams[pointer] = cupy.cuda.ExternalStream(pointer)
-        return streams[pointer]
-
     return Library(
         "PyTorch",
         view,
         as_cupy,
-        lambda shape, dtype: torch.empty(shape, dtype=dtypes[dtype], device=device_of_tensors()),
-        stream,
+        lambda tensor, shape: tensor.new_empty(shape),
+        lambda device: current_stream(device),
         lambda tensor: (tensor.shape, tensor.stride(), tensor.dtype, tensor.device),
         lambda tensor: int(tensor.data_ptr()),
     )
@@ -182,11 +205,6 @@ def current_stream(device: int) -> int:
 
     # As compiled functions of PyTorch ask for it; torch.cuda.current_stream() makes an object for each answer.
     return int(torch._C._cuda_getCurrentRawStream(device))
-
-
-def device_of_tensors() -> str:
-    """Where PyTorch allocates results."""
-    return "cuda"
 
 
 @cache
@@ -211,16 +229,17 @@ def _dlpack(package: str) -> Library:
         package,
         lambda array, name: of_cupy.view(as_cupy(array), name),
         as_cupy,
-        lambda shape, dtype: cupy.empty(shape, dtype=_extension(dtype)),
+        lambda array, shape: cupy.empty(shape, dtype=_extension(as_cupy(array).dtype)),
         of_cupy.stream,
         given=imports or (lambda array: array),
     )
 
 
-def _extension(dtype: str) -> np.dtype:
+def _extension(stored: np.dtype) -> np.dtype:
     """dtype of an array that another library is to read: BF16 as such, not as its bits."""
+    dtype = _NAMES.get(stored.name, stored.name)
     if dtype in BITS:
         import ml_dtypes
 
         return np.dtype(getattr(ml_dtypes, EXTENSIONS[dtype]))
-    return device_dtype(dtype)
+    return stored

@@ -45,7 +45,10 @@ def spmm(a: SpMM, b: Tensor, values: Tensor | None = None, alpha: float = 1.0) -
         each = b if b.ndim == 3 else [b] * len(values)
         return torch.stack([spmm(a, one, own, alpha) for one, own in zip(each, values, strict=True)])
     if b.ndim == 1:
-        return torch.ops.spmm_roofline.product(b[:, None], values, a.number, False, alpha)[:, 0]
+        return spmm(a, b[:, None], values, alpha)[:, 0]
+    if values is None and not _is_recorded(b):
+        # Without a gradient, the operator would only take the host as long as the product itself.
+        return _product(b, values, a.number, False, alpha)
     return torch.ops.spmm_roofline.product(b, values, a.number, False, alpha)
 
 
@@ -59,6 +62,16 @@ def sddmm(a: SpMM, x: Tensor, y: Tensor) -> Tensor:
     return torch.ops.spmm_roofline.sampled(x, y, a.number)
 
 
+def _is_recorded(tensor: Tensor) -> bool:
+    """Whether autograd, a compiler or a mode of PyTorch must see what is done with a tensor."""
+    return (
+        (tensor.requires_grad and torch.is_grad_enabled())
+        or type(tensor) not in (Tensor, torch.nn.Parameter)
+        or torch.compiler.is_compiling()
+        or torch._C._len_torch_dispatch_stack() > 0
+    )
+
+
 def _plan(number: int) -> SpMM:
     plan = PRODUCTS.get(number)
     if plan is None:
@@ -70,6 +83,8 @@ def _relative(tensor: Tensor, number: int, transposed: bool, stream: int | None 
     """The product of a plan for tensors of this dtype."""
     plan = _plan(number)
     dtype = _DTYPES.get(tensor.dtype)
+    if dtype == plan.stored and not transposed and stream is None:
+        return plan
     if dtype is None:
         raise ValueError(
             f"b is {str(tensor.dtype).removeprefix('torch.')}; products are made of floating-point numbers"

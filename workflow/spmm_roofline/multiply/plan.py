@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import pairwise
@@ -26,7 +26,7 @@ from ..kernels.launch import Call, check_case, prepare
 from ..kernels.operands import Dense
 from ..kernels.packers import functions_of, pack, packer_of
 from ..paths import KERNELS
-from .arrays import Library, View, library_of, needs_operator
+from .arrays import Library, View, capturing, cupy_stream, library_of, needs_operator
 from .launches import MOST, Launches, Operands
 from .matrix import Matrix, matrix_of, values_of
 from .sampled import Sampled
@@ -37,6 +37,9 @@ ALIGNED = 16
 WHOLE_SLABS = 128
 #: Kernel whose functions replace the values of a packed matrix.
 VALUES = "values"
+
+#: How to repeat a product: the launch, the width of B, and the padded width of C.
+_Ready = tuple[Callable[[int, int, int, float, float], None], int, int]
 
 _numbers = itertools.count(1)
 #: Number of a product → the product, for operators of other libraries, whose arguments are numbers.
@@ -74,9 +77,10 @@ class SpMM:
     Notes
     -----
     B may be an array of CuPy, PyTorch, or any library with DLPack; C is one of the same library. Nothing is copied
-    between libraries. Calls are asynchronous, on the current stream of B's library. The first call on a stream
-    allocates memory and should precede a capture. A captured graph uses memory of this object: keep the object alive,
-    and make fewer than 64 products of other shapes or on other streams while the graph is in use.
+    between libraries. Calls are asynchronous, on the current stream of B's library. The first call with new shapes
+    plans and must precede a capture; CuPy also allocates on the first call on a stream. A captured graph uses memory of
+    this object: keep the object alive, and make fewer than 64 products of other shapes or on other streams while the
+    graph is in use.
 
     A product with a tensor of PyTorch that requires a gradient is differentiable, and so is
     :func:`spmm_roofline.spmm`, which also takes A's values as a tensor.
@@ -132,8 +136,8 @@ class SpMM:
         self._packed: dict[str, Format] = {}
         self._slots: dict[str, Any] = {}
         self._launches = Launches(self._call)
-        #: Layout of B, stream and thread → the launch, and the padded width of C.
-        self._ready: dict[Any, tuple[Any, int, int]] = {}
+        #: Layouts of B and C, stream and thread → the launch, and the padded width of C.
+        self._ready: dict[Any, _Ready] = {}
         self._tune, self._width, self._chosen = tune, n, dict[int, Head]()
         self.plan_ms = 0.0
         self._pack(self._by_rules(n))
@@ -163,57 +167,74 @@ class SpMM:
     def multiply(self, b: Any, out: Any = None, alpha: float = 1.0, beta: float = 0.0) -> Any:
         """The product as in a call, without a gradient."""
         library = library_of(b, "b")
-        stream = library.stream(self._device)
-        key = None
-        if out is None and alpha == 1.0 and beta == 0.0 and library.layout is not None:
-            # All that follows has the same result for arrays of one layout.
-            key = library.layout(b), stream.ptr, get_ident()
-            ready = self._ready.get(key)
-            if ready is not None and (pointer := library.pointer(b)) % ALIGNED == 0:
-                repeat, n, padded = ready
-                c = library.empty((self.shape[0], padded), self.dtype)
-                repeat(stream, pointer, library.pointer(c), 1.0, 0.0)
-                return c if n == padded else c[:, :n]
+        if out is None and beta != 0:
+            raise ValueError("beta multiplies out, but no out is given")
         if out is not None and library_of(out, "out") is not library:
             raise ValueError(f"b is an array of {library.name}, and out is {type(out).__name__}")
+        stream = library.stream(self._device)
+        if library.layout is None:
+            return self._multiply(library, b, out, alpha, beta, stream)[0]
+        # All that a first product works out is the same for arrays of these layouts.
+        of_c = None if out is None else library.layout(out)
+        key = library.layout(b), of_c, alpha == 1.0 and beta == 0.0, stream, get_ident()
+        ready = self._ready.get(key)
+        if ready is not None and (pointer := library.pointer(b)) % ALIGNED == 0:
+            repeat, n, padded = ready
+            c = library.empty(b, (self.shape[0], padded)) if out is None else out
+            if (target := library.pointer(c)) % ALIGNED == 0:
+                repeat(stream, pointer, target, alpha, beta)
+                return c if n == padded else c[:, :n]
+        result, ready = self._multiply(library, b, out, alpha, beta, stream)
+        if ready is not None:
+            if len(self._ready) >= MOST:
+                self._ready.clear()
+            self._ready[key] = ready
+        return result
+
+    def _multiply(
+        self, library: Library, b: Any, out: Any, alpha: float, beta: float, stream: int
+    ) -> tuple[Any, _Ready | None]:
+        """The product, and how to repeat it with other arrays of these layouts if nothing had to be copied."""
         if len(b.shape) == 1:
             wide = None if out is None else out[:, None]
             result = self.multiply(b[:, None], wide, alpha, beta)
-            return out if out is not None else result[:, 0]
+            return (out if out is not None else result[:, 0]), None
         m, k = self.shape
         given = self._checked(library, b, "b", k)
         n = given.columns
-        to = None
-        if out is not None:
-            to = self._checked(library, out, "out", m)
-            if to.columns != n:
-                raise ValueError(f"out has {to.columns} columns, and b has {n}")
-        elif beta != 0:
-            raise ValueError("beta multiplies out, but no out is given")
+        to = None if out is None else self._checked(library, out, "out", m)
+        if to is not None and to.columns != n:
+            raise ValueError(f"out has {to.columns} columns, and b has {n}")
         if m == 0 or n == 0:
-            return library.given(library.empty((m, n), self.dtype)) if out is None else out
+            return (library.given(library.empty(b, (m, n))) if out is None else out), None
         multiple = self.multiple
         padded = -(-n // multiple) * multiple
-        if k == 0:
-            given, key = _zeros(padded, self.dtype), None
-        elif not _fits(given, padded, multiple):
-            given, key = _padded(b, padded, self.dtype, stream, library), None
+        current = cupy_stream(stream)
+        in_place = k > 0 and _fits(given, padded, multiple)
+        if not in_place:
+            given = _padded(b, padded, self.dtype, current, library) if k else _zeros(padded, self.dtype)
         direct = to is not None and to.columns == padded and _fits(to, padded, multiple)
-        c = out if direct else library.empty((m, padded), self.dtype)
-        target = to if direct and to is not None else library.view(c, "c")
+        c = out if direct else library.empty(b, (m, padded))
+        target = to if to is not None and direct else library.view(c, "c")
         if to is not None and not direct and beta != 0:
             c[:, :n] = out
         on = Operands(given, target, n, alpha, beta)
-        call = self._launches.enqueue(self._chosen.get(n) or self._head(on, padded, stream), on, stream, keep=direct)
-        if key is not None and call.repeat is not None:
-            if len(self._ready) >= MOST:
-                self._ready.clear()
-            self._ready[key] = call.repeat, n, padded
-        if out is None:
-            return library.given(c if n == padded else c[:, :n])
+        head = self._chosen.get(n) or self._head(on, padded, current)
+
+        def scratch(size: int) -> Any:
+            # Of the caller's library: a capture can hold an allocation of PyTorch's.
+            elements = ceil_div(size, device_dtype(self.stored).itemsize)
+            return library.view(library.empty(b, (1, elements)), "scratch").storage()
+
+        call = self._launches.enqueue(head, on, current, scratch, keep=direct)
+        ready = None
+        if in_place and (to is None or direct) and call.repeat is not None:
+            ready = call.repeat, n, padded
+        if to is None:
+            return library.given(c if n == padded else c[:, :n]), ready
         if not direct:
             out[...] = c[:, :n]
-        return out
+        return out, ready
 
     def sample(self, x: Any, y: Any) -> Any:
         """x[i]·y[j] for every entry (i, j) of A: the product X·Yᵀ, sampled at the pattern of A (SDDMM).
@@ -236,7 +257,7 @@ class SpMM:
         n = views[0].columns
         multiple = ALIGNED // device_dtype(self.stored).itemsize
         padded = max(ceil_div(n, multiple), 1) * multiple
-        stream = library.stream(self._device)
+        stream = cupy_stream(library.stream(self._device))
         with stream:
             fitting = [
                 view
@@ -244,7 +265,7 @@ class SpMM:
                 else _padded(a, padded, self.dtype, stream, library)
                 for view, a in zip(views, operands, strict=True)
             ]
-            out = library.empty((1, self.nnz), self.dtype)
+            out = library.empty(x, (1, self.nnz))
             if self.nnz:
                 self._sampled(fitting[0], fitting[1], library.view(out, "out").pointer)
         return library.given(out[0])
@@ -296,6 +317,7 @@ class SpMM:
         transposed = self.transposed if transposed is None else transposed
         key = (dtype, transposed, stream_of_values)
         if key not in self._kin:
+            _check_no_capture()
             known = self._kin.get((dtype, transposed, None))
             matrix = (
                 known._matrix if known else self._matrix if transposed == self.transposed else self._matrix.transposed
@@ -310,7 +332,7 @@ class SpMM:
 
     def renew(self, values: Any) -> None:
         """:meth:`update` of this product alone, on the current stream of the library of ``values``."""
-        with library_of(values, "values").stream(self._device):
+        with cupy_stream(library_of(values, "values").stream(self._device)):
             self._renew(values_of(values, self.nnz))
 
     def _renew(self, data: Any) -> None:
@@ -420,7 +442,11 @@ class SpMM:
             if "scaled" not in head.constants:
                 raise ValueError(f"{head.name} computes only A·B; alpha must be 1 and beta 0")
             head = dataclasses.replace(head, constants={**head.constants, "scaled": 1})
-        b, c = (Dense(view.storage(), view.rows, on.n, False, self.dtype) for view in (on.b, on.c))
+        _check_no_capture()
+        bound = head.vendor or head.tensor_maps or head.clear_c
+        # A launch that serves all arrays of these shapes keeps none of them alive.
+        views = (view if bound else view._replace(array=None) for view in (on.b, on.c))
+        b, c = (Dense(view.storage(), view.rows, on.n, False, self.dtype) for view in views)
         code = None if head.vendor else machine_code(head)
         return prepare(head, code, self._pack(head), b, c, on.alpha, on.beta)
 
@@ -442,6 +468,7 @@ class SpMM:
         """Add the time of a block, including its work on the device, to ``plan_ms``."""
         import cupy
 
+        _check_no_capture()
         cupy.cuda.get_current_stream().synchronize()
         start = time.perf_counter()
         yield
@@ -466,6 +493,14 @@ def _check_dtype(dtype: str, kernel: str | None, able: dict[str, Head]) -> None:
     if dtype not in (there := {head.dtype["a"] for head in able.values()}):
         known = ", ".join(sorted(there))
         raise ValueError(f"dtype is {dtype!r}; {kernel or 'the general kernels'} multiply in {known}")
+
+
+def _check_no_capture() -> None:
+    if capturing():
+        raise ValueError(
+            "the first product with operands of these shapes plans and allocates, which a CUDA graph cannot capture: "
+            "multiply once before, and with values of a call on the stream that captures"
+        )
 
 
 def _fits(view: View, padded: int, multiple: int) -> bool:
