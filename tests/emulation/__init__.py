@@ -145,6 +145,6 @@ def of_tensors():
 def _implement_on_host(torch, operators):
     """Let the operators multiply tensors of the CPU, for as long as the process lives."""
     library = torch.library.Library("spmm_roofline", "IMPL")
-    for name in ("product", "sampled"):
+    for name in ("product", "sampled", "attention"):
         library.impl(name, getattr(operators, f"_{name}"), "CPU", allow_override=True)
     return library

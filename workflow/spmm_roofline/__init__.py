@@ -17,6 +17,7 @@ _OFFERED = {
     "select": "selector.advice",
     "SelectionError": "selector.question",
     "SpMM": "multiply",
+    "MaskedAttention": "multiply.attention",
     "spmm": "multiply.operators",
     "sddmm": "multiply.operators",
 }

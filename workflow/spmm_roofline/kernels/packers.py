@@ -13,6 +13,9 @@ from .cubins import machine_code
 from .head import Head
 from .launch import load, number_type
 
+#: Dynamic shared memory that a function may use without asking, in bytes.
+DEFAULT_SHARED_BYTES = 48 * 1024
+
 
 def pack(form: type[Format], a: Any, dtype: str, options: dict[str, Any], packer: Packer | None) -> Format:
     """``a``, a canonical CSR on a device, in the format ``form``; ``packer`` is its packer if it has one."""
@@ -40,8 +43,11 @@ class LoadedPacker:
         #: (device, entry) → function, and the type of each parameter that is a number
         self._functions: dict[tuple[int, str], tuple[Any, tuple[Any, ...]]] = {}
 
-    def __call__(self, entry: str, ctas: int, *arguments: Any, threads: int = 256) -> None:
-        """Enqueue ``entry`` on CuPy's current stream; integers get the type that the code declares."""
+    def __call__(self, entry: str, ctas: int, *arguments: Any, threads: int = 256, shared: int = 0) -> None:
+        """Enqueue ``entry`` on CuPy's current stream; numbers get the type that the code declares.
+
+        ``shared``: bytes of dynamic shared memory. An integer in place of a pointer is an address.
+        """
         import cupy
 
         key = (cupy.cuda.runtime.getDevice(), entry)
@@ -51,7 +57,9 @@ class LoadedPacker:
             types = tuple(number_type(declared) for declared in self.head.entries[entry])
             self._functions[key] = self._module.get_function(entry), types
         function, types = self._functions[key]
+        if shared > DEFAULT_SHARED_BYTES and function.max_dynamic_shared_size_bytes < shared:
+            function.max_dynamic_shared_size_bytes = shared
         given = tuple(
             kind.type(value) if kind is not None else value for kind, value in zip(types, arguments, strict=True)
         )
-        function((ctas,), (threads,), given)
+        function((ctas,), (threads,), given, shared_mem=shared)

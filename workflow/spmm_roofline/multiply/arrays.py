@@ -26,6 +26,18 @@ _NAMES = {
 }
 
 
+class Strided(NamedTuple):
+    """An array on a device: where its elements lie."""
+
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    """elements from one index to the next, by dimension"""
+    dtype: str
+    """``float16``, ``bfloat16``, ``float32`` or ``float64``; another dtype has the library's name"""
+    device: int
+
+
 class View(NamedTuple):
     """A matrix on a device: element (i, j) is number ``i·ld + j·step`` from ``pointer`` on."""
 
@@ -58,20 +70,25 @@ class Library:
     """What :class:`~.plan.SpMM` does with the arrays of a library."""
 
     name: str
-    view: Callable[[Any, str], View]
-    """a matrix; raises ``ValueError`` with its name if it is not on the device"""
+    strided: Callable[[Any, str], Strided]
+    """where an array lies; raises ``ValueError`` with its name if it is not on a device"""
     as_cupy: Callable[[Any], Any]
     """the same memory as an array of CuPy; BF16 as its bits, uint16"""
-    empty: Callable[[Any, tuple[int, int]], Any]
-    """a new matrix on the device and of the dtype of an array"""
+    empty: Callable[[Any, tuple[int, ...]], Any]
+    """a new array on the device and of the dtype of another one"""
     stream: Callable[[int], int]
     """handle of the caller's current stream on a device"""
     layout: Callable[[Any], tuple[Any, ...]] | None = None
-    """what :attr:`view` reads but the address: arrays of one layout differ in nothing else; None if it is not cheap"""
+    """all that :attr:`strided` reads but the address; None if it is not cheap"""
     pointer: Callable[[Any], int] = lambda array: int(array.data.ptr)
     """address of the first element"""
     given: Callable[[Any], Any] = lambda array: array
     """a result of :attr:`empty` as an array of the library"""
+
+    def view(self, array: Any, name: str) -> View:
+        """A matrix. Raises ``ValueError`` with its name if it is not on a device."""
+        pointer, (rows, columns), (down, right), dtype, device = self.strided(array, name)
+        return View(pointer, rows, columns, down, right, dtype, device, array)
 
 
 def library_of(array: Any, name: str) -> Library:
@@ -146,15 +163,14 @@ def needs_operator(array: Any) -> bool:
 def _cupy() -> Library:
     import cupy
 
-    def view(array: Any, name: str) -> View:
+    def strided(array: Any, name: str) -> Strided:
         stored = _NAMES.get(array.dtype.name, array.dtype.name)
-        size = array.itemsize
-        (rows, columns), (down, right) = array.shape, array.strides
-        return View(array.data.ptr, rows, columns, down // size, right // size, stored, array.device.id, array)
+        strides = tuple(stride // array.itemsize for stride in array.strides)
+        return Strided(array.data.ptr, array.shape, strides, stored, array.device.id)
 
     return Library(
         "CuPy",
-        view,
+        strided,
         lambda array: array.view("uint16") if array.dtype.name == "bfloat16" else array,
         lambda array, shape: cupy.empty(shape, dtype=array.dtype),
         lambda device: int(cupy.cuda.get_current_stream().ptr),
@@ -169,13 +185,12 @@ def _torch() -> Library:
 
     names = {getattr(torch, name): name for name in ("float16", "bfloat16", "float32", "float64")}
 
-    def view(tensor: Any, name: str) -> View:
+    def strided(tensor: Any, name: str) -> Strided:
         device = device_of(tensor)
         if device < 0:
             raise ValueError(f"{name} is on the CPU, and products run on a GPU: pass {name}.cuda()")
-        (rows, columns), (down, right) = tensor.shape, tensor.stride()
         stored = names.get(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
-        return View(tensor.data_ptr(), rows, columns, down, right, stored, device, tensor)
+        return Strided(tensor.data_ptr(), tensor.shape, tensor.stride(), stored, device)
 
     def as_cupy(tensor: Any) -> Any:
         own = tensor.detach()
@@ -185,7 +200,7 @@ def _torch() -> Library:
 
     return Library(
         "PyTorch",
-        view,
+        strided,
         as_cupy,
         lambda tensor, shape: tensor.new_empty(shape),
         lambda device: current_stream(device),
@@ -227,7 +242,7 @@ def _dlpack(package: str) -> Library:
 
     return Library(
         package,
-        lambda array, name: of_cupy.view(as_cupy(array), name),
+        lambda array, name: of_cupy.strided(as_cupy(array), name),
         as_cupy,
         lambda array, shape: cupy.empty(shape, dtype=_extension(as_cupy(array).dtype)),
         of_cupy.stream,

@@ -1,8 +1,8 @@
 """Operators of PyTorch: products that autograd, ``torch.compile`` and CUDA graphs know.
 
 ``spmm_roofline::product`` is A·B, or Aᵀ·B, and ``spmm_roofline::sampled`` the product X·Yᵀ at the entries of A. Each is
-the gradient of the other, so both can be differentiated any number of times. A is the number of a plan, because the
-arguments of an operator are tensors and numbers.
+the gradient of the other, so both can be differentiated any number of times. ``spmm_roofline::attention`` has no
+gradient. A, or a mask, is the number of a plan, because the arguments of an operator are tensors and numbers.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import torch
 from torch import Tensor
 
 from .arrays import current_stream
+from .attention import PLANS, MaskedAttention
 from .plan import ALIGNED, PRODUCTS, SpMM
 
 _library = torch.library.Library("spmm_roofline", "DEF")
 _library.define("product(Tensor b, Tensor? values, int plan, bool transposed, float alpha) -> Tensor")
 _library.define("sampled(Tensor x, Tensor y, int plan) -> Tensor")
+_library.define("attention(Tensor q, Tensor k, Tensor v, int plan, float scale) -> Tensor")
 
 _DTYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32", torch.float64: "float64"}
 
@@ -60,6 +62,20 @@ def sddmm(a: SpMM, x: Tensor, y: Tensor) -> Tensor:
     if torch.is_autocast_enabled("cuda"):
         x, y = (tensor.to(torch.get_autocast_dtype("cuda")) for tensor in (x, y))
     return torch.ops.spmm_roofline.sampled(x, y, a.number)
+
+
+def attention(a: MaskedAttention, q: Tensor, k: Tensor, v: Tensor, scale: float | None = None) -> Tensor:
+    """:class:`MaskedAttention` as an operator, without a gradient: softmax(scale·Q·Kᵀ at the mask's entries)·V.
+
+    Within ``torch.autocast`` operands are cast. Raises ``ValueError`` if one of them requires a gradient.
+    """
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (q, k, v)):
+        raise ValueError("masked attention has no gradient: call it within torch.no_grad()")
+    if torch.is_autocast_enabled("cuda"):
+        q, k, v = (tensor.to(torch.get_autocast_dtype("cuda")) for tensor in (q, k, v))
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    result: Tensor = torch.ops.spmm_roofline.attention(q, k, v, a.number, scale)
+    return result
 
 
 def _is_recorded(tensor: Tensor) -> bool:
@@ -112,6 +128,14 @@ def _sampled(x: Tensor, y: Tensor, plan: int) -> Tensor:
     return result
 
 
+def _attention(q: Tensor, k: Tensor, v: Tensor, plan: int, scale: float) -> Tensor:
+    own = PLANS.get(plan)
+    if own is None:
+        raise ValueError("the plan of this mask no longer exists; keep the MaskedAttention as long as the function")
+    result: Tensor = own.attend(q, k, v, scale)
+    return result
+
+
 def _refuse(*tensors: Any) -> Tensor:
     raise ValueError("the operands are on the CPU, and products run on a GPU: pass them as .cuda()")
 
@@ -127,6 +151,10 @@ def _fake_product(b: Tensor, values: Tensor | None, plan: int, transposed: bool,
 
 def _fake_sampled(x: Tensor, y: Tensor, plan: int) -> Tensor:
     return x.new_empty(_plan(plan).nnz)
+
+
+def _fake_attention(q: Tensor, k: Tensor, v: Tensor, plan: int, scale: float) -> Tensor:
+    return q.new_empty(q.shape)
 
 
 def _keep_product(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -160,11 +188,16 @@ def _sampled_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     return of_x, of_y, None
 
 
-for name, implementation, fake, keep, backward in (
-    ("product", _product, _fake_product, _keep_product, _product_backward),
-    ("sampled", _sampled, _fake_sampled, _keep_sampled, _sampled_backward),
+for name, implementation, fake in (
+    ("product", _product, _fake_product),
+    ("sampled", _sampled, _fake_sampled),
+    ("attention", _attention, _fake_attention),
 ):
     _library.impl(name, implementation, "CUDA")
     _library.impl(name, _refuse, "CPU")
     torch.library.register_fake(f"spmm_roofline::{name}", fake, lib=_library)
+for name, keep, backward in (
+    ("product", _keep_product, _product_backward),
+    ("sampled", _keep_sampled, _sampled_backward),
+):
     torch.library.register_autograd(f"spmm_roofline::{name}", backward, setup_context=keep, lib=_library)
