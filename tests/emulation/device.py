@@ -26,6 +26,13 @@ class Memory:
 
     device_id = 0
 
+    @property
+    def mem(self):
+        whole = self._array
+        while isinstance(whole.base, np.ndarray):
+            whole = whole.base
+        return SimpleNamespace(ptr=whole.__array_interface__["data"][0], size=whole.nbytes)
+
     def memset_async(self, value, size, stream=None):
         ctypes.memset(self.ptr, value & 0xFF, size)
 

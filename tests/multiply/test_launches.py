@@ -22,7 +22,7 @@ FREE, ANOTHER = Stream(0), Stream(7)
 
 
 def array(pointer, rows=10, columns=32):
-    return View(pointer, rows, columns, columns, 1, "float32", 0, None)
+    return View(pointer, rows, columns, columns, 1, "float32", 0, 0, None)
 
 
 class Product:

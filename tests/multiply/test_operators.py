@@ -45,6 +45,7 @@ def test_tensors_in_tensors_out(torch, a, dtype):
     assert isinstance(c, torch.Tensor) and c.dtype == b.dtype
     near(c, torch.tensor(as_stored(a.toarray(), dtype)) @ b.double(), dtype)
     near(multiply(b[:, 0]), c[:, 0], dtype)
+    near((c.T @ multiply).T, torch.tensor(as_stored(a.toarray(), dtype)).T @ c.double(), dtype)
     out = torch.empty_like(c)
     assert multiply(b[:, :16], out=out[:, :16], alpha=2.0) is not None
     near(out[:, :16], 2 * c[:, :16], dtype)

@@ -55,6 +55,66 @@ def test_every_general_kernel_on_rows_of_all_lengths(n, device):
         check(multiply(b, out=out, alpha=0.5, beta=-2.0), a, exact, dtype, 0.5, -2.0 * before)
 
 
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_operands_of_any_strides(dtype):
+    import cupy
+
+    from spmm_roofline import SpMM
+
+    a = sparse(70, 90, 0.1)
+    multiply = SpMM(a, dtype)
+    wide, exact = dense(90, 200, dtype)
+    turned, of_turned = dense(40, 90, dtype)
+    for columns in (slice(0, 64), slice(64, 128), slice(136, 200), slice(3, 44), slice(0, 128), slice(0, 90, 3)):
+        check(multiply(wide[:, columns]), a, exact[:, columns], dtype)
+    for columns in (slice(0, 200), slice(0, 128)):
+        check(multiply(wide[::-1, columns]), a, exact[::-1, columns], dtype)
+    check(multiply(turned.T), a, of_turned.T, dtype)
+    out, before = dense(70, 200, dtype, seed=2)
+    for columns in (slice(0, 128), slice(8, 72), slice(3, 44)):
+        multiply(wide[:, columns], out=out[:, columns], beta=0.5)
+        check(out[:, columns], a, exact[:, columns], dtype, more=0.5 * before[:, columns])
+        out, before = dense(70, 200, dtype, seed=2)
+    assert cupy.asarray(multiply(wide[:, 5])).shape == (70,)
+
+
+def test_an_operand_is_not_copied_where_a_kernel_can_read_it(monkeypatch):
+    from spmm_roofline import SpMM
+    from spmm_roofline.multiply import plan
+
+    a = sparse(70, 90, 0.1)
+    multiply = SpMM(a, "float16")
+    wide, exact = dense(90, 200, "float16")
+    monkeypatch.setattr(plan, "_padded", None)
+    check(multiply(wide[:, :48]), a, exact[:, :48], "float16")
+    check(multiply(wide[:, 72:]), a, exact[:, 72:], "float16")
+
+
+def test_a_matrix_wider_than_a_grid_is_multiplied_in_strips(monkeypatch):
+    from spmm_roofline import SpMM
+    from spmm_roofline.multiply import plan
+
+    monkeypatch.setattr(plan, "WIDEST", 128)
+    a = sparse(30, 40, 0.2)
+    b, exact = dense(40, 300, "float16")
+    multiply = SpMM(a, "float16")
+    check(multiply(b), a, exact, "float16")
+    out, before = dense(30, 300, "float16", seed=2)
+    check(multiply(b, out=out, alpha=2.0, beta=1.0), a, exact, "float16", 2.0, before)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_a_sparse_matrix_on_the_right(dtype):
+    from spmm_roofline import SpMM
+
+    a = sparse(70, 90, 0.1)
+    multiply = SpMM(a, dtype)
+    x, exact = dense(33, 70, dtype)
+    found = x @ multiply
+    assert found.shape == (33, 90)
+    check(found.T, a.T.tocsr(), exact.T, dtype)
+
+
 @pytest.mark.parametrize("n", [24, 64, 136])  # column slabs of each width
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_alpha_and_beta(dtype, n):
@@ -240,3 +300,26 @@ def test_what_a_capture_cannot_hold_is_refused_before_it_is_enqueued(monkeypatch
     for first in (lambda: multiply(wider), lambda: multiply.T, lambda: multiply.sample(wider[:40], wider)):
         with pytest.raises(ValueError, match="multiply once before"):
             first()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_equal_operands_give_equal_bits(dtype, device):
+    import cupy
+
+    from spmm_roofline import SpMM
+
+    if device != "gpu":
+        pytest.skip("the emulated device runs CTAs in one order")
+    # Split rows and windows, whose partial sums arrive in any order.
+    a = sparse(3000, 4000, 0.02)
+    a[[5, 700]] = 1.0
+    multiply = SpMM(a.tocsr(), dtype)
+    for n in (24, 128):
+        b, _ = dense(4000, n, dtype)
+        first, of_sample = multiply(b).copy(), multiply.sample(multiply(b), b)
+        streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(4)]
+        for i in range(100):
+            with streams[i % 4]:
+                assert (multiply(b).view("uint8") == first.view("uint8")).all()
+                assert (multiply.sample(first, b).view("uint8") == of_sample.view("uint8")).all()

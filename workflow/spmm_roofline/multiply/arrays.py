@@ -36,6 +36,8 @@ class Strided(NamedTuple):
     dtype: str
     """``float16``, ``bfloat16``, ``float32`` or ``float64``; another dtype has the library's name"""
     device: int
+    end: int
+    """address after the memory that the array is part of"""
 
 
 class View(NamedTuple):
@@ -49,6 +51,8 @@ class View(NamedTuple):
     dtype: str
     """dtype of the elements: ``float16``, ``bfloat16``, ``float32`` or ``float64``"""
     device: int
+    end: int
+    """address after the memory that it is part of"""
     array: Any
     """what it is a view of, which keeps it alive"""
 
@@ -87,8 +91,8 @@ class Library:
 
     def view(self, array: Any, name: str) -> View:
         """A matrix. Raises ``ValueError`` with its name if it is not on a device."""
-        pointer, (rows, columns), (down, right), dtype, device = self.strided(array, name)
-        return View(pointer, rows, columns, down, right, dtype, device, array)
+        pointer, (rows, columns), (down, right), dtype, device, end = self.strided(array, name)
+        return View(pointer, rows, columns, down, right, dtype, device, end, array)
 
 
 def library_of(array: Any, name: str) -> Library:
@@ -166,7 +170,8 @@ def _cupy() -> Library:
     def strided(array: Any, name: str) -> Strided:
         stored = _NAMES.get(array.dtype.name, array.dtype.name)
         strides = tuple(stride // array.itemsize for stride in array.strides)
-        return Strided(array.data.ptr, array.shape, strides, stored, array.device.id)
+        memory = array.data.mem
+        return Strided(array.data.ptr, array.shape, strides, stored, array.device.id, memory.ptr + memory.size)
 
     return Library(
         "CuPy",
@@ -190,7 +195,9 @@ def _torch() -> Library:
         if device < 0:
             raise ValueError(f"{name} is on the CPU, and products run on a GPU: pass {name}.cuda()")
         stored = names.get(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
-        return Strided(tensor.data_ptr(), tensor.shape, tensor.stride(), stored, device)
+        storage = tensor.untyped_storage()
+        end = storage.data_ptr() + storage.nbytes()
+        return Strided(tensor.data_ptr(), tensor.shape, tensor.stride(), stored, device, end)
 
     def as_cupy(tensor: Any) -> Any:
         own = tensor.detach()

@@ -22,7 +22,7 @@ from ..formats.values import device_dtype, rounded
 from ..kernels import choose, registry
 from ..kernels.cubins import machine_code
 from ..kernels.head import Head, HeadError
-from ..kernels.launch import Call, check_case, prepare
+from ..kernels.launch import GRID_LIMIT, Call, check_case, prepare
 from ..kernels.operands import Dense
 from ..kernels.packers import functions_of, pack, packer_of
 from ..paths import KERNELS
@@ -37,6 +37,10 @@ ALIGNED = 16
 WHOLE_SLABS = 128
 #: Kernel whose functions replace the values of a packed matrix.
 VALUES = "values"
+#: Kernel whose functions copy operands that no kernel can read, and the side of its tiles.
+OPERANDS, TILE = "operands", 32
+#: Most columns of one launch: strips of 32 columns are one dimension of a grid, of up to 65,535.
+WIDEST = GRID_LIMIT * 32 // WHOLE_SLABS * WHOLE_SLABS
 
 #: How to repeat a product: the launch, the width of B, and the padded width of C.
 _Ready = tuple[Callable[[int, int, int, float, float], None], int, int]
@@ -150,7 +154,8 @@ class SpMM:
         """Return alpha·A·B + beta·``out``, an array m×n of the dtype of ``b``; write it to ``out`` if that is given.
 
         ``b``: array k×n, or k for a vector. CuPy may have bfloat16 values as such or as their bits, in uint16 arrays.
-        B and C are copied if their rows are not contiguous or not padded as the kernel requires.
+        B may have rows of any stride that is a multiple of 16 bytes; B with other strides is copied, and so is ``out``
+        unless its rows are padded to 16 bytes or its width is a multiple of 128.
         """
         if needs_operator(b):
             from . import operators
@@ -163,6 +168,10 @@ class SpMM:
     def __matmul__(self, b: Any) -> Any:
         """``A @ B``."""
         return self(b)
+
+    def __rmatmul__(self, x: Any) -> Any:
+        """``X @ A``, t×k for X of t×m: (Aᵀ·Xᵀ)ᵀ, so X is read as it is if its columns are contiguous."""
+        return (self.T @ x.T).T
 
     def multiply(self, b: Any, out: Any = None, alpha: float = 1.0, beta: float = 0.0) -> Any:
         """The product as in a call, without a gradient."""
@@ -207,12 +216,17 @@ class SpMM:
             raise ValueError(f"out has {to.columns} columns, and b has {n}")
         if m == 0 or n == 0:
             return (library.given(library.empty(b, (m, n))) if out is None else out), None
+        if n > WIDEST:
+            whole = library.empty(b, (m, n)) if out is None else out
+            for begin in range(0, n, WIDEST):
+                self.multiply(b[:, begin : begin + WIDEST], whole[:, begin : begin + WIDEST], alpha, beta)
+            return library.given(whole), None
         multiple = self.multiple
         padded = -(-n // multiple) * multiple
         current = cupy_stream(stream)
-        in_place = k > 0 and _fits(given, padded, multiple)
+        in_place = k > 0 and _reads(given, padded, multiple)
         if not in_place:
-            given = _padded(b, padded, self.dtype, current, library) if k else _zeros(padded, self.dtype)
+            given = _padded(given, padded, current) if k else _zeros(padded, self.dtype)
         direct = to is not None and to.columns == padded and _fits(to, padded, multiple)
         c = out if direct else library.empty(b, (m, padded))
         target = to if to is not None and direct else library.view(c, "c")
@@ -260,10 +274,8 @@ class SpMM:
         stream = cupy_stream(library.stream(self._device))
         with stream:
             fitting = [
-                view
-                if view.columns == padded and _fits(view, padded, multiple)
-                else _padded(a, padded, self.dtype, stream, library)
-                for view, a in zip(views, operands, strict=True)
+                view if view.columns == padded and _reads(view, padded, multiple) else _padded(view, padded, stream)
+                for view in views
             ]
             out = library.empty(x, (1, self.nnz))
             if self.nnz:
@@ -504,20 +516,37 @@ def _check_no_capture() -> None:
 
 
 def _fits(view: View, padded: int, multiple: int) -> bool:
-    """Whether a kernel can read the matrix where it is, with columns up to ``padded``."""
-    if view.step != 1 or view.pointer % ALIGNED:
+    """Whether a kernel can read or write the matrix where it is, with columns up to ``padded``."""
+    if view.step != 1 or view.pointer % ALIGNED or view.ld < padded:
         return False
     whole = padded == view.columns and padded % WHOLE_SLABS == 0 and view.ld % multiple == 0
     return view.ld == padded or whole
 
 
-def _padded(array: Any, padded: int, dtype: str, stream: Any, library: Library) -> View:
+def _reads(view: View, padded: int, multiple: int) -> bool:
+    """Whether a kernel can read the matrix where it is. It reads ``ld`` elements of each row, the last one as well."""
+    size = device_dtype(view.dtype).itemsize
+    has_room = view.ld >= padded and view.pointer + view.rows * view.ld * size <= view.end
+    has_places = view.step == 1 and view.ld % multiple == 0 and view.pointer % ALIGNED == 0
+    return _fits(view, padded, multiple) or (has_room and has_places)
+
+
+def _padded(view: View, padded: int, stream: Any) -> View:
     """A copy whose rows are padded with zeros to ``padded`` elements."""
     import cupy
 
+    dtype = device_dtype(view.dtype)
+    rows, columns = view.rows, view.columns
     with stream:
-        wide = cupy.zeros((array.shape[0], padded), dtype=device_dtype(dtype))
-        wide[:, : array.shape[1]] = library.as_cupy(array)
+        wide = cupy.empty((rows, padded), dtype=dtype)
+        copy, bits = functions_of(OPERANDS), 8 * dtype.itemsize
+        if rows and view.step == 1:
+            count = ctas(rows * padded * dtype.itemsize // ALIGNED)
+            copy(f"pad_{bits}", count, view.pointer, view.ld, rows, columns, padded, wide)
+        elif rows:
+            tiles = ceil_div(padded, TILE)
+            count = ceil_div(rows, TILE) * tiles
+            copy(f"turn_{bits}", count, view.pointer, view.ld, view.step, rows, columns, padded, tiles, wide)
     return library_of(wide, "b").view(wide, "b")
 
 
