@@ -182,6 +182,14 @@ def test_a_kernel_that_is_yet_to_be_written_is_a_notice(config):
     assert any("no kernel matches quantum/*, teleport yet" in notice for notice in said)
 
 
+def test_a_suite_leaves_out_what_a_pattern_excludes(config):
+    kernels = ["smat/*", "!smat/*_f32", "mma_t", "!quantum/*"]
+    plan = Plan(config | {"suite": suite_with(kernels=kernels)})
+    own = plan.suites["mine"].kernels
+    assert own == [name for name, head in plan.heads.items() if head.study == "smat" and not name.endswith("_f32")]
+    assert not any("quantum" in notice for notice in plan.notices()), "nothing is missing if nothing is excluded"
+
+
 def test_a_suite_without_any_kernel_is_refused(config):
     said = refusal(config, suite=suite_with(kernels=["quantum/*"]))
     assert "no kernel matches quantum/*, so that nothing of it can be measured" in said

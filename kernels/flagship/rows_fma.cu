@@ -26,12 +26,30 @@ variants:
     family: rows_tf32
     after: rows_fma
     dtype: {a: tf32, b: tf32}
+  f64:
+    idea: rows_fma in FP64, in slabs of 64 columns
+    family: rows_f64
+    after: rows_fma
+    dtype: {a: float64, b: float64, accumulator: float64, c: float64}
+    tile: {slab: 64, ctas: 1}
+    constants: {number: double}
+    scratch: (8 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
+    launch:
+      grid: min(a.partitions, max(1, tile.ctas * device.multiprocessors // even_part(ceil_div(n, tile.slab), device.l2_bytes // max(8 * k * tile.slab, 1)))), ceil_div(n, tile.slab)
+      args: a.work, a.partitions, a.segments, a.cut, a.columns, a.data, b, c, scratch, a.partials, 8 * b.ld, c.ld, device.multiprocessors, alpha, beta
 deviations:
   - "an empty row of A has an entry of value zero in column 0; an infinity in row 0 of B becomes NaN"
 ---*/
 #include "tile/lane_groups.cuh"
 
+// Type of A, B, C and sums.
+#ifndef NUMBER
+#define NUMBER float
+#endif
+
 namespace {
+
+using Four = tile::Four<NUMBER>;
 
 constexpr int LANES = TILE_SLAB / 4, GROUPS = 32 / LANES;
 static_assert(TILE_SLAB == 32 || TILE_SLAB == 64 || TILE_SLAB == 128, "a slab has 32, 64 or 128 columns");
@@ -46,7 +64,7 @@ constexpr int NEAR = 512;
 // different banks.
 struct Staged {
     __align__(16) int columns[LANES];
-    __align__(16) float values[LANES + 4];
+    __align__(16) NUMBER values[LANES + 4];
 };
 
 }  // namespace
@@ -56,22 +74,23 @@ struct Staged {
 // to have columns in common. While entries are multiplied, each lane of the group loads one of the next LANES entries.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) rows_fma(
     const int* __restrict__ work, int partition_count, const int2* __restrict__ segments, const int4* __restrict__ cut,
-    const int* __restrict__ columns, const float* __restrict__ data, const float* __restrict__ b,
-    float* __restrict__ c, float4* partials, int partial_count, int stride, int ldc, int multiprocessors, float alpha,
-    float beta) {
+    const int* __restrict__ columns, const NUMBER* __restrict__ data, const NUMBER* __restrict__ b,
+    NUMBER* __restrict__ c, Four* partials, int partial_count, int stride, int ldc, int multiprocessors, NUMBER alpha,
+    NUMBER beta) {
     __shared__ int queue, first_segment, last_segment;
     __shared__ unsigned arrivals[NEAR];
     __shared__ Staged staged[TILE_WARPS * GROUPS];
     Staged& own = staged[threadIdx.x / LANES];
     const int lane = threadIdx.x % LANES;
     const int column_of_c = blockIdx.y * TILE_SLAB + 4 * lane;
+    constexpr int NUMBER_BYTES = sizeof(NUMBER);
     // Out-of-range lanes read the last valid columns of B; their sums are never stored.
-    const char* b_slab = reinterpret_cast<const char*>(b + min(column_of_c, stride / 4 - 4));
+    const char* b_slab = reinterpret_cast<const char*>(b + min(column_of_c, stride / NUMBER_BYTES - 4));
 
-    const auto store_row = [&](int row, const float4& sum) {
+    const auto store_row = [&](int row, const Four& sum) {
         if (column_of_c < ldc) {
-            float* to = c + static_cast<long long>(row) * ldc + column_of_c;
-            tile::store<SCALED>(reinterpret_cast<float4*>(to), sum, alpha, beta);
+            NUMBER* to = c + static_cast<long long>(row) * ldc + column_of_c;
+            tile::store<SCALED>(reinterpret_cast<Four*>(to), sum, alpha, beta);
         }
     };
 
@@ -87,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) rows_fm
 
     // The next entries: this lane's own, how many the group has, and the segment's first row if they begin a segment.
     int at = 0, end = 0, column, count, start;
-    float value;
+    NUMBER value;
     const auto fetch = [&] {
         const bool takes = at == end;
         int segment = 0;
@@ -101,21 +120,21 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) rows_fm
         }
         count = min(end - at, LANES);
         // Lanes after the last entry add zeros, to a sum that is already stored.
-        column = 0, value = 0.0f;
+        column = 0, value = 0;
         if (lane < count) column = __ldcs(columns + (at + lane)), value = __ldcs(data + (at + lane));
         at += count;
     };
 
     // The open row, or ~partial (negative) if the segment is a section of a split row.
     int row = 0;
-    float4 sum;
+    Four sum;
     fetch();
     while (true) {
         const int longest = GROUPS == 1 ? count : __reduce_max_sync(~0u, count);
         if (longest == 0) break;
         if (start != GOES_ON) {
             row = start;
-            sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            sum = {};
         }
         // One bit for each entry: a row, or a section of a split row, ends with it.
         unsigned ends = tile::group_bits<LANES>(__ballot_sync(~0u, column < 0));
@@ -127,15 +146,15 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) rows_fm
         if (row < 0) ends = 0;
 #pragma unroll 1
         for (int batch = 0; batch < longest; batch += TILE_BATCH) {
-            float4 x[TILE_BATCH];
+            Four x[TILE_BATCH];
             tile::load_rows(x, own.columns + batch, b_slab, stride);
-            const auto product = [&](int i, float a) {
-                const float4& row_of_b = x[i];
+            const auto product = [&](int i, NUMBER a) {
+                const Four& row_of_b = x[i];
                 sum.x += a * row_of_b.x, sum.y += a * row_of_b.y, sum.z += a * row_of_b.z, sum.w += a * row_of_b.w;
             };
             const auto close = [&] {
                 store_row(row++, sum);
-                sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                sum = {};
             };
             // Two copies of the code, because most batches of longer rows need no tests.
             const bool plain = GROUPS == 1 ? (ends & BATCH_ENDS) == 0 : !__any_sync(~0u, ends & BATCH_ENDS);

@@ -26,67 +26,85 @@ variants:
     family: rows_tf32
     after: split_fma
     dtype: {a: tf32, b: tf32}
+  f64:
+    idea: split_fma in FP64
+    family: rows_f64
+    after: split_fma
+    dtype: {a: float64, b: float64, accumulator: float64, c: float64}
+    tile: {warps: 16, ctas: 1}
+    constants: {number: double}
+    scratch: (8 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
+    launch:
+      args: a.work, a.cut, a.group_starts, a.columns, a.data, b, c, scratch, a.partials, 8 * b.ld, 8 * c.ld, device.multiprocessors, alpha, beta
 deviations:
   - "an empty row of A has an entry of value zero in column 0, and the last batch of a CTA is padded with entries of value zero in column 0 or in columns loaded before; an infinity in those rows of B becomes NaN"
 ---*/
 #include "tile/split_rows.cuh"
 
+// Type of A, B, C and sums.
+#ifndef NUMBER
+#define NUMBER float
+#endif
+
 namespace {
+
+using Four = tile::Four<NUMBER>;
 
 constexpr int LANES = TILE_SLAB / 4, GROUPS = TILE_WARPS * 32 / LANES;
 static_assert(
     TILE_SLAB == 32 && TILE_BATCH == LANES && LANES == tile::SPLIT_BATCH,
-    "a slab is a line of 32 columns, a batch one entry per lane");
+    "a slab has 32 columns, a batch one entry per lane");
 
 }  // namespace
 
-// A lane group reads the slab of one row of B at a time, which is one line; each lane sums four columns. Every group of
-// a warp has equally many batches of entries, wherever rows end; tile/split_rows.cuh draws this and adds the rows that
-// several groups cover. While one batch is multiplied, each lane loads one entry of the next.
+// A lane group reads the slab of one row of B at a time, which is one line in FP32 and two in FP64; each lane sums four
+// columns. Every group of a warp has equally many batches of entries, wherever rows end; tile/split_rows.cuh draws this
+// and adds the rows that several groups cover. While one batch is multiplied, each lane loads one entry of the next.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_fma(
     const int4* __restrict__ work, const int4* __restrict__ cut, const int2* __restrict__ group_starts,
-    const int* __restrict__ columns, const float* __restrict__ data, const float* __restrict__ b,
-    float* __restrict__ c, float4* partials, int partial_count, int stride, int stride_c, int multiprocessors,
-    float alpha, float beta) {
-    __shared__ tile::SplitShared<TILE_WARPS, LANES, float4> shared;
+    const int* __restrict__ columns, const NUMBER* __restrict__ data, const NUMBER* __restrict__ b,
+    NUMBER* __restrict__ c, Four* partials, int partial_count, int stride, int stride_c, int multiprocessors,
+    NUMBER alpha, NUMBER beta) {
+    __shared__ tile::SplitShared<TILE_WARPS, LANES, Four> shared;
     const int partition = tile::partition_of_cta(multiprocessors);
     const int warp = threadIdx.x / 32, group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
     const int2 start = __ldg(group_starts + (partition * GROUPS + group));  // first slot, and its row or ~row
     const int end = __ldg(group_starts + (partition * GROUPS + group + 1)).x;
     const int column_of_c = blockIdx.y * TILE_SLAB + 4 * lane;
+    constexpr int NUMBER_BYTES = sizeof(NUMBER);
     // Out-of-range lanes read the last valid columns of B; their sums are never stored to C.
-    const char* b_slab = reinterpret_cast<const char*>(b + min(column_of_c, stride / 4 - 4));
+    const char* b_slab = reinterpret_cast<const char*>(b + min(column_of_c, stride / NUMBER_BYTES - 4));
     // The first group of the warp has the most batches: the partition may run out of slots in a later group.
     const int batches = __reduce_max_sync(~0u, (end - start.x + TILE_BATCH - 1) / TILE_BATCH);
 
     // This lane's entry of the next batch. After the last entry the value is zero and the column that of an earlier
     // one.
     int at = start.x + lane, column = 0;
-    float value;
+    NUMBER value;
     const auto fetch = [&] {
-        value = 0.0f;
+        value = 0;
         if (at < end) column = __ldg(columns + at), value = __ldg(data + at);
         at += TILE_BATCH;
     };
     fetch();
 
-    const bool stores = column_of_c < stride_c / 4;
+    const bool stores = column_of_c < stride_c / NUMBER_BYTES;
     const auto row_of_c = [&](int row) {
         char* first = reinterpret_cast<char*>(c + column_of_c);
-        return reinterpret_cast<float4*>(first + static_cast<long long>(row) * stride_c);
+        return reinterpret_cast<Four*>(first + static_cast<long long>(row) * stride_c);
     };
     if (threadIdx.x == 0) shared.work = __ldg(work + partition);
     if (lane == 0) shared.heads[group] = start.y;
     const int first_row = start.y < 0 ? ~start.y : start.y;
-    float4* own_sum = &shared.sums[group][lane];
+    Four* own_sum = &shared.sums[group][lane];
     // Where the sum of the open row goes. It is C, except that a first row that began in an earlier group goes to
     // shared memory for join_rows, and that out-of-range lanes write to a part of shared memory that nobody reads.
     char* first_to = reinterpret_cast<char*>(stores ? row_of_c(first_row) : own_sum);
     const int step = stores ? stride_c : 0;
     bool kept = start.y < 0 || !stores;
-    float4* to = kept ? own_sum : row_of_c(first_row);
+    Four* to = kept ? own_sum : row_of_c(first_row);
     int ended = 0;
-    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    Four sum = {};
     const auto close = [&] {
         if (SCALED && !kept) {
             tile::store<SCALED>(to, sum, alpha, beta);
@@ -95,8 +113,8 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
         }
         kept = !stores;
         ++ended;
-        to = reinterpret_cast<float4*>(first_to + static_cast<long long>(ended) * step);
-        sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        to = reinterpret_cast<Four*>(first_to + static_cast<long long>(ended) * step);
+        sum = {};
     };
 
 #pragma unroll 1
@@ -107,10 +125,10 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
         shared.values[warp][threadIdx.x % 32] = value;
         __syncwarp();
         fetch();
-        float4 x[TILE_BATCH];
+        Four x[TILE_BATCH];
         tile::load_rows(x, &shared.columns[warp][tile::first_lane<LANES>()], b_slab, stride);
-        const auto product = [&](int i, float a) {
-            const float4& row = x[i];
+        const auto product = [&](int i, NUMBER a) {
+            const Four& row = x[i];
             sum.x += a * row.x, sum.y += a * row.y, sum.z += a * row.z, sum.w += a * row.w;
         };
         const auto multiply = [&](unsigned ends) {
@@ -125,7 +143,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
         __syncwarp();
     }
 
-    const auto finished = [&](int row, const float4& total) {
+    const auto finished = [&](int row, const Four& total) {
         if (stores) tile::store<SCALED>(row_of_c(row), total, alpha, beta);
     };
     tile::join_rows(shared, first_row, start.y < 0, ended, sum, cut, partials, partial_count, finished);

@@ -66,6 +66,24 @@ def test_a_variant_may_leave_the_family_and_change_the_grid():
     assert base.grid.startswith("m, n, ") and other == replace(base, grid="m, n, tile.z")
 
 
+@pytest.mark.parametrize("name", ["rows_fma", "split_fma"])
+def test_a_macro_may_name_the_type_of_a_parameter(tree, name):
+    base, double = heads()[name], heads()[f"{name}_f64"]
+    for head, number in ((base, "float"), (double, "double")):
+        types = dict(zip(head.launches[0].args, head.launches[0].types, strict=True))
+        assert types["alpha"] == types["beta"] == number
+        assert types["a.data"] == types["b"] == f"const {number}* __restrict__" and types["a.partials"] == "int"
+    assert "NUMBER" not in base.defines() and double.defines()["NUMBER"] == "double"
+    with pytest.raises(HeadError, match=r"'a.data' is float64, but \w+ takes 'const float\* __restrict__'"):
+        read(edited(tree, "constants: {number: double}", "constants: {scaled: 0}", f"flagship/{name}.cu"))
+
+
+def test_a_macro_that_no_number_can_be_passed_as(tree):
+    path = edited(tree, "#define NUMBER float", "#define NUMBER half", "flagship/rows_fma.cu")
+    with pytest.raises(HeadError, match="takes 'alpha' as 'half'; numbers are passed as one of int, "):
+        read(path)
+
+
 def test_a_variant_changes_no_launch_of_several(tree):
     change = "variants: {wide: {launch: {block: 64}}}\ndeviations:\n"
     with pytest.raises(ContractError, match=r"variants\.wide: .*block"):
@@ -188,7 +206,7 @@ def test_general_kernels_of_one_dtype_want_the_same_rows_of_b():
     # A program's product pads B once for all of them.
     general = [head for head in heads().values() if head.study == "flagship"]
     wanted = {(head.dtype["a"], head.pads.get("n", 1)) for head in general}
-    assert len(wanted) == len({dtype for dtype, _ in wanted}) == 4
+    assert len(wanted) == len({dtype for dtype, _ in wanted}) == 5
 
 
 def test_options_of_the_format_follow_tile_and_device():

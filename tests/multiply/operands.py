@@ -6,10 +6,11 @@ import numpy as np
 from scipy.sparse import csr_array, random_array
 
 #: Largest error of an element over Σ|a||b|, by dtype.
-TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "tf32": 2e-3, "float32": 2e-6}
+TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "tf32": 2e-3, "float32": 2e-6, "float64": 1e-13}
 
-#: Half the distance between neighbouring float16 numbers next to zero.
-SMALLEST = 2.0**-25
+#: Error that rounding may cause next to zero, by dtype: half the distance between neighbouring float16 numbers there.
+#: Other dtypes go on far below any value of these tests.
+SMALLEST = dict.fromkeys(TOLERANCE, 2.0**-150) | {"float16": 2.0**-25}
 
 
 def sparse(m, k, density, seed=0):
@@ -38,6 +39,6 @@ def check(c, a, b, dtype, scale=1.0, more=0.0):
 
     a = csr_array((as_stored(a.data, dtype), a.indices, a.indptr), shape=a.shape)
     expected = scale * (a @ b) + more
-    room = abs(scale) * (abs(a) @ abs(b)) + np.abs(more) + SMALLEST / TOLERANCE[dtype]
+    room = abs(scale) * (abs(a) @ abs(b)) + np.abs(more) + SMALLEST[dtype] / TOLERANCE[dtype]
     worst = np.max(np.abs(widened(c, dtype).get() - expected) / room, initial=0.0)
     assert worst < TOLERANCE[dtype], f"{dtype}, {a.shape}, N = {b.shape[1]}: {worst:.2g}"

@@ -58,32 +58,65 @@ def test_gradients_of_b_and_of_the_values(torch, a, dtype):
     rows, columns = places(a)
     multiply = SpMM(a, dtype)
     b, g = drawn(torch, (K, N), dtype).requires_grad_(), drawn(torch, (M, N), dtype, 1)
-    values = torch.tensor(as_stored(a.data, dtype)).float().requires_grad_()
+    kept = torch.float64 if dtype == "float64" else torch.float32
+    values = torch.tensor(as_stored(a.data, dtype)).to(kept).requires_grad_()
     spmm(multiply, b, values, alpha=2.0).backward(g)
     near(b.grad, 2 * torch.tensor(as_stored(a.toarray(), dtype)).T @ g.double(), dtype, 30)
     near(values.grad, 2 * (g.double()[rows] * b.double()[columns]).sum(1), dtype, 60)
-    assert values.grad.dtype == torch.float32
+    assert values.grad.dtype == kept
     own = b.detach().requires_grad_()
     multiply(own).backward(g)
     near(own.grad, b.grad.double() / 2, dtype, 20)
 
 
+#: How gradcheck compares, by dtype. The product is linear in each argument, so a step may be far above the rounding of
+#: a sum in FP32.
+DIFFERENCES = {
+    "float32": {"eps": 0.5, "atol": 1e-3, "rtol": 1e-3},
+    "float64": {"eps": 1e-3, "atol": 1e-9, "rtol": 1e-9},
+}
+
+
+@pytest.mark.parametrize("dtype", DIFFERENCES)
 @pytest.mark.parametrize("transposed", [False, True])
-def test_the_gradients_are_those_of_finite_differences(torch, a, transposed):
+def test_the_gradients_are_those_of_finite_differences(torch, a, transposed, dtype):
     from spmm_roofline import SpMM
 
-    # In FP32: steps far above the rounding of a sum, in a function that is linear in each argument.
-    number = SpMM(a, "float32").T.number if transposed else None
-    multiply = SpMM(a, "float32")
+    number = SpMM(a, dtype).T.number if transposed else None
+    multiply = SpMM(a, dtype)
     rows = M if transposed else K
-    b = drawn(torch, (rows, 3), "float32").requires_grad_()
-    values = drawn(torch, (a.nnz,), "float32", 1).requires_grad_()
+    b = drawn(torch, (rows, 3), dtype).requires_grad_()
+    values = drawn(torch, (a.nnz,), dtype, 1).requires_grad_()
 
     def product(b, values):
         return torch.ops.spmm_roofline.product(b, values, multiply.number, transposed, 1.5)
 
     assert number is None or number > 0
-    assert torch.autograd.gradcheck(product, (b, values), eps=0.5, atol=1e-3, rtol=1e-3, nondet_tol=0.0)
+    assert torch.autograd.gradcheck(product, (b, values), nondet_tol=0.0, **DIFFERENCES[dtype])
+
+
+def test_gradients_of_gradients_are_those_of_finite_differences(torch, a):
+    from spmm_roofline import SpMM, sddmm, spmm
+
+    multiply = SpMM(a, "float64")
+    x, y = (drawn(torch, (rows, 3), "float64", rows).requires_grad_() for rows in (M, K))
+
+    def attention(x, y):
+        return spmm(multiply, y, sddmm(multiply, x, y))
+
+    assert torch.autograd.gradcheck(attention, (x, y))
+    assert torch.autograd.gradgradcheck(attention, (x, y))
+
+
+def test_autocast_leaves_float64(torch, a, monkeypatch):
+    from spmm_roofline import SpMM, sddmm
+
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda device: True)
+    monkeypatch.setattr(torch, "get_autocast_dtype", lambda device: torch.float16)
+    multiply = SpMM(a, "float64")
+    for given, wanted in (("float64", torch.float64), ("float32", torch.float16)):
+        x, y = (drawn(torch, (rows, 8), given, rows) for rows in (M, K))
+        assert (multiply @ y).dtype == sddmm(multiply, x, y).dtype == wanted
 
 
 def test_a_gradient_has_a_gradient(torch, a):
@@ -188,13 +221,14 @@ def test_the_first_product_within_a_capture_is_refused_in_a_sentence(torch, a, d
     near(multiply(b), torch.tensor(as_stored(a.toarray(), "float16")) @ b.double(), "float16")
 
 
-@pytest.mark.parametrize("n", [24, 11])
-def test_the_operators_keep_what_they_promise(torch, a, n):
+@pytest.mark.parametrize("planned", ["float16", "float32"])
+@pytest.mark.parametrize(("n", "dtype"), [(24, "float32"), (11, "float32"), (24, "float64"), (10, "float64")])
+def test_the_operators_keep_what_they_promise(torch, a, n, dtype, planned):
     from spmm_roofline import SpMM
 
-    multiply = SpMM(a, "float32")
-    b = drawn(torch, (K, n), "float32").requires_grad_()
-    x, values = drawn(torch, (M, n), "float32"), drawn(torch, (a.nnz,), "float32")
+    multiply = SpMM(a, planned)
+    b = drawn(torch, (K, n), dtype).requires_grad_()
+    x, values = drawn(torch, (M, n), dtype), drawn(torch, (a.nnz,), dtype)
     for arguments in (
         (b, values.requires_grad_(), multiply.number, False, 1.5),
         (b, None, multiply.number, False, 1.0),

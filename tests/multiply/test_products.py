@@ -184,6 +184,7 @@ def test_the_kernel_for_a_width_has_a_name():
     a = sparse(900, 700, 0.02)
     assert SpMM(a, "float32", kernel="split_fma").kernel_for(512) == "split_fma"
     assert SpMM(a, "float32").kernel_for(32) == "split_fma"
+    assert SpMM(a, "float64").kernel_for(32) == "split_fma_f64"
 
 
 @pytest.mark.parametrize("device", [pytest.param("gpu", marks=pytest.mark.gpu)], indirect=True)
@@ -215,16 +216,25 @@ def test_every_call_without_a_place_gives_an_array_of_its_own():
         check(c, a, exact, "float32")
 
 
-@pytest.mark.parametrize("kernel", ["rows_fma", "split_fma", "window_fma"])
-def test_a_launch_serves_other_arrays_and_factors(kernel):
+@pytest.mark.parametrize(
+    ("kernel", "dtype"),
+    [
+        ("rows_fma", "float32"),
+        ("split_fma", "float32"),
+        ("window_fma", "float32"),
+        ("rows_fma_f64", "float64"),
+        ("split_fma_f64", "float64"),
+    ],
+)
+def test_a_launch_serves_other_arrays_and_factors(kernel, dtype):
     from spmm_roofline import SpMM
 
     a = sparse(50, 6000, 0.2)
-    multiply = SpMM(a, "float32", kernel=kernel)
+    multiply = SpMM(a, dtype, kernel=kernel)
     for seed, (alpha, beta) in enumerate([(1.0, 0.0), (0.5, -2.0), (2.0, 1.0), (1.0, 0.0), (-1.0, 0.0)]):
-        b, exact = dense(6000, 40, "float32", seed)
-        out, before = dense(50, 40, "float32", seed + 10)
-        check(multiply(b, out=out, alpha=alpha, beta=beta), a, exact, "float32", alpha, beta * before)
+        b, exact = dense(6000, 40, dtype, seed)
+        out, before = dense(50, 40, dtype, seed + 10)
+        check(multiply(b, out=out, alpha=alpha, beta=beta), a, exact, dtype, alpha, beta * before)
 
 
 def test_streams_do_not_mix_partial_sums(device):
@@ -255,7 +265,7 @@ def test_an_empty_product():
     from spmm_roofline import SpMM
 
     assert SpMM(csr_array((0, 5)))(cupy.zeros((5, 8), "float16")).shape == (0, 8)
-    for dtype in ("float16", "float32"):
+    for dtype in ("float16", "float32", "float64"):
         assert not SpMM(csr_array((7, 5)), dtype)(cupy.ones((5, 8), dtype)).any()
     assert SpMM(csr_array((7, 5)))(cupy.ones((5, 0), "float16")).shape == (7, 0)
     assert not SpMM(csr_array((7, 0)))(cupy.ones((0, 8), "float16")).any()
@@ -278,7 +288,7 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="no out is given"):
         multiply(cupy.zeros((20, 8), "float16"), beta=1.0)
     with pytest.raises(ValueError, match="multiply in"):
-        SpMM(a, "float64")
+        SpMM(a, "float8_e4m3")
     with pytest.raises(ValueError, match="no kernel that multiplies"):
         SpMM(a, kernel="nobody")
     with pytest.raises(ValueError, match="real numbers"):

@@ -20,7 +20,7 @@ def check_sampled(found, x, y, rows, columns, dtype):
 
     found = widened(found, dtype).get()
     products = x[rows] * y[columns]
-    room = np.abs(products).sum(1) + SMALLEST / TOLERANCE[dtype]
+    room = np.abs(products).sum(1) + SMALLEST[dtype] / TOLERANCE[dtype]
     assert np.max(np.abs(found - products.sum(1)) / room, initial=0.0) < TOLERANCE[dtype], dtype
 
 
@@ -38,7 +38,7 @@ def test_a_sampled_product(dtype, n):
     check_sampled(multiply.T.sample(y, x), exact_x, exact_y, *places(a), dtype)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("shape, density", [((1, 1), 1.0), ((1, 500), 0.9), ((500, 3), 0.3), ((9, 40), 0.0)])
 def test_any_pattern(dtype, shape, density):
     from spmm_roofline import SpMM

@@ -33,6 +33,7 @@ from .run_config import (
     check_profiled,
     checked,
     own_suites,
+    resolved,
     suite_document,
     suite_names,
 )
@@ -189,19 +190,9 @@ class Plan:
         return chosen
 
     def resolve(self, patterns: list[str]) -> tuple[list[str], list[str]]:
-        """Kernels that match a pattern (``name`` or ``study/name``), in ladder order, and patterns without a match."""
-        chosen: set[str] = set()
-        missing = []
-        for pattern in patterns:
-            matched = {
-                name
-                for name, study in self._multiplying.items()
-                if fnmatch.fnmatch(f"{study}/{name}" if "/" in pattern else name, pattern)
-            }
-            chosen |= matched
-            if not matched:
-                missing.append(pattern)
-        return [name for name in self.heads if name in chosen], missing
+        """Kernels that ``patterns`` choose, in ladder order, and patterns without a match; see :func:`.resolved`."""
+        found, missing = resolved(patterns, self._multiplying)
+        return [name for name in self.heads if name in found], missing
 
     @cached_property
     def _multiplying(self) -> dict[str, str]:

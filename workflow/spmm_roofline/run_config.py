@@ -23,6 +23,9 @@ from .spelling import choices, closest, suggestion
 
 SUITES = Path("config/suites")
 
+#: Begins a pattern of kernels that a suite leaves out.
+EXCLUDES = "!"
+
 #: Suite whose widths, kernels and protocol a matrix of the user's own is measured with.
 QUICK = "quick"
 
@@ -93,14 +96,31 @@ def suite_names() -> list[str]:
     return sorted(path.stem for path in SUITES.glob("*.yaml"))
 
 
+def resolved(patterns: Iterable[str], studies: Mapping[str, str]) -> tuple[set[str], list[str]]:
+    """Kernels of ``studies`` (name → study) that ``patterns`` choose, and the patterns without a match.
+
+    A pattern matches ``name`` or ``study/name``; after :data:`EXCLUDES` it takes its matches out, wherever it stands.
+    """
+    found: set[str] = set()
+    excluded: set[str] = set()
+    missing = []
+    for pattern in patterns:
+        plain = pattern.removeprefix(EXCLUDES)
+        named = {f"{study}/{name}" if "/" in plain else name: name for name, study in studies.items()}
+        matched = {named[match] for match in fnmatch.filter(named, plain)}
+        if plain != pattern:
+            excluded |= matched
+        elif matched:
+            found |= matched
+        else:
+            missing.append(pattern)
+    return found - excluded, missing
+
+
 def suites_with(kernel: str, study: str) -> list[str]:
-    """Suites whose patterns match a kernel."""
-    found = []
-    for name in suite_names():
-        patterns = contracts.document(SUITES / f"{name}.yaml", "suite")["kernels"]
-        if any(fnmatch.fnmatch(f"{study}/{kernel}" if "/" in pattern else kernel, pattern) for pattern in patterns):
-            found.append(name)
-    return found
+    """Suites whose patterns choose a kernel."""
+    documents = {name: contracts.document(SUITES / f"{name}.yaml", "suite") for name in suite_names()}
+    return [name for name, suite in documents.items() if resolved(suite["kernels"], {kernel: study})[0]]
 
 
 def check_profiled(wanted: Iterable[str], suites: Collection[str]) -> None:

@@ -8,6 +8,7 @@
 //   columns of a slab  | lane 0: four or eight | lane 1                      | … | lane LANES-1     |
 
 #include "ptx/atom_inc.cuh"
+#include "tile/four.cuh"
 #include "tile/split.cuh"
 #include "tile/store.cuh"
 
@@ -40,11 +41,23 @@ __device__ __forceinline__ int partition_of_cta(int multiprocessors) {
     return multiprocessor * (gridDim.x / multiprocessors) + min(multiprocessor, gridDim.x % multiprocessors) + turn;
 }
 
-// A lane's sums of eight columns; sums of four columns are a float4.
+// A lane's sums of eight columns; sums of four columns are a Four<Number>.
 struct Eight {
     float4 low, high;
 };
+// The type of their numbers, which is also that of A's values in shared memory.
+template <class Sum>
+struct NumberOf {
+    using Type = float;
+};
+template <>
+struct NumberOf<Double4> {
+    using Type = double;
+};
 __device__ __forceinline__ void add(float4& sum, const float4& x) {
+    sum.x += x.x, sum.y += x.y, sum.z += x.z, sum.w += x.w;
+}
+__device__ __forceinline__ void add(Double4& sum, const Double4& x) {
     sum.x += x.x, sum.y += x.y, sum.z += x.z, sum.w += x.w;
 }
 __device__ __forceinline__ void add(Eight& sum, const Eight& x) {
@@ -58,8 +71,18 @@ __device__ __forceinline__ void store_partial(Eight* to, const Eight& sum) {
     __stcg(&to->low, sum.low);
     __stcg(&to->high, sum.high);
 }
+__device__ __forceinline__ void store_partial(Double4* to, const Double4& sum) {
+    double2* halves = reinterpret_cast<double2*>(to);
+    __stcg(halves, make_double2(sum.x, sum.y));
+    __stcg(halves + 1, make_double2(sum.z, sum.w));
+}
 __device__ __forceinline__ float4 load_partial(const float4* from) { return __ldcg(from); }
 __device__ __forceinline__ Eight load_partial(const Eight* from) { return {__ldcg(&from->low), __ldcg(&from->high)}; }
+__device__ __forceinline__ Double4 load_partial(const Double4* from) {
+    const double2* halves = reinterpret_cast<const double2*>(from);
+    const double2 low = __ldcg(halves), high = __ldcg(halves + 1);
+    return {low.x, low.y, high.x, high.y};
+}
 
 // This lane's columns of the rows of B that a batch needs, all in flight at once. `b_slab` points at these columns in
 // row 0; `stride` is the length of a row in bytes.
@@ -73,18 +96,18 @@ __device__ __forceinline__ void load_rows(
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
             const char* from = b_slab + static_cast<long long>(rows[j]) * stride;
-            x[i + j] = __ldg(reinterpret_cast<const Columns*>(from));
+            x[i + j] = load(reinterpret_cast<const Columns*>(from));
         }
     }
 }
 
 // Calls add(i, value) for each entry i of a batch in order, and close() after each entry whose bit in `ends` is set.
-template <int BATCH, class Add, class Close>
-__device__ __forceinline__ void each_entry(const float* values, unsigned ends, const Add& add, const Close& close) {
+template <int BATCH, class Number, class Add, class Close>
+__device__ __forceinline__ void each_entry(const Number* values, unsigned ends, const Add& add, const Close& close) {
 #pragma unroll
     for (int i = 0; i < BATCH; i += 4) {
-        const float4 four = *reinterpret_cast<const float4*>(values + i);
-        const float a[4] = {four.x, four.y, four.z, four.w};
+        const Four<Number> four = *reinterpret_cast<const Four<Number>*>(values + i);
+        const Number a[4] = {four.x, four.y, four.z, four.w};
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
             add(i + j, a[j]);

@@ -23,7 +23,7 @@ struct SplitShared {
     static constexpr int OF_WARP = 32 / LANES * SPLIT_BATCH, GROUPS = WARPS * 32 / LANES;
     // Entries on their way from the lanes that load them to all lanes of the group.
     __align__(16) int columns[WARPS][OF_WARP];
-    __align__(16) float values[WARPS][OF_WARP];
+    __align__(16) typename NumberOf<Sum>::Type values[WARPS][OF_WARP];
     // A group's sum of its first row, if the row began in an earlier group.
     Sum sums[GROUPS][LANES];
     // A group's first row; ~row (negative) if it began in an earlier group; ENDED if it also ends in this group.

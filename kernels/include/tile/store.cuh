@@ -2,18 +2,20 @@
 // Stores of four neighbouring columns of a row of C. With FACTORS they store alpha·sum + beta·C; C is not read if beta
 // is 0.
 
+#include "tile/four.cuh"
+
 namespace tile {
 
-template <bool FACTORS>
-__device__ __forceinline__ void store(float4* c, float4 sum, float alpha, float beta) {
+template <bool FACTORS, class Number>
+__device__ __forceinline__ void store(Four<Number>* c, Four<Number> sum, Number alpha, Number beta) {
     if constexpr (FACTORS) {
         sum.x *= alpha, sum.y *= alpha, sum.z *= alpha, sum.w *= alpha;
-        if (beta != 0.0f) {
-            const float4 old = *c;
+        if (beta != 0) {
+            const Four<Number> old = *c;
             sum.x += beta * old.x, sum.y += beta * old.y, sum.z += beta * old.z, sum.w += beta * old.w;
         }
     }
-    __stcs(c, sum);
+    store_streaming(c, sum);
 }
 
 // The same, rounded to the 16-bit dtype Values (tile/values_16.cuh).

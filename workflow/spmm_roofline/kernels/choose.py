@@ -5,7 +5,8 @@ There are two ways to choose a kernel:
 - **These rules** choose among the kernels of the study ``flagship``, which hold every matrix. They look at A once, on
   the device (:meth:`Format.survey`), need no model of the device, and packing reuses the result. On the recorded
   H200 rows their regret is below 2 % in the geometric mean for each dtype, below 20 % in 97 of 100 cases and below
-  32 % in all; ``tests/test_spmm_choice.py`` holds them to that.
+  32 % in all; ``tests/multiply/test_choice.py`` holds them to that. FP64 has no recorded rows, and no windows: its
+  rules use the thresholds of FP32.
 - **The selector** (:func:`spmm_roofline.select`) ranks all kernels, libraries and special formats included, by the
   times that a trained model predicts for one device. On the recorded rows its regret in the geometric mean is about
   1 % for matrices, and 3 to 5 % for kinds of matrices, that the training did not see (table ``analysis_selector``). It
@@ -135,9 +136,19 @@ def _tall_wide_tf32(product: Product) -> bool:
     return not product.fill_below(FULL_LARGE if product.n <= WIDE else FULL_WIDE)
 
 
+def _split_double(product: Product) -> bool:
+    """FP64: narrow products, small ones, which need every lane group, and rows too uneven for row segments."""
+    return product.narrow or product.work_below(LEAST_WORK) or not product.rows_are_even()
+
+
+def _wide(product: Product) -> bool:
+    return not product.narrow
+
+
 #: dtype → rules in order; the first that holds names the kernel. If none holds, the kernels of the usual format remain,
 #: and :func:`for_width` decides among them.
 RULES: Mapping[str, tuple[Rule, ...]] = {
+    "float64": (Rule("split_fma_f64", _split_double), Rule("rows_fma_f64", _wide)),
     "float32": (Rule("split_fma", _split_cuda), Rule("rows_fma", _rows_cuda)),
     "tf32": (
         Rule("split_fma_tf32", _split_cuda),

@@ -28,6 +28,9 @@ _ENTRY = re.compile(
     r'extern\s+"C"\s+__global__\s+(?:void\s+)?(?:__(?:launch_bounds|cluster_dims)__\s*\([^{;]*?\)\s*)*(?:void\s+)?(\w+)\s*\(([^)]*)\)\s*\{'
 )
 
+#: A macro without parameters, which may name the type of a parameter.
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\w.*?)[ \t]*$", re.MULTILINE)
+
 #: C++ types of an array's elements, by dtype. Vectors and unsigned types (uint4, half2) reinterpret: they pass.
 ELEMENT_TYPES = {
     "float16": {"half", "__half"},
@@ -109,7 +112,7 @@ def read(path: Path) -> list[Head]:
     heads: list[Head] = []
     if known is not None:
         try:
-            heads = _heads(path, known, _types(path, known, text))
+            heads = _heads(path, known, _code(path, known, text))
         except (HeadError, expressions.ExpressionError, includes.IncludeError) as error:
             errors.append(error)
         for head in heads if not known.get("vendor") else ():
@@ -159,25 +162,25 @@ def _despite_breaches(path: Path, raw: dict[str, Any]) -> dict[str, Any] | None:
     return None if contracts.breaches(known, "kernel") else known
 
 
-def _types(path: Path, raw: dict[str, Any], text: str) -> dict[str, list[str]]:
-    """Entry points of the code of a head."""
+def _code(path: Path, raw: dict[str, Any], text: str) -> str:
+    """The code that holds the entry points of a head, without comments."""
     if raw.get("vendor"):
-        return {}
+        return ""
     if raw["study"] in SERVING:  # packers have entry points in headers
-        return _parameter_types("\n".join(file.read_text() for file in includes.closure(path)))
-    return _parameter_types(text)
+        text = "\n".join(file.read_text() for file in includes.closure(path))
+    return fingerprint.without_c_comments(text)
 
 
-def _heads(path: Path, raw: dict[str, Any], code_types: dict[str, list[str]]) -> list[Head]:
+def _heads(path: Path, raw: dict[str, Any], code: str) -> list[Head]:
     if raw["study"] in SERVING:
         raw = _OF_PACKERS | raw
-    heads = [_head(path, raw, None, code_types)]
+    heads = [_head(path, raw, None, code)]
     for suffix, changes in raw.get("variants", {}).items():
         merged = copy.deepcopy(raw)
         for key, value in changes.items():
             merged[key] = {**merged.get(key, {}), **value} if isinstance(value, dict) else value
         merged["name"] = f"{raw['name']}_{suffix}"
-        heads.append(_head(path, merged, suffix, code_types))
+        heads.append(_head(path, merged, suffix, code))
     for head in heads:
         _ = head.format_names, head.options(multiprocessors=1)  # raise where the format does not take these options
     return heads
@@ -198,19 +201,28 @@ def _library_head(path: Path, text: str) -> dict[str, Any]:
     return _yaml(path, match.group(1))
 
 
-def _parameter_types(text: str) -> dict[str, list[str]]:
-    """Entry point → its parameters as declared, without their names."""
-    code = fingerprint.without_c_comments(text)
+def _parameter_types(code: str, constants: dict[str, Any]) -> dict[str, list[str]]:
+    """Entry point → its parameters as declared, without their names.
+
+    Macros are replaced: by the head's ``constants``, otherwise by what the code defines.
+    """
+    macros = dict(_MACRO.findall(code)) | {name.upper(): str(value) for name, value in constants.items()}
+
+    def type_of(parameter: str) -> str:
+        declared = re.sub(r"\s*\w+$", "", " ".join(parameter.split()))
+        return re.sub(r"\w+", lambda word: macros.get(word[0], word[0]), declared)
+
     return {
-        match.group(1): [re.sub(r"\s*\w+$", "", " ".join(p.split())) for p in match.group(2).split(",") if p.strip()]
+        match.group(1): [type_of(parameter) for parameter in match.group(2).split(",") if parameter.strip()]
         for match in _ENTRY.finditer(code)
     }
 
 
-def _head(path: Path, raw: dict[str, Any], variant: str | None, types: dict[str, list[str]]) -> Head:
+def _head(path: Path, raw: dict[str, Any], variant: str | None, code: str) -> Head:
     launches = raw.get("launches") or ([raw["launch"]] if "launch" in raw else [])
     entry = path.stem
     plain = {key: raw[key] for key in _PLAIN if key in raw}
+    types = _parameter_types(code, raw.get("constants", {}))
     return Head(
         path=path,
         variant=variant,
@@ -356,7 +368,7 @@ def _check_argument(head: Head, entry: str, argument: str, parameter: str) -> No
     arrays = _arrays(head)
     is_array, is_pointer = argument in arrays, "*" in parameter
     if not is_array:
-        _check_numbers(head, argument, whole=declared != "float")
+        _check_numbers(head, argument, whole=not NUMBER_TYPES.get(declared, "").startswith("float"))
     if is_array != is_pointer:
         raise HeadError(
             f"{head.path}: the head passes {'an array' if is_array else 'a number'}, {argument!r}, for the parameter "

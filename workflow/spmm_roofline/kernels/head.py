@@ -22,6 +22,7 @@ NUMBER_TYPES = {
     "long long": "int64",
     "unsigned long long": "uint64",
     "float": "float32",
+    "double": "float64",
 }
 
 #: Expressions in ``format_options`` name these; any other text is taken as it is.
@@ -41,7 +42,7 @@ class Launch:
     block: str
     args: tuple[str, ...]
     smem: str = "0"
-    #: C++ types of the entry point's parameters, as the code declares them.
+    #: C++ types of the entry point's parameters, as the code declares them; macros are replaced.
     types: tuple[str, ...] = ()
     #: All entry points of the code.
     entries: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .arrays import current_stream
 from .attention import PLANS, MaskedAttention
-from .plan import ALIGNED, PRODUCTS, SpMM
+from .plan import PRODUCTS, SpMM, multiple_of
 
 _library = torch.library.Library("spmm_roofline", "DEF")
 _library.define("product(Tensor b, Tensor? values, int plan, bool transposed, float alpha) -> Tensor")
@@ -32,8 +32,9 @@ def spmm(a: SpMM, b: Tensor, values: Tensor | None = None, alpha: float = 1.0) -
     a
         A plan, :class:`SpMM`. Keep it alive as long as a compiled function or a graph uses it.
     b
-        Tensor k×n, or k for a vector, on the GPU of ``a`` and of its dtype. Within ``torch.autocast`` it is cast to the
-        dtype of autocast, and the plan makes a product of that dtype on first use.
+        Tensor k×n, or k for a vector, on the GPU of ``a``: float16, bfloat16, float32 or float64. If that is not the
+        dtype of ``a``, the plan makes a product of that dtype on first use. Within ``torch.autocast``, tensors are cast
+        to its dtype, except float64.
     values
         Tensor nnz: values of A for this call, in the order of A's entries, in any floating dtype. By default, the
         values that A was planned with, or its last ``update``. A tensor batch×nnz gives batch products of one pattern;
@@ -41,8 +42,7 @@ def spmm(a: SpMM, b: Tensor, values: Tensor | None = None, alpha: float = 1.0) -
 
     Raises :class:`ValueError` for operands that do not fit.
     """
-    if torch.is_autocast_enabled("cuda"):
-        b = b.to(torch.get_autocast_dtype("cuda"))
+    b = _autocast(b)
     if values is not None and values.ndim == 2:
         each = b if b.ndim == 3 else [b] * len(values)
         return torch.stack([spmm(a, one, own, alpha) for one, own in zip(each, values, strict=True)])
@@ -57,11 +57,17 @@ def spmm(a: SpMM, b: Tensor, values: Tensor | None = None, alpha: float = 1.0) -
 def sddmm(a: SpMM, x: Tensor, y: Tensor) -> Tensor:
     """x[i]·y[j] for every entry (i, j) of A, as a tensor of nnz values that is differentiable in ``x`` and ``y``.
 
-    ``x``: m×n, ``y``: k×n; the order is that of A's entries. Within ``torch.autocast`` both are cast.
+    ``x``: m×n, ``y``: k×n, both float16, bfloat16, float32 or float64; the order is that of A's entries. Within
+    ``torch.autocast`` both are cast, except float64.
     """
-    if torch.is_autocast_enabled("cuda"):
-        x, y = (tensor.to(torch.get_autocast_dtype("cuda")) for tensor in (x, y))
-    return torch.ops.spmm_roofline.sampled(x, y, a.number)
+    return torch.ops.spmm_roofline.sampled(_autocast(x), _autocast(y), a.number)
+
+
+def _autocast(tensor: Tensor) -> Tensor:
+    """In the dtype of autocast, within it; PyTorch leaves float64 as it is, in its own products too."""
+    if not torch.is_autocast_enabled("cuda") or tensor.dtype == torch.float64:
+        return tensor
+    return tensor.to(torch.get_autocast_dtype("cuda"))
 
 
 def attention(a: MaskedAttention, q: Tensor, k: Tensor, v: Tensor, scale: float | None = None) -> Tensor:
@@ -71,8 +77,7 @@ def attention(a: MaskedAttention, q: Tensor, k: Tensor, v: Tensor, scale: float 
     """
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (q, k, v)):
         raise ValueError("masked attention has no gradient: call it within torch.no_grad()")
-    if torch.is_autocast_enabled("cuda"):
-        q, k, v = (tensor.to(torch.get_autocast_dtype("cuda")) for tensor in (q, k, v))
+    q, k, v = map(_autocast, (q, k, v))
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     result: Tensor = torch.ops.spmm_roofline.attention(q, k, v, a.number, scale)
     return result
@@ -144,7 +149,8 @@ def _fake_product(b: Tensor, values: Tensor | None, plan: int, transposed: bool,
     product = _plan(plan)
     rows = product.shape[1] if transposed else product.shape[0]
     n = b.shape[1]
-    multiple = product.multiple if _DTYPES[b.dtype] == product.stored else ALIGNED // b.itemsize
+    dtype = _DTYPES[b.dtype]
+    multiple = product.multiple if dtype == product.stored else multiple_of(dtype)
     padded = -(-n // multiple) * multiple
     return b.new_empty((rows, padded))[:, :n]
 

@@ -6,9 +6,9 @@ import dataclasses
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from threading import get_ident
 from typing import Any
@@ -60,8 +60,8 @@ class SpMM:
         ``EdgeIndex`` or ``SparseTensor`` of PyTorch Geometric, or its arrays ``(crow, col, values)`` with ``shape``;
         ``(crow, col)`` stands for ones. It is packed once, on the device.
     dtype
-        Dtype of A, B and C: ``float16``, ``bfloat16``, ``tf32`` or ``float32``. Sums are in single precision. TF32
-        takes and returns float32 arrays.
+        Dtype of A, B and C: ``float16``, ``bfloat16``, ``tf32``, ``float32`` or ``float64``. Sums are in double
+        precision for ``float64`` and in single precision otherwise. TF32 takes and returns float32 arrays.
     kernel
         Name of a kernel, which may be a library's, for example the one that :func:`spmm_roofline.select` advises. By
         default the rules of :mod:`spmm_roofline.kernels.choose` choose a general kernel for the width of B.
@@ -134,8 +134,7 @@ class SpMM:
         self.shape: tuple[int, int] = matrix.shape
         self.nnz = matrix.nnz
         self.stored = "float32" if dtype == "tf32" else dtype
-        # Kernels of one dtype pad rows to the same multiple.
-        self.multiple = next(iter(self._able.values())).pads.get("n", 1)
+        self.multiple = _multiple(self._able)
         self._device = int(cupy.cuda.Device().id)
         self._packed: dict[str, Format] = {}
         self._slots: dict[str, Any] = {}
@@ -486,6 +485,18 @@ class SpMM:
         yield
         cupy.cuda.get_current_stream().synchronize()
         self.plan_ms += (time.perf_counter() - start) * 1e3
+
+
+@cache
+def multiple_of(dtype: str) -> int:
+    """Number of columns that divides the width of padded rows of B and C, for the general kernels of a dtype."""
+    able = registry.of_study(choose.GENERAL, KERNELS)
+    return _multiple({name: head for name, head in able.items() if head.dtype["a"] == dtype})
+
+
+def _multiple(able: Mapping[str, Head]) -> int:
+    # Kernels of one dtype pad rows to the same multiple.
+    return next(iter(able.values())).pads.get("n", 1)
 
 
 def _named(kernel: str) -> Head:
