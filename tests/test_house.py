@@ -31,6 +31,8 @@ BESIDE_THE_ROAD = {
     "multiply": "a program multiplies with it, without a pipeline run",
     "compare": "a user asks it whether a new run is faster than an old one, whatever made them",
 }
+#: Folders of programs that use the package and have tests, with the reason.
+PROGRAMS = {"examples": "a user runs them, and copies from them"}
 #: Allowed imports between folders, with the reason; every folder may import :data:`FOR_EVERYBODY`.
 EDGES = {
     ("formats", "matrices"): "a format is packed from the canonical CSR, which its own stage knows how to load",
@@ -107,6 +109,7 @@ TREE = (
         "config",
         "docs",
         "envs",
+        "examples",
         "kernels",
         "profiles",
         "report",
@@ -183,8 +186,8 @@ def test_the_package_has_no_other_folders():
 
 def test_each_test_folder_is_named_as_what_it_tests():
     found = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and any(path.rglob("test_*.py"))}
-    strange = found - set(STAGES) - set(BESIDE_THE_ROAD)
-    assert not strange, f"tests/{min(strange)} mirrors no folder of the package"
+    strange = found - set(STAGES) - set(BESIDE_THE_ROAD) - set(PROGRAMS)
+    assert not strange, f"tests/{min(strange)} mirrors neither a folder of the package nor one of {sorted(PROGRAMS)}"
 
 
 def test_each_table_and_each_result_names_its_stage():
