@@ -181,10 +181,9 @@ class Function:
         self._launch(sizes, (ctypes.c_void_p * len(pointers))(*pointers))
 
 
-def launch(function, *given):
-    """``cuLaunchKernel`` of the emulated device."""
-    *sizes, _, arguments, _ = given
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(function)((ctypes.c_uint * 7)(*sizes), arguments)
+def launch(config, function, arguments, _):
+    """``cuLaunchKernelEx`` of the emulated device; the seven sizes are the head of ``config``."""
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(function)(config, arguments)
     return 0
 
 

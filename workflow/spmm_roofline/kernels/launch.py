@@ -211,8 +211,9 @@ class _Launch:
         self._is_empty = 0 in grid
         self._keeps = (function, arguments)
         self._values = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
-        self._sizes = (*grid, *block, smem)
-        self._function, self._enqueue = function.kernel.ptr, driver_launch()
+        self._config = LaunchConfig(*grid, *block, smem)
+        self._given_to_driver = ctypes.byref(self._config), function.kernel.ptr, self._values, None
+        self._enqueue = driver_launch()
 
     def on(self, stream: int, given: tuple[Any, ...]) -> None:
         """Enqueue on the stream of a handle; ``given`` are the values of :data:`GIVEN`."""
@@ -220,19 +221,31 @@ class _Launch:
             return
         for value, which in self._given:
             value.value = given[which]
-        status = self._enqueue(self._function, *self._sizes, stream, self._values, None)
+        self._config.stream = stream
+        status = self._enqueue(*self._given_to_driver)
         if status:
             from cupy.cuda import driver
 
             raise driver.CUDADriverError(status)
 
 
+class LaunchConfig(ctypes.Structure):
+    """``CUlaunchConfig`` of the CUDA driver, without attributes."""
+
+    _fields_ = (
+        *((f"{size}_{axis}", ctypes.c_uint) for size in ("grid", "block") for axis in "xyz"),
+        ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p),
+        ("attribute_count", ctypes.c_uint),
+    )
+
+
 @cache
 def driver_launch() -> Callable[..., int]:
-    """``cuLaunchKernel`` of the CUDA driver."""
-    launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
-    pointer, size = ctypes.c_void_p, ctypes.c_uint
-    launch.argtypes = [pointer, *[size] * 7, pointer, pointer, pointer]
+    """``cuLaunchKernelEx`` of the CUDA driver."""
+    launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernelEx
+    launch.argtypes = [ctypes.c_void_p] * 4
     return launch
 
 

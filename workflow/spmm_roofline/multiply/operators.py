@@ -48,10 +48,7 @@ def spmm(a: SpMM, b: Tensor, values: Tensor | None = None, alpha: float = 1.0) -
         return torch.stack([spmm(a, one, own, alpha) for one, own in zip(each, values, strict=True)])
     if b.ndim == 1:
         return spmm(a, b[:, None], values, alpha)[:, 0]
-    if values is None and not _is_recorded(b):
-        # Without a gradient, the operator would only take the host as long as the product itself.
-        return _product(b, values, a.number, False, alpha)
-    return torch.ops.spmm_roofline.product(b, values, a.number, False, alpha)
+    return _multiplied(b, values, a.number, False, alpha)
 
 
 def sddmm(a: SpMM, x: Tensor, y: Tensor) -> Tensor:
@@ -60,7 +57,7 @@ def sddmm(a: SpMM, x: Tensor, y: Tensor) -> Tensor:
     ``x``: m×n, ``y``: k×n, both float16, bfloat16, float32 or float64; the order is that of A's entries. Within
     ``torch.autocast`` both are cast, except float64.
     """
-    return torch.ops.spmm_roofline.sampled(_autocast(x), _autocast(y), a.number)
+    return _at_entries(_autocast(x), _autocast(y), a.number)
 
 
 def _autocast(tensor: Tensor) -> Tensor:
@@ -83,14 +80,37 @@ def attention(a: MaskedAttention, q: Tensor, k: Tensor, v: Tensor, scale: float 
     return result
 
 
-def _is_recorded(tensor: Tensor) -> bool:
-    """Whether autograd, a compiler or a mode of PyTorch must see what is done with a tensor."""
+def _is_traced(*tensors: Tensor) -> bool:
+    """Whether a compiler or a mode of PyTorch must see what is done with tensors, and not only their values."""
     return (
-        (tensor.requires_grad and torch.is_grad_enabled())
-        or type(tensor) not in (Tensor, torch.nn.Parameter)
-        or torch.compiler.is_compiling()
+        torch.compiler.is_compiling()
         or torch._C._len_torch_dispatch_stack() > 0
+        or any(type(tensor) not in (Tensor, torch.nn.Parameter) for tensor in tensors)
     )
+
+
+def _multiplied(b: Tensor, values: Tensor | None, plan: int, transposed: bool, alpha: float) -> Tensor:
+    """The operator ``product``; called directly where nobody looks, because dispatching takes twice as long."""
+    result: Tensor
+    if _is_traced(b):
+        result = torch.ops.spmm_roofline.product(b, values, plan, transposed, alpha)
+    elif torch.is_grad_enabled() and (b.requires_grad or (values is not None and values.requires_grad)):
+        result = _Product.apply(b, values, plan, transposed, alpha)
+    else:
+        result = _product(b, values, plan, transposed, alpha)
+    return result
+
+
+def _at_entries(x: Tensor, y: Tensor, plan: int) -> Tensor:
+    """The operator ``sampled``, likewise."""
+    result: Tensor
+    if _is_traced(x, y):
+        result = torch.ops.spmm_roofline.sampled(x, y, plan)
+    elif torch.is_grad_enabled() and (x.requires_grad or y.requires_grad):
+        result = _Sampled.apply(x, y, plan)
+    else:
+        result = _sampled(x, y, plan)
+    return result
 
 
 def _plan(number: int) -> SpMM:
@@ -173,10 +193,10 @@ def _product_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     b, values = ctx.saved_tensors
     of_b = of_values = None
     if ctx.needs_input_grad[0]:
-        of_b = torch.ops.spmm_roofline.product(gradient, values, ctx.plan, not ctx.transposed, ctx.alpha)
+        of_b = _multiplied(gradient, values, ctx.plan, not ctx.transposed, ctx.alpha)
     if values is not None and ctx.needs_input_grad[1]:
         x, y = (b, gradient) if ctx.transposed else (gradient, b)
-        of_values = torch.ops.spmm_roofline.sampled(x, y, ctx.plan).to(values.dtype)
+        of_values = _at_entries(x, y, ctx.plan).to(values.dtype)
         if ctx.alpha != 1.0:
             of_values = ctx.alpha * of_values
     return of_b, of_values, None, None, None
@@ -189,9 +209,32 @@ def _keep_sampled(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _sampled_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     x, y = ctx.saved_tensors
-    of_x = torch.ops.spmm_roofline.product(y, gradient, ctx.plan, False, 1.0) if ctx.needs_input_grad[0] else None
-    of_y = torch.ops.spmm_roofline.product(x, gradient, ctx.plan, True, 1.0) if ctx.needs_input_grad[1] else None
+    of_x = _multiplied(y, gradient, ctx.plan, False, 1.0) if ctx.needs_input_grad[0] else None
+    of_y = _multiplied(x, gradient, ctx.plan, True, 1.0) if ctx.needs_input_grad[1] else None
     return of_x, of_y, None
+
+
+# As operators these functions are slow in eager mode: PyTorch binds their arguments by inspection in every call.
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        _keep_product(ctx, inputs, inputs[0])
+        return _product(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+        return _product_backward(ctx, *gradients)
+
+
+class _Sampled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        _keep_sampled(ctx, inputs, inputs[0])
+        return _sampled(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+        return _sampled_backward(ctx, *gradients)
 
 
 for name, implementation, fake in (
