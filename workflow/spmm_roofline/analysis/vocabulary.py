@@ -147,10 +147,10 @@ class Vocabulary:
         A kernel on both sides counts on the first.
         """
         mine, rivals = self._both(kernels, over)
-        rows = self._cases(**which)
+        rows = self._cases([*mine, *rivals], **which)
         ratios = (self._least(rows, rivals) / self._least(rows, mine)).dropna()
         if ratios.empty:
-            raise NothingToTest(self._missing(rows, [*mine, *rivals]))
+            raise NothingToTest(self._missing(self._cases(**which), [*mine, *rivals]))
         ratios.index = self.evidence.case_index.take(ratios.index)
         return self._use(ratios)
 
@@ -177,12 +177,12 @@ class Vocabulary:
         import pandas as pd
 
         mine, rivals = self._both(kernels, over)
-        rows = self._cases(**which)
+        rows = self._cases([*mine, *rivals], **which)
         rates = pd.concat(
             [rows[rows["kernel"].isin(names)].groupby(CASE)["useful_gflops"].max() for names in (mine, rivals)], axis=1
         ).dropna()
         if rates.empty:
-            raise NothingToTest(self._missing(rows, [*mine, *rivals]))
+            raise NothingToTest(self._missing(self._cases(**which), [*mine, *rivals]))
         self._use(rates)
         groups = rates.groupby(self._groups(rates)[1:])
         ratios = [
@@ -310,9 +310,10 @@ class Vocabulary:
         kept = [rows for rows in found if rows is not None]
         return pd.concat(kept) if kept else self.evidence.cases[[*READ]].head(0).assign(case=0)
 
-    def _cases(self, **which: Any) -> pd.DataFrame:
-        """Rows of some widths and matrices, and of a structure; see :meth:`_narrowed`."""
-        return self._narrowed(self._rows, **which)
+    def _cases(self, kernels: list[str] | None = None, **which: Any) -> pd.DataFrame:
+        """Rows of some kernels or all, of some widths and matrices, and of a structure; see :meth:`_narrowed`."""
+        rows = self._rows
+        return self._narrowed(rows if kernels is None else rows[rows["kernel"].isin(kernels)], **which)
 
     def _narrowed(
         self,
@@ -362,10 +363,9 @@ class Vocabulary:
     def _own(self, kernel: str, which: Mapping[str, Any]) -> pd.DataFrame:
         """Rows of one kernel by case."""
         (name,) = self._members(kernel)
-        rows = self._cases(**which)
-        own = rows[rows["kernel"] == name].set_index(CASE)
+        own = self._cases([name], **which).set_index(CASE)
         if own.empty:
-            raise NothingToTest(self._missing(rows, [name]))
+            raise NothingToTest(self._missing(self._cases(**which), [name]))
         return self._use(own)
 
     def _both(self, kernels: str | list[str], over: str | list[str]) -> tuple[list[str], list[str]]:
