@@ -25,6 +25,7 @@ from spmm_roofline.formats import FORMATS
 from spmm_roofline.kernels.front_matter import read
 from spmm_roofline.kernels.registry import registered
 from spmm_roofline.run_config import SUITES, checked, suite_document
+from tests import emulation
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -35,6 +36,8 @@ ONLY_PARSED = {
     "train": "it takes a minute, and tests/analysis/test_selector.py runs it",
     "compare": "it needs the rows of two runs, and has tests of its own",
 }
+#: Page whose Python runs on the emulated device.
+EMULATED = "multiplying.md"
 #: First lines of Python snippets that are only parsed, with the reason.
 ONLY_COMPILED = {"import ssgetpy": "it downloads the index of the collection"}
 
@@ -241,6 +244,8 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(monkeypatch):
     monkeypatch.setattr("spmm_roofline.multiply.SpMM", Unlaunched)
     ran = 0
     for page in PAGES:
+        if page.name == EMULATED:
+            continue
         names = {"a": sparse.random_array((300, 200), density=0.05, rng=np.random.default_rng(0)), "b": object()}
         for block in (block for name, block, kind in SNIPPETS if kind == "python" and name == page.name):
             code = compile(ast.parse(block), page.name, "exec")
@@ -248,6 +253,22 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(monkeypatch):
                 exec(code, names)
                 ran += 1
     assert ran >= 3
+
+
+def test_the_python_of_the_page_on_multiplying_runs():
+    """On the emulated device, with tensors of PyTorch on the CPU."""
+    torch = pytest.importorskip("torch")
+    if not emulation.compiler():
+        pytest.skip("the emulation of a device needs the C++ compiler g++")
+    a = sparse.random_array((50, 70), density=0.1, format="csr", rng=np.random.default_rng(0))
+    mask = sparse.random_array((40, 40), density=0.2, format="csr", rng=np.random.default_rng(1))
+    q, k, v = torch.randn(3, 1, 2, 40, 64).half()
+    names = {"a": a, "b": torch.randn(70, 24).half(), "device": "cpu", "mask": mask, "q": q, "k": k, "v": v}
+    with emulation.emulated(), emulation.of_tensors():
+        for page, block, kind in SNIPPETS:
+            if page == EMULATED and kind == "python":
+                exec(compile(ast.parse(block), page, "exec"), names)
+    assert names["x"].grad is not None and names["o"].shape == q.shape
 
 
 # --- documents --------------------------------------------------------------------------------------------------------
