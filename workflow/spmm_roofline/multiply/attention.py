@@ -106,6 +106,8 @@ class MaskedAttention:
 
     def attend(self, q: Any, k: Any, v: Any, scale: float | None = None) -> Any:
         """The same, for arrays of which no gradient, compiler or autocast must know."""
+        import cupy
+
         library = library_of(q, "q")
         places = [self._checked(library, array, name) for array, name in ((q, "q"), (k, "k"), (v, "v"))]
         batch, heads = _leading(places)
@@ -122,7 +124,7 @@ class MaskedAttention:
         # The kernel takes powers of two.
         numbers = self.shape[0], heads, batch, *strides, scale * math.log2(math.e)
         pitch = 2 * width + 16
-        with cupy_stream(library.stream(self._device)):
+        with cupy.cuda.Device(self._device), cupy_stream(library.stream(self._device)):
             functions(
                 KERNEL,
                 (len(self._arrays[0]) - 1) * heads * batch,

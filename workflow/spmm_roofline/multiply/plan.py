@@ -181,7 +181,8 @@ class SpMM:
             raise ValueError(f"b is an array of {library.name}, and out is {type(out).__name__}")
         stream = library.stream(self._device)
         if library.layout is None:
-            return self._multiply(library, b, out, alpha, beta, stream)[0]
+            with self._on_own_device():
+                return self._multiply(library, b, out, alpha, beta, stream)[0]
         # All that a first product works out is the same for arrays of these layouts.
         of_c = None if out is None else library.layout(out)
         key = library.layout(b), of_c, alpha == 1.0 and beta == 0.0, stream, get_ident()
@@ -190,9 +191,14 @@ class SpMM:
             repeat, n, padded = ready
             c = library.empty(b, (self.shape[0], padded)) if out is None else out
             if (target := library.pointer(c)) % ALIGNED == 0:
-                repeat(stream, pointer, target, alpha, beta)
+                try:
+                    repeat(stream, pointer, target, alpha, beta)
+                except RuntimeError:  # another device may be the current one, which is not looked up in every call
+                    with self._on_own_device():
+                        repeat(stream, pointer, target, alpha, beta)
                 return c if n == padded else c[:, :n]
-        result, ready = self._multiply(library, b, out, alpha, beta, stream)
+        with self._on_own_device():
+            result, ready = self._multiply(library, b, out, alpha, beta, stream)
         if ready is not None:
             if len(self._ready) >= MOST:
                 self._ready.clear()
@@ -271,7 +277,7 @@ class SpMM:
         multiple = ALIGNED // device_dtype(self.stored).itemsize
         padded = max(ceil_div(n, multiple), 1) * multiple
         stream = cupy_stream(library.stream(self._device))
-        with stream:
+        with self._on_own_device(), stream:
             fitting = [
                 view if view.columns == padded and _reads(view, padded, multiple) else _padded(view, padded, stream)
                 for view in views
@@ -329,21 +335,23 @@ class SpMM:
         key = (dtype, transposed, stream_of_values)
         if key not in self._kin:
             _check_no_capture()
-            known = self._kin.get((dtype, transposed, None))
-            matrix = (
-                known._matrix if known else self._matrix if transposed == self.transposed else self._matrix.transposed
-            )
-            able = self._able if dtype == self.dtype else registry.of_study(choose.GENERAL, KERNELS)
-            _check_dtype(dtype, None, able)
-            relative = SpMM.__new__(SpMM)
-            relative._plan(matrix, dtype, dict(able), self._tune, self._width, self._kin)
-            relative.transposed, relative._stream_of_values = transposed, stream_of_values
-            self._kin[key] = relative
+            with self._on_own_device():
+                self._kin[key] = self._made(dtype, transposed, stream_of_values)
         return self._kin[key]
+
+    def _made(self, dtype: str, transposed: bool, stream_of_values: int | None) -> SpMM:
+        known = self._kin.get((dtype, transposed, None))
+        matrix = known._matrix if known else self._matrix if transposed == self.transposed else self._matrix.transposed
+        able = self._able if dtype == self.dtype else registry.of_study(choose.GENERAL, KERNELS)
+        _check_dtype(dtype, None, able)
+        relative = SpMM.__new__(SpMM)
+        relative._plan(matrix, dtype, dict(able), self._tune, self._width, self._kin)
+        relative.transposed, relative._stream_of_values = transposed, stream_of_values
+        return relative
 
     def renew(self, values: Any) -> None:
         """:meth:`update` of this product alone, on the current stream of the library of ``values``."""
-        with cupy_stream(library_of(values, "values").stream(self._device)):
+        with self._on_own_device(), cupy_stream(library_of(values, "values").stream(self._device)):
             self._renew(values_of(values, self.nnz))
 
     def _renew(self, data: Any) -> None:
@@ -473,6 +481,12 @@ class SpMM:
             with self._planning():
                 self._packed[key] = pack(form, self._matrix.csr, self.dtype, options, packer_of(form))
         return self._packed[key]
+
+    def _on_own_device(self) -> Any:
+        """A context in which the GPU of A is the current one."""
+        import cupy
+
+        return cupy.cuda.Device(self._device)
 
     @contextmanager
     def _planning(self) -> Iterator[None]:
