@@ -40,7 +40,7 @@ def test_advise_prints_the_reason_and_the_best(mtx, capsys):
     assert "predicted" in lines[2] and "next best is" in lines[2]
     assert lines[4].split()[:5] == ["kernel", "format", "predicted", "before", "pays"]
     assert lines[8].startswith("before: looking at A and packing it, once. pays back: products after which")
-    assert len(lines) == 9
+    assert [line.partition(":")[0] for line in lines[9:]] in ([], ["compiled once for each installation"])
 
 
 def test_advise_prints_json(mtx, capsys):

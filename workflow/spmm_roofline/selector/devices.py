@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,8 +99,8 @@ def _read(path: Path) -> dict[str, Any]:
     return found
 
 
-def nearest(sheet: Mapping[str, Any], modelled: Mapping[str, int], sheets: Mapping[str, Mapping[str, Any]]) -> str:
-    """The device of the model whose bandwidth is closest to that of a datasheet.
+def nearest(sheet: Mapping[str, Any], modelled: Iterable[str], sheets: Mapping[str, Mapping[str, Any]]) -> str:
+    """The device of those with a model whose bandwidth is closest to that of a datasheet.
 
     Raises :class:`SelectionError` if the model has the datasheet of none of its devices.
     """

@@ -47,7 +47,10 @@ def load(path: Path, device: str | None = None) -> Model:
         found = _model(path, wanted.device)
     else:
         sheet = wanted.sheet or sheets[wanted.device]
-        source = nearest(sheet, modelled, sheets)
+        # A model that lacks kernels is no base for another device.
+        kernels = {name: len(known["kernels"]) for name, known in content["devices"].items()}
+        whole = [name for name, count in kernels.items() if count == max(kernels.values())]
+        source = nearest(sheet, whole, sheets)
         found = extrapolated(_model(path, source), sheets[source], sheet)
     return dataclasses.replace(found, said=wanted.said)
 
