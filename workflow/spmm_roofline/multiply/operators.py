@@ -1,8 +1,9 @@
 """Operators of PyTorch: products that autograd, ``torch.compile`` and CUDA graphs know.
 
-``spmm_roofline::product`` is A·B, or Aᵀ·B, and ``spmm_roofline::sampled`` the product X·Yᵀ at the entries of A. Each is
-the gradient of the other, so both can be differentiated any number of times. ``spmm_roofline::attention`` has no
-gradient. A, or a mask, is the number of a plan, because the arguments of an operator are tensors and numbers.
+``spmm_roofline::product`` is A·B, or Aᵀ·B, with a bias and ReLU on request, and ``spmm_roofline::sampled`` the product
+X·Yᵀ at the entries of A. Each is the gradient of the other, so both can be differentiated any number of times.
+``spmm_roofline::attention`` has no gradient. A, or a mask, is the number of a plan, because the arguments of an
+operator are tensors and numbers.
 """
 
 from __future__ import annotations
@@ -17,15 +18,25 @@ from .attention import PLANS, MaskedAttention
 from .plan import PRODUCTS, SpMM, multiple_of
 
 _library = torch.library.Library("spmm_roofline", "DEF")
-_library.define("product(Tensor b, Tensor? values, int plan, bool transposed, float alpha) -> Tensor")
+_library.define(
+    "product(Tensor b, Tensor? values, int plan, bool transposed, float alpha, Tensor? bias=None, bool relu=False) "
+    "-> Tensor"
+)
 _library.define("sampled(Tensor x, Tensor y, int plan) -> Tensor")
 _library.define("attention(Tensor q, Tensor k, Tensor v, int plan, float scale) -> Tensor")
 
 _DTYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32", torch.float64: "float64"}
 
 
-def spmm(a: SpMM, b: Tensor, values: Tensor | None = None, alpha: float = 1.0) -> Tensor:
-    """alpha·A·B, m×n, differentiable in ``b`` and in ``values``.
+def spmm(
+    a: SpMM,
+    b: Tensor,
+    values: Tensor | None = None,
+    alpha: float = 1.0,
+    bias: Tensor | None = None,
+    relu: bool = False,
+) -> Tensor:
+    """alpha·A·B + bias, m×n, or its ReLU, differentiable in ``b``, ``values`` and ``bias``.
 
     Parameters
     ----------
@@ -39,19 +50,25 @@ def spmm(a: SpMM, b: Tensor, values: Tensor | None = None, alpha: float = 1.0) -
         Tensor nnz: values of A for this call, in the order of A's entries, in any floating dtype. By default, the
         values that A was planned with, or its last ``update``. A tensor batch×nnz gives batch products of one pattern;
         ``b`` is then k×n or batch×k×n.
+    bias
+        Tensor n, on the same GPU and of the dtype of ``b``: one value for each column, added to every row. Its gradient
+        is the sum of the rows of the gradient. Autocast casts it as well.
+    relu
+        Whether to replace negative results by zero. The gradient is zero where the result is.
 
     Raises :class:`ValueError` for operands that do not fit.
     """
     b = _autocast(b)
+    bias = None if bias is None else _autocast(bias)
     if values is not None and values.ndim == 2:
         each = b if b.ndim == 3 else [b] * len(values)
-        return torch.stack([spmm(a, one, own, alpha) for one, own in zip(each, values, strict=True)])
+        return torch.stack([spmm(a, one, own, alpha, bias, relu) for one, own in zip(each, values, strict=True)])
     if b.ndim == 1:
-        return spmm(a, b[:, None], values, alpha)[:, 0]
-    if values is None and not _is_recorded(b):
+        return spmm(a, b[:, None], values, alpha, bias, relu)[:, 0]
+    if values is None and not _is_recorded(b) and (bias is None or not _is_recorded(bias)):
         # Without a gradient, the operator would only take the host as long as the product itself.
-        return _product(b, values, a.number, False, alpha)
-    return torch.ops.spmm_roofline.product(b, values, a.number, False, alpha)
+        return _product(b, values, a.number, False, alpha, bias, relu)
+    return torch.ops.spmm_roofline.product(b, values, a.number, False, alpha, bias, relu)
 
 
 def sddmm(a: SpMM, x: Tensor, y: Tensor) -> Tensor:
@@ -115,14 +132,22 @@ def _relative(tensor: Tensor, number: int, transposed: bool, stream: int | None 
     return plan.relative(dtype, transposed != plan.transposed, stream)
 
 
-def _product(b: Tensor, values: Tensor | None, plan: int, transposed: bool, alpha: float) -> Tensor:
+def _product(
+    b: Tensor,
+    values: Tensor | None,
+    plan: int,
+    transposed: bool,
+    alpha: float,
+    bias: Tensor | None = None,
+    relu: bool = False,
+) -> Tensor:
     if values is None:
         product = _relative(b, plan, transposed)
     else:
         # Values of a call must not replace those of A, and calls on other streams may be under way.
         product = _relative(b, plan, transposed, current_stream(b.get_device()))
         product.renew(values)
-    result: Tensor = product.multiply(b, alpha=alpha)
+    result: Tensor = product.multiply(b, alpha=alpha, bias=bias, relu=relu)
     return result
 
 
@@ -145,7 +170,15 @@ def _refuse(*tensors: Any) -> Tensor:
     raise ValueError("the operands are on the CPU, and products run on a GPU: pass them as .cuda()")
 
 
-def _fake_product(b: Tensor, values: Tensor | None, plan: int, transposed: bool, alpha: float) -> Tensor:
+def _fake_product(
+    b: Tensor,
+    values: Tensor | None,
+    plan: int,
+    transposed: bool,
+    alpha: float,
+    bias: Tensor | None = None,
+    relu: bool = False,
+) -> Tensor:
     product = _plan(plan)
     rows = product.shape[1] if transposed else product.shape[0]
     n = b.shape[1]
@@ -164,13 +197,16 @@ def _fake_attention(q: Tensor, k: Tensor, v: Tensor, plan: int, scale: float) ->
 
 
 def _keep_product(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    b, values, ctx.plan, ctx.transposed, ctx.alpha = inputs
+    b, values, ctx.plan, ctx.transposed, ctx.alpha, bias, relu = inputs
+    ctx.has_bias = bias is not None
     needs_b = values is not None and values.requires_grad
-    ctx.save_for_backward(b if needs_b else None, values)
+    ctx.save_for_backward(b if needs_b else None, values, output if relu else None)
 
 
 def _product_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-    b, values = ctx.saved_tensors
+    b, values, output = ctx.saved_tensors
+    if output is not None:
+        gradient = torch.ops.aten.threshold_backward(gradient, output, 0.0)
     of_b = of_values = None
     if ctx.needs_input_grad[0]:
         of_b = torch.ops.spmm_roofline.product(gradient, values, ctx.plan, not ctx.transposed, ctx.alpha)
@@ -179,7 +215,9 @@ def _product_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         of_values = torch.ops.spmm_roofline.sampled(x, y, ctx.plan).to(values.dtype)
         if ctx.alpha != 1.0:
             of_values = ctx.alpha * of_values
-    return of_b, of_values, None, None, None
+    # PyTorch counts no arguments after the last one that was given.
+    of_bias = gradient.sum(0) if ctx.has_bias and ctx.needs_input_grad[5] else None
+    return of_b, of_values, None, None, None, of_bias, None
 
 
 def _keep_sampled(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
