@@ -76,7 +76,8 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) rows_fm
     const int* __restrict__ work, int partition_count, const int2* __restrict__ segments, const int4* __restrict__ cut,
     const int* __restrict__ columns, const NUMBER* __restrict__ data, const NUMBER* __restrict__ b,
     NUMBER* __restrict__ c, Four* partials, int partial_count, int stride, int ldc, int multiprocessors, NUMBER alpha,
-    NUMBER beta) {
+    NUMBER beta EPILOGUE_PARAMETERS) {
+    const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
     __shared__ int queue, first_segment, last_segment;
     __shared__ unsigned arrivals[NEAR];
     __shared__ Staged staged[TILE_WARPS * GROUPS];
@@ -90,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) rows_fm
     const auto store_row = [&](int row, const Four& sum) {
         if (column_of_c < ldc) {
             NUMBER* to = c + static_cast<long long>(row) * ldc + column_of_c;
-            tile::store<SCALED>(reinterpret_cast<Four*>(to), sum, alpha, beta);
+            tile::store<SCALED>(reinterpret_cast<Four*>(to), sum, alpha, beta, epilogue, column_of_c);
         }
     };
 

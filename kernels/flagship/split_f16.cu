@@ -41,6 +41,7 @@ variants:
 deviations:
   - "an empty row of A has an entry of value zero in column 0, and the last batch of a CTA is padded with entries of value zero in column 0 or in columns loaded before; an infinity in those rows of B becomes NaN"
 ---*/
+#include "tile/epilogue.cuh"
 #include "tile/split_rows.cuh"
 #include "tile/values_16.cuh"
 
@@ -67,12 +68,16 @@ __device__ __forceinline__ void add_pair(float& low, float& high, float value, u
     low += value * x.x, high += value * x.y;
 }
 
-// Round four sums; if SCALED, alpha·sum + beta·old, where `low` and `high` are the old values of C.
-__device__ __forceinline__ uint2 round(float4 sum, float alpha, float beta, unsigned low, unsigned high) {
+// Round four sums; if SCALED, relu(alpha·sum + beta·old + bias), where `low` and `high` are the old values of C.
+__device__ __forceinline__ uint2 round(
+    float4 sum, float alpha, float beta, unsigned low, unsigned high, const tile::Epilogue& epilogue, unsigned low_bias,
+    unsigned high_bias) {
     if constexpr (SCALED) {
         sum.x *= alpha, sum.y *= alpha, sum.z *= alpha, sum.w *= alpha;
         add_pair(sum.x, sum.y, beta, low);
         add_pair(sum.z, sum.w, beta, high);
+        tile::finish<Values>(sum.x, sum.y, epilogue, low_bias);
+        tile::finish<Values>(sum.z, sum.w, epilogue, high_bias);
     }
     return make_uint2(Values::pack(sum.x, sum.y), Values::pack(sum.z, sum.w));
 }
@@ -84,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
     const int4* __restrict__ work, const int4* __restrict__ cut, const int2* __restrict__ group_starts,
     const int* __restrict__ columns, const unsigned short* __restrict__ data, const unsigned short* __restrict__ b,
     unsigned short* __restrict__ c, tile::Eight* partials, int partial_count, int stride, int stride_c,
-    int multiprocessors, float alpha, float beta) {
+    int multiprocessors, float alpha, float beta EPILOGUE_PARAMETERS) {
     __shared__ tile::SplitShared<TILE_WARPS, LANES, tile::Eight> shared;
     const int partition = tile::partition_of_cta(multiprocessors);
     const int warp = threadIdx.x / 32, group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
@@ -120,9 +125,12 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
     const auto store = [&](int row, const tile::Eight& sum, bool wanted) {
         char* first = reinterpret_cast<char*>(c + column_of_c);
         uint4* to = reinterpret_cast<uint4*>(first + static_cast<long long>(row) * stride_c);
-        uint4 old = {};
+        const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
+        uint4 old = {}, own = {};
         if (SCALED && wanted && beta != 0.0f) old = *to;
-        const uint2 low = round(sum.low, alpha, beta, old.x, old.y), high = round(sum.high, alpha, beta, old.z, old.w);
+        if (wanted) own = epilogue.bias_of<uint4, unsigned short>(column_of_c);
+        const uint2 low = round(sum.low, alpha, beta, old.x, old.y, epilogue, own.x, own.y);
+        const uint2 high = round(sum.high, alpha, beta, old.z, old.w, epilogue, own.z, own.w);
         if (wanted) __stcs(to, make_uint4(low.x, low.y, high.x, high.y));
     };
     if (threadIdx.x == 0) shared.work = __ldg(work + partition);

@@ -64,7 +64,8 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
     const int4* __restrict__ work, const int4* __restrict__ cut, const int2* __restrict__ group_starts,
     const int* __restrict__ columns, const NUMBER* __restrict__ data, const NUMBER* __restrict__ b,
     NUMBER* __restrict__ c, Four* partials, int partial_count, int stride, int stride_c, int multiprocessors,
-    NUMBER alpha, NUMBER beta) {
+    NUMBER alpha, NUMBER beta EPILOGUE_PARAMETERS) {
+    const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
     __shared__ tile::SplitShared<TILE_WARPS, LANES, Four> shared;
     const int partition = tile::partition_of_cta(multiprocessors);
     const int warp = threadIdx.x / 32, group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
@@ -107,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
     Four sum = {};
     const auto close = [&] {
         if (SCALED && !kept) {
-            tile::store<SCALED>(to, sum, alpha, beta);
+            tile::store<SCALED>(to, sum, alpha, beta, epilogue, column_of_c);
         } else {
             *to = sum;
         }
@@ -144,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
     }
 
     const auto finished = [&](int row, const Four& total) {
-        if (stores) tile::store<SCALED>(row_of_c(row), total, alpha, beta);
+        if (stores) tile::store<SCALED>(row_of_c(row), total, alpha, beta, epilogue, column_of_c);
     };
     tile::join_rows(shared, first_row, start.y < 0, ended, sum, cut, partials, partial_count, finished);
 }

@@ -30,6 +30,7 @@ variants:
 deviations: []
 ---*/
 #include "ptx/movmatrix.cuh"
+#include "tile/epilogue.cuh"
 #include "tile/multiply_16.cuh"
 #include "tile/windows.cuh"
 
@@ -69,11 +70,15 @@ struct Source {
     }
 };
 
-// Store the sums of eight columns; if SCALED, alpha·sum + beta·C, where C is not read if beta is 0.
-__device__ __forceinline__ void store(unsigned short* c, const float (&sums)[8], float alpha, float beta) {
+// Store the sums of eight columns, of which `column` is the first; if SCALED, relu(alpha·sum + beta·C + bias), where C is
+// not read if beta is 0.
+__device__ __forceinline__ void store(
+    unsigned short* c, const float (&sums)[8], float alpha, float beta, const tile::Epilogue& epilogue, int column) {
     uint4* to = reinterpret_cast<uint4*>(c);
     uint4 out = {};
     unsigned* pairs = reinterpret_cast<unsigned*>(&out);
+    const uint4 own = epilogue.bias_of<uint4, unsigned short>(column);
+    const unsigned biases[4] = {own.x, own.y, own.z, own.w};
     if constexpr (SCALED) {
         if (beta != 0.0f) out = *to;
     }
@@ -83,6 +88,7 @@ __device__ __forceinline__ void store(unsigned short* c, const float (&sums)[8],
         if constexpr (SCALED) {
             const float2 before = Values::unpack(pairs[i]);
             low = alpha * low + beta * before.x, high = alpha * high + beta * before.y;
+            tile::finish<Values>(low, high, epilogue, biases[i]);
         }
         pairs[i] = Values::pack(low, high);
     }
@@ -104,7 +110,8 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
     const int4* __restrict__ work, const int4* __restrict__ cut, int partition_count, const int* __restrict__ ends,
     const int2* __restrict__ columns, const uint2* __restrict__ data, const unsigned short* __restrict__ b,
     unsigned short* __restrict__ c, float4* partials, int partial_count, int m, int ldb, int ldc, int beyond_l2,
-    float alpha, float beta) {
+    float alpha, float beta EPILOGUE_PARAMETERS) {
+    const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
     extern __shared__ __align__(16) char shared[];
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, odd = g % 2;
     const int read = blockIdx.y * TILE_SLAB + 8 * t, written = blockIdx.y * TILE_SLAB + 8 * (g / 2);
@@ -121,7 +128,9 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
             row[2 * i] = odd ? other : own, row[2 * i + 1] = odd ? own : other;
         }
         const int at = window * tile::WINDOW + 2 * t + odd;
-        if (at < m && written < ldc) store(c + static_cast<long long>(at) * ldc + written, row, alpha, beta);
+        if (at < m && written < ldc) {
+            store(c + static_cast<long long>(at) * ldc + written, row, alpha, beta, epilogue, written);
+        }
     };
     const auto close = [&](int window) { tiles.close(window, store_window); };
     const auto multiply = [&](const Operands& f) {

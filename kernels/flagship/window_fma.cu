@@ -39,6 +39,7 @@ variants:
     tile: {slab: 64, batch: 4, warps: 16, ctas: 1}
 deviations: []
 ---*/
+#include "tile/store.cuh"
 #include "tile/windows.cuh"
 
 namespace {
@@ -56,18 +57,6 @@ struct Staged {
     int columns[TILE_K];
     float values[TILE_K / 4][4 * tile::WINDOW + 8];
 };
-
-// If SCALED, alpha·sum + beta·C, where C is not read if beta is 0; otherwise the sum.
-__device__ __forceinline__ float4 scaled(float4 sum, const float* c, float alpha, float beta) {
-    if constexpr (SCALED) {
-        sum.x *= alpha, sum.y *= alpha, sum.z *= alpha, sum.w *= alpha;
-        if (beta != 0.0f) {
-            const float4 old = *reinterpret_cast<const float4*>(c);
-            sum.x += beta * old.x, sum.y += beta * old.y, sum.z += beta * old.z, sum.w += beta * old.w;
-        }
-    }
-    return sum;
-}
 
 // Add the sums of this lane and of the lane `distance` away, for COUNT rows: each lane sends one half of the rows and
 // receives the other. The lane keeps the upper half if `upper`, and moves it to the first COUNT / 2 rows.
@@ -93,7 +82,9 @@ __device__ __forceinline__ void halve(float (&sums)[tile::WINDOW][4], int distan
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_fma(
     const int4* __restrict__ work, const int4* __restrict__ cut, int partition_count, const int* __restrict__ ends,
     const int* __restrict__ columns, const float4* __restrict__ data, const float* __restrict__ b,
-    float* __restrict__ c, float4* partials, int partial_count, int m, int ldb, int ldc, float alpha, float beta) {
+    float* __restrict__ c, float4* partials, int partial_count, int m, int ldb, int ldc, float alpha,
+    float beta EPILOGUE_PARAMETERS) {
+    const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
     extern __shared__ __align__(16) char shared[];
     __shared__ Staged staged[TILE_WARPS][2];
     const int lane = threadIdx.x % 32, group = lane / LANES;
@@ -111,7 +102,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
             if (row + i < m && column < ldc) {
                 float* to = c + static_cast<long long>(row + i) * ldc + column;
                 const float4 sum = make_float4(sums[i][0], sums[i][1], sums[i][2], sums[i][3]);
-                __stcs(reinterpret_cast<float4*>(to), scaled(sum, to, alpha, beta));
+                tile::store<SCALED>(reinterpret_cast<float4*>(to), sum, alpha, beta, epilogue, column);
             }
         }
     };

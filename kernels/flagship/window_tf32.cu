@@ -115,7 +115,8 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
     const int4* __restrict__ work, const int4* __restrict__ cut, int partition_count, const int* __restrict__ ends,
     const int4* __restrict__ columns, const uint4* __restrict__ data, const float* __restrict__ b,
     float* __restrict__ c, float4* partials, int partial_count, int m, int ldb, int ldc, int beyond_l2, float alpha,
-    float beta) {
+    float beta EPILOGUE_PARAMETERS) {
+    const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
     extern __shared__ __align__(16) char shared[];
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int read = min(blockIdx.y * TILE_SLAB + lane % 8 * 4, ldb - 4), written = blockIdx.y * TILE_SLAB + 4 * g;
@@ -135,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
                 const int to = written + 32 * j;
                 if (row < m && to < ldc) {
                     float* four = c + static_cast<long long>(row) * ldc + to;
-                    tile::store<SCALED>(reinterpret_cast<float4*>(four), sum, alpha, beta);
+                    tile::store<SCALED>(reinterpret_cast<float4*>(four), sum, alpha, beta, epilogue, to);
                 }
             }
         }

@@ -78,6 +78,25 @@ def test_a_macro_may_name_the_type_of_a_parameter(tree, name):
         read(edited(tree, "constants: {number: double}", "constants: {scaled: 0}", f"flagship/{name}.cu"))
 
 
+def test_an_epilogue_adds_two_arguments_where_it_is_compiled_in(tree):
+    for base in (head for head in heads().values() if head.study == "flagship"):
+        (plain,), (scaled,), (whole,) = (head.launches for head in (base, base.scaled(), base.scaled(epilogue=True)))
+        assert scaled == plain and plain.args[-2:] == ("alpha", "beta") and len(plain.types) == len(plain.args)
+        assert whole.args == (*plain.args, "bias", "relu")
+        assert whole.types == (*plain.types, "const void*", "int")
+        assert base.scaled().defines() == base.defines() | {"SCALED": "1"}
+        assert base.scaled(epilogue=True).defines() == base.defines() | {"SCALED": "1", "EPILOGUE": "1"}
+
+
+def test_what_a_kernel_does_not_compute_is_refused(tree):
+    with pytest.raises(ValueError, match=r"mma_bt computes only A·B, with alpha 1"):
+        heads()["mma_bt"].scaled()
+    (head, *_) = read(edited(tree, "beta EPILOGUE_PARAMETERS)", "beta)", "flagship/window_fma.cu"))
+    assert head.scaled().constants["scaled"] == 1
+    with pytest.raises(ValueError, match=r"window_fma computes only alpha·A·B \+ beta·C, with no bias"):
+        head.scaled(epilogue=True)
+
+
 def test_a_macro_that_no_number_can_be_passed_as(tree):
     path = edited(tree, "#define NUMBER float", "#define NUMBER half", "flagship/rows_fma.cu")
     with pytest.raises(HeadError, match="takes 'alpha' as 'half'; numbers are passed as one of int, "):

@@ -26,6 +26,12 @@ def dense(rows, columns, dtype, seed=1):
     return array, widened(array, dtype).get()
 
 
+def vector(n, dtype, seed=3):
+    """The same for a vector."""
+    array, exact = dense(1, n, dtype, seed)
+    return array[0], exact[0]
+
+
 def as_stored(values, dtype):
     """float64 values of the host, rounded to the dtype."""
     from spmm_roofline.formats.values import rounded
@@ -33,12 +39,13 @@ def as_stored(values, dtype):
     return rounded(np.asarray(values), dtype).astype(np.float64)
 
 
-def check(c, a, b, dtype, scale=1.0, more=0.0):
-    """c = scale·a·b + more, within the rounding of the dtype."""
+def check(c, a, b, dtype, scale=1.0, more=0.0, relu=False):
+    """c = scale·a·b + more, or its ReLU, within the rounding of the dtype."""
     from spmm_roofline.formats.values import widened
 
     a = csr_array((as_stored(a.data, dtype), a.indices, a.indptr), shape=a.shape)
     expected = scale * (a @ b) + more
+    expected = np.maximum(expected, 0) if relu else expected
     room = abs(scale) * (abs(a) @ abs(b)) + np.abs(more) + SMALLEST[dtype] / TOLERANCE[dtype]
     worst = np.max(np.abs(widened(c, dtype).get() - expected) / room, initial=0.0)
     assert worst < TOLERANCE[dtype], f"{dtype}, {a.shape}, N = {b.shape[1]}: {worst:.2g}"

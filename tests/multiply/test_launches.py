@@ -33,16 +33,15 @@ class Product:
         self.launches = Launches(self.make)
 
     def make(self, head, on):
-        own = on.b.pointer, on.c.pointer, on.alpha, on.beta
         self.worked_out.append(head.name)
 
         def call(empty):
             scratch = empty(1)
 
-            def repeat(stream, b, c, alpha, beta):
-                self.launched.append((scratch, b, c, alpha, beta))
+            def repeat(stream, *given):
+                self.launched.append((scratch, *given))
 
-            return Call(lambda stream: repeat(stream, *own), repeat=None if head.vendor else repeat, again=call)
+            return Call(lambda stream: repeat(stream, *on.given), repeat=None if head.vendor else repeat, again=call)
 
         return call(lambda size: len(self.worked_out) - 1)
 
@@ -52,8 +51,8 @@ def product():
     return Product()
 
 
-def enqueue(product, b, c, alpha=1.0, beta=0.0, keep=True, stream=FREE, kernel="rows_fma"):
-    on = Operands(b, c, c.columns, alpha, beta)
+def enqueue(product, b, c, alpha=1.0, beta=0.0, bias=0, relu=False, keep=True, stream=FREE, kernel="rows_fma"):
+    on = Operands(b, c, c.columns, alpha, beta, bias, relu)
     product.launches.enqueue(head(kernel, KERNELS), on, stream, lambda size: f"{size} bytes of {stream.ptr}", keep)
     return product.launched[-1]
 
@@ -61,10 +60,18 @@ def enqueue(product, b, c, alpha=1.0, beta=0.0, keep=True, stream=FREE, kernel="
 def test_other_arrays_of_the_same_shapes_and_other_factors_are_launched_as_they_are(product):
     for pointer, alpha in enumerate([0.5, 2.0, -1.0]):
         b, c = array(pointer), array(10 + pointer)
-        assert enqueue(product, b, c, alpha, 1.0, keep=pointer > 0) == (0, b.pointer, c.pointer, alpha, 1.0)
+        expected = 0, b.pointer, c.pointer, alpha, 1.0, 0, False
+        assert enqueue(product, b, c, alpha, 1.0, keep=pointer > 0) == expected
     assert enqueue(product, b, c)[0] == 1, "code without factors is another"
     assert enqueue(product, array(1, 10, 64), array(2, 10, 64))[0] == 2, "and so is a grid for another width"
     assert len(product.worked_out) == 3
+
+
+def test_a_launch_with_an_epilogue_serves_any_bias_and_relu(product):
+    b, c = array(1), array(2)
+    for bias, relu in [(16, False), (32, True), (0, True)]:
+        assert enqueue(product, b, c, bias=bias, relu=relu) == (0, 1, 2, 1.0, 0.0, bias, relu)
+    assert enqueue(product, b, c, alpha=2.0)[0] == 1, "code without an epilogue is another"
 
 
 def test_streams_and_threads_have_a_scratch_each(product):

@@ -96,6 +96,49 @@ def test_the_gradients_are_those_of_finite_differences(torch, a, transposed, dty
     assert torch.autograd.gradcheck(product, (b, values), nondet_tol=0.0, **DIFFERENCES[dtype])
 
 
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_a_bias_and_relu_have_gradients(torch, a, dtype, relu):
+    from spmm_roofline import SpMM, spmm
+
+    multiply = SpMM(a, dtype)
+    b, bias = (drawn(torch, shape, dtype, seed).requires_grad_() for seed, shape in enumerate([(K, N), (N,)]))
+    g = drawn(torch, (M, N), dtype, 2)
+    kept = torch.float64 if dtype == "float64" else torch.float32
+    values = torch.tensor(as_stored(a.data, dtype)).to(kept).requires_grad_()
+    c = spmm(multiply, b, values, alpha=2.0, bias=bias, relu=relu)
+    c.backward(g)
+    of_a = torch.tensor(as_stored(a.toarray(), dtype))
+    wide = 2 * of_a @ b.detach().double() + bias.detach().double()
+    near(c, wide.relu() if relu else wide, dtype, 20)
+    passed = torch.where(c > 0, g, 0).double() if relu else g.double()
+    rows, columns = places(a)
+    near(b.grad, 2 * of_a.T @ passed, dtype, 30)
+    near(bias.grad, passed.sum(0), dtype, 60)
+    near(values.grad, 2 * (passed[rows] * b.detach().double()[columns]).sum(1), dtype, 60)
+    own = bias.detach().requires_grad_()
+    multiply(b.detach(), alpha=2.0, bias=own, relu=relu).backward(g)
+    assert torch.equal(own.grad, bias.grad)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("relu", [False, True])
+def test_gradients_of_an_epilogue_are_those_of_finite_differences(torch, a, transposed, relu):
+    from spmm_roofline import SpMM
+
+    multiply = SpMM(a, "float64")
+    b = drawn(torch, (M if transposed else K, 3), "float64").requires_grad_()
+    values, bias = (drawn(torch, (size,), "float64", size).requires_grad_() for size in (a.nnz, 3))
+
+    def product(b, values, bias):
+        return torch.ops.spmm_roofline.product(b, values, multiply.number, transposed, 1.5, bias, relu)
+
+    # Small steps, because ReLU has a kink.
+    steps = {"eps": 1e-6, "atol": 1e-7}
+    assert torch.autograd.gradcheck(product, (b, values, bias), **steps)
+    assert torch.autograd.gradgradcheck(product, (b, values, bias), **steps)
+
+
 def test_gradients_of_gradients_are_those_of_finite_differences(torch, a):
     from spmm_roofline import SpMM, sddmm, spmm
 
@@ -118,6 +161,7 @@ def test_autocast_leaves_float64(torch, a, monkeypatch):
     for given, wanted in (("float64", torch.float64), ("float32", torch.float16)):
         x, y = (drawn(torch, (rows, 8), given, rows) for rows in (M, K))
         assert (multiply @ y).dtype == sddmm(multiply, x, y).dtype == wanted
+        assert multiply(y, bias=x[0]).dtype == wanted
 
 
 def test_a_gradient_has_a_gradient(torch, a):
@@ -168,13 +212,20 @@ def test_a_whole_graph_is_compiled(torch, a, backend, n):
     def loss(b, values):
         return (spmm(multiply, b, values).relu() + multiply(b)).sum()
 
-    b = drawn(torch, (K, n), "float32").requires_grad_()
-    torch.compile(loss, fullgraph=True, backend=backend)(b, values).backward()
-    found = b.grad.clone(), values.grad.clone()
-    b.grad = values.grad = None
-    loss(b, values).backward()
-    near(found[0], b.grad, "float32", 100)
-    near(found[1], values.grad, "float32", 100)
+    def loss_of_epilogues(b, values, bias):
+        layer = spmm(multiply, b, values, bias=bias, relu=True)
+        return (layer * multiply(b, bias=bias)).sum() + multiply(b, relu=True).sum()
+
+    b, bias = (drawn(torch, shape, "float32").requires_grad_() for shape in ((K, n), (n,)))
+    for function, inputs in ((loss, (b, values)), (loss_of_epilogues, (b, values, bias))):
+        torch.compile(function, fullgraph=True, backend=backend)(*inputs).backward()
+        found = [tensor.grad.clone() for tensor in inputs]
+        for tensor in inputs:
+            tensor.grad = None
+        function(*inputs).backward()
+        for compiled, tensor in zip(found, inputs, strict=True):
+            near(compiled, tensor.grad, "float32", 100)
+            tensor.grad = None
 
 
 @pytest.mark.gpu
@@ -230,9 +281,12 @@ def test_the_operators_keep_what_they_promise(torch, a, n, dtype, planned):
     multiply = SpMM(a, planned)
     b = drawn(torch, (K, n), dtype).requires_grad_()
     x, values = drawn(torch, (M, n), dtype), drawn(torch, (a.nnz,), dtype)
+    bias = drawn(torch, (n,), dtype, 2).requires_grad_()
     for arguments in (
         (b, values.requires_grad_(), multiply.number, False, 1.5),
         (b, None, multiply.number, False, 1.0),
+        (b, values, multiply.number, False, 1.5, bias, True),
+        (b.detach(), None, multiply.number, False, 1.0, bias, False),
     ):
         torch.library.opcheck(torch.ops.spmm_roofline.product, arguments)
     torch.library.opcheck(torch.ops.spmm_roofline.sampled, (x, b, multiply.number))
@@ -268,6 +322,10 @@ def test_what_does_not_fit_is_one_sentence(torch, a, device):
             multiply(wrong)
     with pytest.raises(ValueError, match="has no gradient"):
         multiply(b.requires_grad_(), out=torch.empty(M, N))
+    with pytest.raises(ValueError, match="has no gradient"):
+        multiply(b.detach(), out=torch.empty(M, N), bias=b[0])
+    with pytest.raises(ValueError, match="bias is float32; a product in float16"):
+        spmm(multiply, b.detach(), bias=b[0].float())
     with pytest.raises(ValueError, match="A has"):
         spmm(multiply, b.detach(), torch.ones(3))
     with pytest.raises(ValueError, match="no longer exists"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import coo_array, csr_array
 
-from tests.multiply.operands import TOLERANCE, check, dense, sparse
+from tests.multiply.operands import TOLERANCE, check, dense, sparse, vector
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -53,6 +53,10 @@ def test_every_general_kernel_on_rows_of_all_lengths(n, device):
             check(multiply(b), a, exact, dtype)
         out, before = dense(700, n, dtype, seed=2)
         check(multiply(b, out=out, alpha=0.5, beta=-2.0), a, exact, dtype, 0.5, -2.0 * before)
+        bias, added = vector(n, dtype)
+        out, before = dense(700, n, dtype, seed=2)
+        multiply(b, out=out, alpha=0.5, beta=-2.0, bias=bias, relu=True)
+        check(out, a, exact, dtype, 0.5, added - 2.0 * before, relu=True)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -101,6 +105,8 @@ def test_a_matrix_wider_than_a_grid_is_multiplied_in_strips(monkeypatch):
     check(multiply(b), a, exact, "float16")
     out, before = dense(30, 300, "float16", seed=2)
     check(multiply(b, out=out, alpha=2.0, beta=1.0), a, exact, "float16", 2.0, before)
+    bias, added = vector(300, "float16")
+    check(multiply(b, bias=bias, relu=True), a, exact, "float16", more=added, relu=True)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -126,6 +132,66 @@ def test_alpha_and_beta(dtype, n):
     result = SpMM(a, dtype)(b, out=out, alpha=0.5, beta=-2.0)
     assert result is out
     check(out, a, exact, dtype, 0.5, -2.0 * before)
+
+
+@pytest.mark.parametrize("n", [1, 13, 64, 136])  # padded or not, column slabs of each width
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_a_bias_and_relu(dtype, n):
+    from spmm_roofline import SpMM
+
+    a = sparse(100, 90, 0.1)
+    multiply = SpMM(a, dtype)
+    b, exact = dense(90, n, dtype)
+    bias, added = vector(n, dtype)
+    check(multiply(b, bias=bias), a, exact, dtype, more=added)
+    check(multiply(b, relu=True), a, exact, dtype, relu=True)
+    out, before = dense(100, n, dtype, seed=2)
+    assert multiply(b, out=out, alpha=0.5, beta=-2.0, bias=bias, relu=True) is out
+    check(out, a, exact, dtype, 0.5, added - 2.0 * before, relu=True)
+    check(multiply(b[:, 0], bias=bias[:1])[:, None], a, exact[:, :1], dtype, more=added[:1])
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_a_bias_of_any_strides(dtype):
+    from spmm_roofline import SpMM
+
+    a = sparse(70, 90, 0.1)
+    multiply = SpMM(a, dtype)
+    b, exact = dense(90, 40, dtype)
+    values, added = vector(200, dtype)
+    for places in (slice(0, 40), slice(3, 43), slice(0, 120, 3), slice(39, None, -1), slice(160, 200)):
+        check(multiply(b, bias=values[places]), a, exact, dtype, more=added[places])
+
+
+def test_another_bias_needs_no_other_launch(monkeypatch):
+    from spmm_roofline import SpMM
+    from spmm_roofline.multiply import plan
+
+    a = sparse(50, 60, 0.2)
+    multiply = SpMM(a, "float32")
+    b, exact = dense(60, 40, "float32")
+    biases = [vector(40, "float32", seed) for seed in range(3)]
+    multiply(b, bias=biases[0][0])
+    multiply(b, bias=biases[0][0], relu=True)
+    for name in ("prepare", "_padded"):
+        monkeypatch.setattr(plan, name, None)
+    monkeypatch.setattr(SpMM, "_multiply", None)
+    for bias, added in biases:
+        check(multiply(b, bias=bias), a, exact, "float32", more=added)
+        check(multiply(b, bias=bias, relu=True), a, exact, "float32", more=added, relu=True)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_relu_keeps_what_is_not_a_number(dtype):
+    import cupy
+
+    from spmm_roofline import SpMM
+    from spmm_roofline.formats.values import rounded, widened
+
+    bias = rounded(cupy.asarray(np.array([np.nan, 1.0, -1.0, 0.5] * 4)), dtype)
+    c = SpMM(csr_array((9, 5)), dtype)(dense(5, 16, dtype)[0], bias=bias, relu=True)
+    expected = np.tile([np.nan, 1.0, 0.0, 0.5] * 4, (9, 1))
+    np.testing.assert_array_equal(widened(c, dtype).get(), expected)
 
 
 def test_what_is_there_does_not_matter_without_beta():
@@ -202,8 +268,9 @@ def test_the_product_of_a_library(vendor, device):
         b, exact = dense(200, 64, head.dtype["a"])
         multiply = SpMM(a, head.dtype["a"], kernel=head.name)
         check(multiply(b), a, exact, head.dtype["a"])
-        with pytest.raises(ValueError, match=r"only A·B"):
-            multiply(b, alpha=2.0)
+        for asked in ({"alpha": 2.0}, {"relu": True}, {"bias": b[0]}):
+            with pytest.raises(ValueError, match=r"only A·B"):
+                multiply(b, **asked)
 
 
 def test_every_call_without_a_place_gives_an_array_of_its_own():
@@ -285,6 +352,15 @@ def test_what_does_not_fit_is_refused():
     ):
         with pytest.raises(ValueError, match=message):
             multiply(b)
+    b = cupy.zeros((20, 8), "float16")
+    for bias, message in (
+        (cupy.zeros(7, "float16"), "bias must have 8 values"),
+        (cupy.zeros((8, 1), "float16"), "bias must have 8 values"),
+        (cupy.zeros(8, "float32"), "bias is float32; a product in float16 takes arrays of float16"),
+        (np.zeros(8, "float16").tolist(), "bias is list"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            multiply(b, bias=bias)
     with pytest.raises(ValueError, match="no out is given"):
         multiply(cupy.zeros((20, 8), "float16"), beta=1.0)
     with pytest.raises(ValueError, match="multiply in"):

@@ -1,26 +1,29 @@
 #pragma once
-// Stores of four neighbouring columns of a row of C. With FACTORS they store alpha·sum + beta·C; C is not read if beta
-// is 0.
+// Stores of four neighbouring columns of a row of C, of which `column` is the first. With FACTORS they store
+// relu(alpha·sum + beta·C + bias), as far as tile/epilogue.cuh compiles it in; C is not read if beta is 0.
 
-#include "tile/four.cuh"
+#include "tile/epilogue.cuh"
 
 namespace tile {
 
 template <bool FACTORS, class Number>
-__device__ __forceinline__ void store(Four<Number>* c, Four<Number> sum, Number alpha, Number beta) {
+__device__ __forceinline__ void store(
+    Four<Number>* c, Four<Number> sum, Number alpha, Number beta, const Epilogue& epilogue, int column) {
     if constexpr (FACTORS) {
         sum.x *= alpha, sum.y *= alpha, sum.z *= alpha, sum.w *= alpha;
         if (beta != 0) {
             const Four<Number> old = *c;
             sum.x += beta * old.x, sum.y += beta * old.y, sum.z += beta * old.z, sum.w += beta * old.w;
         }
+        finish<Number>(sum, epilogue, column);
     }
     store_streaming(c, sum);
 }
 
 // The same, rounded to the 16-bit dtype Values (tile/values_16.cuh).
 template <class Values, bool FACTORS>
-__device__ __forceinline__ void store(uint2* c, float4 sum, float alpha, float beta) {
+__device__ __forceinline__ void store(
+    uint2* c, float4 sum, float alpha, float beta, const Epilogue& epilogue, int column) {
     if constexpr (FACTORS) {
         sum.x *= alpha, sum.y *= alpha, sum.z *= alpha, sum.w *= alpha;
         if (beta != 0.0f) {
@@ -28,6 +31,9 @@ __device__ __forceinline__ void store(uint2* c, float4 sum, float alpha, float b
             const float2 low = Values::unpack(old.x), high = Values::unpack(old.y);
             sum.x += beta * low.x, sum.y += beta * low.y, sum.z += beta * high.x, sum.w += beta * high.y;
         }
+        const uint2 own = epilogue.bias_of<uint2, unsigned short>(column);
+        finish<Values>(sum.x, sum.y, epilogue, own.x);
+        finish<Values>(sum.z, sum.w, epilogue, own.y);
     }
     __stcs(c, make_uint2(Values::pack(sum.x, sum.y), Values::pack(sum.z, sum.w)));
 }

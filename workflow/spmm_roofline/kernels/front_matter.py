@@ -21,7 +21,7 @@ from ..formats import FORMATS
 from ..formats.base import Format
 from . import expressions, includes
 from .arch import supports
-from .head import NUMBER_TYPES, Head, HeadError, Launch
+from .head import EPILOGUE_PARAMETERS, NUMBER_TYPES, Head, HeadError, Launch
 
 _HEAD = re.compile(r"\A/\*---\n(.*?)\n---\*/", re.DOTALL)
 _ENTRY = re.compile(
@@ -202,7 +202,7 @@ def _library_head(path: Path, text: str) -> dict[str, Any]:
 
 
 def _parameter_types(code: str, constants: dict[str, Any]) -> dict[str, list[str]]:
-    """Entry point → its parameters as declared, without their names.
+    """Entry point → its parameters as declared, without their names and without those of an epilogue.
 
     Macros are replaced: by the head's ``constants``, otherwise by what the code defines.
     """
@@ -213,16 +213,21 @@ def _parameter_types(code: str, constants: dict[str, Any]) -> dict[str, list[str
         return re.sub(r"\w+", lambda word: macros.get(word[0], word[0]), declared)
 
     return {
-        match.group(1): [type_of(parameter) for parameter in match.group(2).split(",") if parameter.strip()]
-        for match in _ENTRY.finditer(code)
+        entry: [type_of(parameter) for parameter in parameters.split(",") if parameter.strip()]
+        for entry, parameters in _ENTRY.findall(code.replace(f" {EPILOGUE_PARAMETERS})", ")"))
     }
+
+
+def _with_epilogue(code: str) -> set[str]:
+    """Entry points with an epilogue."""
+    return {entry for entry, parameters in _ENTRY.findall(code) if parameters.endswith(f" {EPILOGUE_PARAMETERS}")}
 
 
 def _head(path: Path, raw: dict[str, Any], variant: str | None, code: str) -> Head:
     launches = raw.get("launches") or ([raw["launch"]] if "launch" in raw else [])
     entry = path.stem
     plain = {key: raw[key] for key in _PLAIN if key in raw}
-    types = _parameter_types(code, raw.get("constants", {}))
+    types, with_epilogue = _parameter_types(code, raw.get("constants", {})), _with_epilogue(code)
     return Head(
         path=path,
         variant=variant,
@@ -237,6 +242,7 @@ def _head(path: Path, raw: dict[str, Any], variant: str | None, code: str) -> He
                 args=tuple(expressions.split(str(launch["args"]))),
                 types=tuple(types.get(launch.get("entry", entry), ())),
                 entries=tuple(types),
+                has_epilogue=launch.get("entry", entry) in with_epilogue,
             )
             for launch in launches
         ),

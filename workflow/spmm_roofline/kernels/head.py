@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import os
 import re
@@ -29,6 +30,12 @@ NUMBER_TYPES = {
 _OF_LAUNCH = re.compile(r"\b(tile|device)\.")
 
 
+#: Macro that stands for the last parameters of an entry point with an epilogue (tile/epilogue.cuh).
+EPILOGUE_PARAMETERS = "EPILOGUE_PARAMETERS"
+#: These parameters and their C++ types: the address of the bias, or null, and whether to apply ReLU.
+EPILOGUE = {"bias": "const void*", "relu": "int"}
+
+
 class HeadError(contracts.ContractError):
     """A head that is malformed or contradicts its code."""
 
@@ -46,6 +53,14 @@ class Launch:
     types: tuple[str, ...] = ()
     #: All entry points of the code.
     entries: tuple[str, ...] = ()
+    #: Whether the entry point has an epilogue that can be compiled in.
+    has_epilogue: bool = False
+
+    def with_epilogue(self) -> Launch:
+        """The launch of code with its epilogue, which has two more arguments."""
+        if not self.has_epilogue:
+            return self
+        return dataclasses.replace(self, args=(*self.args, *EPILOGUE), types=(*self.types, *EPILOGUE.values()))
 
 
 @dataclass(frozen=True)
@@ -152,6 +167,24 @@ class Head:
         steps = {"STEPS": str(self.steps)} if self.steps != 1 else {}
         tile = {f"TILE_{key.upper()}": str(value) for key, value in self.tile.items()}
         return steps | tile | {key.upper(): str(value) for key, value in self.constants.items()}
+
+    def scaled(self, epilogue: bool = False) -> Head:
+        """The kernel of C = alpha·A·B + beta·C instead of C = A·B.
+
+        With ``epilogue``, it is that of C = relu(alpha·A·B + beta·C + bias), where a call may leave out either.
+        Raises ``ValueError`` if the code does not compute it.
+        """
+        if "scaled" not in self.constants:
+            raise ValueError(f"{self.name} computes only A·B, with alpha 1, beta 0, no bias and no ReLU")
+        if not epilogue:
+            return dataclasses.replace(self, constants={**self.constants, "scaled": 1})
+        if not any(launch.has_epilogue for launch in self.launches):
+            raise ValueError(f"{self.name} computes only alpha·A·B + beta·C, with no bias and no ReLU")
+        return dataclasses.replace(
+            self,
+            constants={**self.constants, "scaled": 1, "epilogue": 1},
+            launches=tuple(launch.with_epilogue() for launch in self.launches),
+        )
 
     def functional(self) -> dict[str, Any]:
         """The entries that change what is compiled, launched or verified; prose does not count."""

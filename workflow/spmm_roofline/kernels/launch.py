@@ -17,11 +17,11 @@ import numpy as np
 
 from ..formats.base import Format
 from . import expressions
-from .head import NUMBER_TYPES, Head, Launch
+from .head import EPILOGUE, NUMBER_TYPES, Head, Launch
 from .operands import Dense
 
-#: Arguments that may differ from call to call: the addresses of B and C, and two factors.
-GIVEN = ("b", "c", *expressions.FACTORS)
+#: Arguments that may differ from call to call: the addresses of B and C, two factors, and what an epilogue takes.
+GIVEN = ("b", "c", *expressions.FACTORS, *EPILOGUE)
 
 #: Largest grid in y and z.
 GRID_LIMIT = 65535
@@ -29,6 +29,10 @@ GRID_LIMIT = 65535
 
 class Unsupported(ValueError):
     """A case that a kernel does not take, with the reason; the row gets the status ``unsupported``."""
+
+
+#: Stream, B, C, alpha, beta, bias or 0, and whether to apply ReLU; arrays and the stream by address.
+Repeat = Callable[[int, int, int, float, float, int, bool], None]
 
 
 @dataclass(frozen=True)
@@ -42,11 +46,11 @@ class Call:
     #: Bytes of A on the device where they are not those of the packed format: a library may keep it in a format of its
     #: own, and a work list may be that of the launch.
     format_bytes: int | None = None
-    #: ``repeat(stream, b, c, alpha, beta)`` enqueues the multiplication of other arrays of the same shapes, by their
-    #: addresses, with other factors, on a stream by its handle; None if the call is bound to its arrays. Two threads
-    #: may not call it at the same time, and two such multiplications may not run at the same time: they use the same
-    #: scratch.
-    repeat: Callable[[int, int, int, float, float], None] | None = field(default=None, repr=False)
+    #: ``repeat(stream, b, c, alpha, beta, bias, relu)`` enqueues the multiplication of other arrays of the same shapes,
+    #: by their addresses, with other factors, on a stream by its handle; None if the call is bound to its arrays. Two
+    #: threads may not call it at the same time, and two such multiplications may not run at the same time: they use the
+    #: same scratch.
+    repeat: Repeat | None = field(default=None, repr=False)
     #: ``again(empty)`` is the same call with scratch of its own, an array of bytes that ``empty(size)`` gives. Nothing
     #: else is allocated, and nothing runs on the device.
     again: Callable[[Callable[[int], Any]], Call] | None = field(default=None, repr=False)
@@ -66,12 +70,21 @@ def check_case(head: Head, m: int, n: int, k: int) -> None:
 
 
 def prepare(
-    head: Head, cubin: Path | None, a: Format | None, b: Dense, c: Dense, alpha: float = 1.0, beta: float = 0.0
+    head: Head,
+    cubin: Path | None,
+    a: Format | None,
+    b: Dense,
+    c: Dense,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    bias: int = 0,
+    relu: bool = False,
 ) -> Call:
     """A repeatable call of ``head`` on device operands: C = A·B.
 
     ``cubin`` is the compiled kernel (None for a library); ``alpha`` and ``beta`` are the values of the head's arguments
-    of these names. Raises :class:`Unsupported`, or CuPy's own errors if the driver refuses the launch.
+    of these names, ``bias`` (an address, or 0) and ``relu`` those of its epilogue. Raises :class:`Unsupported`, or
+    CuPy's own errors if the driver refuses the launch.
     """
     if head.vendor:
         return _library(head).prepare(head, a, b, c)
@@ -105,7 +118,7 @@ def prepare(
         preprocess_ms = (time.perf_counter() - start) * 1e3
         names["a"] = _names_of(a)
     storage = c.storage
-    own = b.storage.data.ptr, storage.data.ptr, alpha, beta
+    own = b.storage.data.ptr, storage.data.ptr, alpha, beta, bias, relu
 
     def call(empty: Callable[[int], Any]) -> Call:
         scratch = None
@@ -180,7 +193,7 @@ def _resident(launch: Launch, module: Any, names: Mapping[str, Any]) -> int:
 
 
 class _Launch:
-    """One kernel launch with all its arguments; B, C, alpha and beta may differ from call to call.
+    """One kernel launch with all its arguments; those of :data:`GIVEN` may differ from call to call.
 
     It calls the driver itself: where a multiplication takes microseconds, converting sixteen arguments anew for every
     call would take as long.
@@ -191,7 +204,7 @@ class _Launch:
         if grid[1] > GRID_LIMIT or grid[2] > GRID_LIMIT:
             raise Unsupported(f"{head.name} would need a grid of {grid}; y and z are limited to {GRID_LIMIT}")
         arguments = []
-        #: The arguments that stand for B, C, alpha and beta: where the driver reads the value, and which of them it is.
+        #: The arguments that differ: where the driver reads the value, and which of :data:`GIVEN` it is.
         self._given: list[tuple[Any, int]] = []
         for text, declared in zip(launch.args, launch.types, strict=True):
             if text in head.tensor_maps:

@@ -6,7 +6,6 @@ later devices. A user's first product then needs no compiler.
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 import sys
 from collections.abc import Iterator
@@ -25,9 +24,9 @@ from .registry import of_study
 
 
 def shipped_heads(root: Path = KERNELS) -> list[Head]:
-    """General kernels, each also compiled for alpha·A·B + beta·C; kernels of sampled products; and packers."""
+    """General kernels, each also compiled with factors and with its epilogue; kernels of sampled products; packers."""
     general = of_study(GENERAL, root).values()
-    scaled = (dataclasses.replace(head, constants={**head.constants, "scaled": 1}) for head in general)
+    scaled = (head.scaled(epilogue) for epilogue in (False, True) for head in general)
     serving = (of_study(study, root).values() for study in (SAMPLING, PACKING))
     return [*general, *scaled, *chain.from_iterable(serving)]
 

@@ -15,18 +15,31 @@ MOST = 128
 
 
 class Operands(NamedTuple):
-    """Operands of one product: B and C of n columns, padded where the kernel requires it, and the factors."""
+    """Operands of one product: B and C of n columns, padded where the kernel requires it, factors and epilogue."""
 
     b: View
     c: View
     n: int
     alpha: float = 1.0
     beta: float = 0.0
+    #: Address of one value per padded column, or 0.
+    bias: int = 0
+    relu: bool = False
 
     @property
     def scaled(self) -> bool:
         """Whether C is anything but A·B."""
-        return self.alpha != 1.0 or self.beta != 0.0
+        return self.alpha != 1.0 or self.beta != 0.0 or self.epilogue
+
+    @property
+    def epilogue(self) -> bool:
+        """Whether C is anything but alpha·A·B + beta·C."""
+        return self.bias != 0 or self.relu
+
+    @property
+    def given(self) -> tuple[int, int, float, float, int, bool]:
+        """What may differ from call to call of a launch."""
+        return self.b.pointer, self.c.pointer, self.alpha, self.beta, self.bias, self.relu
 
 
 class Launches:
@@ -48,11 +61,10 @@ class Launches:
         another thread it is repeated with scratch that ``empty(bytes)`` gives, which a capture can hold. A library's
         call is bound to these arrays and keeps them alive; ``keep`` says whether to store it.
         """
-        b, c, n, alpha, beta = on
-        of_shapes = (head.name, n, b.ld, c.ld, on.scaled)
+        of_shapes = (head.name, on.n, on.b.ld, on.c.ld, on.scaled, on.epilogue)
         # Products that may run at the same time never share scratch.
         here = (*of_shapes, stream.ptr, get_ident())
-        of_arrays = (*here, alpha, beta, b.pointer, c.pointer)
+        of_arrays = (*here, *on.given)
         call = self._kept.get(here) or self._kept.get(of_arrays)
         if call is None:
             elsewhere = self._kept.get(of_shapes)
@@ -65,7 +77,7 @@ class Launches:
             elif keep:
                 self._keep(of_arrays, call)
         if call.repeat:
-            call.repeat(stream.ptr, b.pointer, c.pointer, alpha, beta)
+            call.repeat(stream.ptr, *on.given)
         else:
             call(stream)
         return call

@@ -1,8 +1,9 @@
 """Operators of PyTorch: products that autograd, ``torch.compile`` and CUDA graphs know.
 
-``spmm_roofline::product`` is A·B, or Aᵀ·B, and ``spmm_roofline::sampled`` the product X·Yᵀ at the entries of A. Each is
-the gradient of the other, so both can be differentiated any number of times. ``spmm_roofline::attention`` has no
-gradient. A, or a mask, is the number of a plan, because the arguments of an operator are tensors and numbers.
+``spmm_roofline::product`` is A·B, or Aᵀ·B, with a bias and ReLU on request, and ``spmm_roofline::sampled`` the product
+X·Yᵀ at the entries of A. Each is the gradient of the other, so both can be differentiated any number of times.
+``spmm_roofline::attention`` has no gradient. A, or a mask, is the number of a plan, because the arguments of an
+operator are tensors and numbers.
 """
 
 from __future__ import annotations
@@ -17,15 +18,25 @@ from .attention import PLANS, MaskedAttention
 from .plan import PRODUCTS, SpMM, multiple_of
 
 _library = torch.library.Library("spmm_roofline", "DEF")
-_library.define("product(Tensor b, Tensor? values, int plan, bool transposed, float alpha) -> Tensor")
+_library.define(
+    "product(Tensor b, Tensor? values, int plan, bool transposed, float alpha, Tensor? bias=None, bool relu=False) "
+    "-> Tensor"
+)
 _library.define("sampled(Tensor x, Tensor y, int plan) -> Tensor")
 _library.define("attention(Tensor q, Tensor k, Tensor v, int plan, float scale) -> Tensor")
 
 _DTYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32", torch.float64: "float64"}
 
 
-def spmm(a: SpMM, b: Tensor, values: Tensor | None = None, alpha: float = 1.0) -> Tensor:
-    """alpha·A·B, m×n, differentiable in ``b`` and in ``values``.
+def spmm(
+    a: SpMM,
+    b: Tensor,
+    values: Tensor | None = None,
+    alpha: float = 1.0,
+    bias: Tensor | None = None,
+    relu: bool = False,
+) -> Tensor:
+    """alpha·A·B + bias, m×n, or its ReLU, differentiable in ``b``, ``values`` and ``bias``.
 
     Parameters
     ----------
@@ -39,16 +50,22 @@ def spmm(a: SpMM, b: Tensor, values: Tensor | None = None, alpha: float = 1.0) -
         Tensor nnz: values of A for this call, in the order of A's entries, in any floating dtype. By default, the
         values that A was planned with, or its last ``update``. A tensor batch×nnz gives batch products of one pattern;
         ``b`` is then k×n or batch×k×n.
+    bias
+        Tensor n, on the same GPU and of the dtype of ``b``: one value for each column, added to every row. Its gradient
+        is the sum of the rows of the gradient. Autocast casts it as well.
+    relu
+        Whether to replace negative results by zero. The gradient is zero where the result is.
 
     Raises :class:`ValueError` for operands that do not fit.
     """
     b = _autocast(b)
+    bias = None if bias is None else _autocast(bias)
     if values is not None and values.ndim == 2:
         each = b if b.ndim == 3 else [b] * len(values)
-        return torch.stack([spmm(a, one, own, alpha) for one, own in zip(each, values, strict=True)])
+        return torch.stack([spmm(a, one, own, alpha, bias, relu) for one, own in zip(each, values, strict=True)])
     if b.ndim == 1:
-        return spmm(a, b[:, None], values, alpha)[:, 0]
-    return _multiplied(b, values, a.number, False, alpha)
+        return spmm(a, b[:, None], values, alpha, bias, relu)[:, 0]
+    return _multiplied(b, values, a.number, False, alpha, bias, relu)
 
 
 def sddmm(a: SpMM, x: Tensor, y: Tensor) -> Tensor:
@@ -89,15 +106,25 @@ def _is_traced(*tensors: Tensor) -> bool:
     )
 
 
-def _multiplied(b: Tensor, values: Tensor | None, plan: int, transposed: bool, alpha: float) -> Tensor:
+def _multiplied(
+    b: Tensor,
+    values: Tensor | None,
+    plan: int,
+    transposed: bool,
+    alpha: float,
+    bias: Tensor | None = None,
+    relu: bool = False,
+) -> Tensor:
     """The operator ``product``; called directly where nobody looks, because dispatching takes twice as long."""
     result: Tensor
-    if _is_traced(b):
-        result = torch.ops.spmm_roofline.product(b, values, plan, transposed, alpha)
-    elif torch.is_grad_enabled() and (b.requires_grad or (values is not None and values.requires_grad)):
-        result = _Product.apply(b, values, plan, transposed, alpha)
+    inputs = b, values, plan, transposed, alpha, bias, relu
+    tensors = [tensor for tensor in (b, values, bias) if tensor is not None]
+    if _is_traced(*tensors):
+        result = torch.ops.spmm_roofline.product(*inputs)
+    elif torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        result = _Product.apply(*inputs)
     else:
-        result = _product(b, values, plan, transposed, alpha)
+        result = _product(*inputs)
     return result
 
 
@@ -135,14 +162,22 @@ def _relative(tensor: Tensor, number: int, transposed: bool, stream: int | None 
     return plan.relative(dtype, transposed != plan.transposed, stream)
 
 
-def _product(b: Tensor, values: Tensor | None, plan: int, transposed: bool, alpha: float) -> Tensor:
+def _product(
+    b: Tensor,
+    values: Tensor | None,
+    plan: int,
+    transposed: bool,
+    alpha: float,
+    bias: Tensor | None = None,
+    relu: bool = False,
+) -> Tensor:
     if values is None:
         product = _relative(b, plan, transposed)
     else:
         # Values of a call must not replace those of A, and calls on other streams may be under way.
         product = _relative(b, plan, transposed, current_stream(b.get_device()))
         product.renew(values)
-    result: Tensor = product.multiply(b, alpha=alpha)
+    result: Tensor = product.multiply(b, alpha=alpha, bias=bias, relu=relu)
     return result
 
 
@@ -165,7 +200,15 @@ def _refuse(*tensors: Any) -> Tensor:
     raise ValueError("the operands are on the CPU, and products run on a GPU: pass them as .cuda()")
 
 
-def _fake_product(b: Tensor, values: Tensor | None, plan: int, transposed: bool, alpha: float) -> Tensor:
+def _fake_product(
+    b: Tensor,
+    values: Tensor | None,
+    plan: int,
+    transposed: bool,
+    alpha: float,
+    bias: Tensor | None = None,
+    relu: bool = False,
+) -> Tensor:
     product = _plan(plan)
     rows = product.shape[1] if transposed else product.shape[0]
     n = b.shape[1]
@@ -184,13 +227,16 @@ def _fake_attention(q: Tensor, k: Tensor, v: Tensor, plan: int, scale: float) ->
 
 
 def _keep_product(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    b, values, ctx.plan, ctx.transposed, ctx.alpha = inputs
+    b, values, ctx.plan, ctx.transposed, ctx.alpha, bias, relu = inputs
+    ctx.has_bias = bias is not None
     needs_b = values is not None and values.requires_grad
-    ctx.save_for_backward(b if needs_b else None, values)
+    ctx.save_for_backward(b if needs_b else None, values, output if relu else None)
 
 
 def _product_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-    b, values = ctx.saved_tensors
+    b, values, output = ctx.saved_tensors
+    if output is not None:
+        gradient = torch.ops.aten.threshold_backward(gradient, output, 0.0)
     of_b = of_values = None
     if ctx.needs_input_grad[0]:
         of_b = _multiplied(gradient, values, ctx.plan, not ctx.transposed, ctx.alpha)
@@ -199,7 +245,9 @@ def _product_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         of_values = _at_entries(x, y, ctx.plan).to(values.dtype)
         if ctx.alpha != 1.0:
             of_values = ctx.alpha * of_values
-    return of_b, of_values, None, None, None
+    # PyTorch counts no arguments after the last one that was given.
+    of_bias = gradient.sum(0) if ctx.has_bias and ctx.needs_input_grad[5] else None
+    return of_b, of_values, None, None, None, of_bias, None
 
 
 def _keep_sampled(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -218,8 +266,9 @@ def _sampled_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
 class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
-        _keep_product(ctx, inputs, inputs[0])
-        return _product(*inputs)
+        output = _product(*inputs)
+        _keep_product(ctx, inputs, output)
+        return output
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
@@ -229,8 +278,9 @@ class _Product(torch.autograd.Function):
 class _Sampled(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
-        _keep_sampled(ctx, inputs, inputs[0])
-        return _sampled(*inputs)
+        output = _sampled(*inputs)
+        _keep_sampled(ctx, inputs, output)
+        return output
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:

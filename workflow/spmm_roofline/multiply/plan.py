@@ -1,4 +1,4 @@
-"""C = alpha·A·B + beta·C on a GPU, planned once and multiplied often."""
+"""C = relu(alpha·A·B + beta·C + bias) on a GPU, planned once and multiplied often."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, cached_property
 from itertools import pairwise
@@ -22,7 +22,7 @@ from ..formats.values import device_dtype, rounded
 from ..kernels import choose, registry
 from ..kernels.cubins import machine_code
 from ..kernels.head import Head, HeadError
-from ..kernels.launch import GRID_LIMIT, Call, check_case, prepare
+from ..kernels.launch import GRID_LIMIT, Call, Repeat, check_case, prepare
 from ..kernels.operands import Dense
 from ..kernels.packers import functions_of, pack, packer_of
 from ..paths import KERNELS
@@ -43,7 +43,7 @@ OPERANDS, TILE = "operands", 32
 WIDEST = GRID_LIMIT * 32 // WHOLE_SLABS * WHOLE_SLABS
 
 #: How to repeat a product: the launch, the width of B, and the padded width of C.
-_Ready = tuple[Callable[[int, int, int, float, float], None], int, int]
+_Ready = tuple[Repeat, int, int]
 
 _numbers = itertools.count(1)
 #: Number of a product → the product, for operators of other libraries, whose arguments are numbers.
@@ -51,7 +51,7 @@ PRODUCTS: WeakValueDictionary[int, SpMM] = WeakValueDictionary()
 
 
 class SpMM:
-    """C = alpha·A·B + beta·C on a GPU, with a fixed sparse A and dense B and C.
+    """C = relu(alpha·A·B + beta·C + bias) on a GPU, with a fixed sparse A, dense B and C, and bias and ReLU on request.
 
     Parameters
     ----------
@@ -100,6 +100,7 @@ class SpMM:
     >>> multiply = SpMM(a, dtype="float16")
     >>> c = multiply(b)                                 # b: k×n, or multiply @ b
     >>> multiply(b, out=c, alpha=0.5, beta=1.0)
+    >>> multiply(b, bias=bias, relu=True)               # bias: n values, one for each column of C
     >>> multiply.T @ c                                  # Aᵀ·C, k×n
     >>> multiply.sample(c, b)                           # c[i]·b[j] for every entry (i, j) of A
     >>> multiply.update(values)                         # other values in the same places
@@ -139,7 +140,7 @@ class SpMM:
         self._packed: dict[str, Format] = {}
         self._slots: dict[str, Any] = {}
         self._launches = Launches(self._call)
-        #: Layouts of B and C, stream and thread → the launch, and the padded width of C.
+        #: Layouts of B, C and bias, stream and thread → the launch, and the padded width of C.
         self._ready: dict[Any, _Ready] = {}
         self._tune, self._width, self._chosen = tune, n, dict[int, Head]()
         self.plan_ms = 0.0
@@ -149,20 +150,32 @@ class SpMM:
 
     # --- products ---------------------------------------------------------------------------------------------------
 
-    def __call__(self, b: Any, out: Any = None, alpha: float = 1.0, beta: float = 0.0) -> Any:
-        """Return alpha·A·B + beta·``out``, an array m×n of the dtype of ``b``; write it to ``out`` if that is given.
+    def __call__(
+        self,
+        b: Any,
+        out: Any = None,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        bias: Any = None,
+        relu: bool = False,
+    ) -> Any:
+        """Return alpha·A·B + beta·``out`` + ``bias``, an array m×n of the dtype of ``b``; write it to ``out`` if given.
 
         ``b``: array k×n, or k for a vector. CuPy may have bfloat16 values as such or as their bits, in uint16 arrays.
         B may have rows of any stride that is a multiple of 16 bytes; B with other strides is copied, and so is ``out``
         unless its rows are padded to 16 bytes or its width is a multiple of 128.
+
+        ``bias``: n values of the dtype of C, added to every row of C; ``relu`` then replaces negative results by zero.
+        Both take part before C is rounded. Only general kernels have them. A bias is copied unless it is contiguous,
+        begins at a multiple of 16 bytes and fills rows of 16 bytes.
         """
-        if needs_operator(b):
+        if needs_operator(b) or (bias is not None and needs_operator(bias)):
             from . import operators
 
             if out is not None or beta != 0:
-                raise ValueError("a product with out or beta has no gradient; pass b.detach()")
-            return operators.spmm(self, b, alpha=alpha)
-        return self.multiply(b, out, alpha, beta)
+                raise ValueError("a product with out or beta has no gradient; detach b and bias")
+            return operators.spmm(self, b, alpha=alpha, bias=bias, relu=relu)
+        return self.multiply(b, out, alpha, beta, bias, relu)
 
     def __matmul__(self, b: Any) -> Any:
         """``A @ B``."""
@@ -172,33 +185,45 @@ class SpMM:
         """``X @ A``, t×k for X of t×m: (Aᵀ·Xᵀ)ᵀ, so X is read as it is if its columns are contiguous."""
         return (self.T @ x.T).T
 
-    def multiply(self, b: Any, out: Any = None, alpha: float = 1.0, beta: float = 0.0) -> Any:
+    def multiply(
+        self,
+        b: Any,
+        out: Any = None,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        bias: Any = None,
+        relu: bool = False,
+    ) -> Any:
         """The product as in a call, without a gradient."""
         library = library_of(b, "b")
         if out is None and beta != 0:
             raise ValueError("beta multiplies out, but no out is given")
-        if out is not None and library_of(out, "out") is not library:
-            raise ValueError(f"b is an array of {library.name}, and out is {type(out).__name__}")
+        for array, name in ((out, "out"), (bias, "bias")):
+            if array is not None and library_of(array, name) is not library:
+                raise ValueError(f"b is an array of {library.name}, and {name} is {type(array).__name__}")
         stream = library.stream(self._device)
         if library.layout is None:
             with self._on_own_device():
-                return self._multiply(library, b, out, alpha, beta, stream)[0]
+                return self._multiply(library, b, out, alpha, beta, bias, relu, stream)[0]
         # All that a first product works out is the same for arrays of these layouts.
         of_c = None if out is None else library.layout(out)
-        key = library.layout(b), of_c, alpha == 1.0 and beta == 0.0, stream, get_ident()
+        of_bias = None if bias is None else library.layout(bias)
+        key = library.layout(b), of_c, of_bias, relu, alpha == 1.0 and beta == 0.0, stream, get_ident()
         ready = self._ready.get(key)
-        if ready is not None and (pointer := library.pointer(b)) % ALIGNED == 0:
-            repeat, n, padded = ready
-            c = library.empty(b, (self.shape[0], padded)) if out is None else out
-            if (target := library.pointer(c)) % ALIGNED == 0:
-                try:
-                    repeat(stream, pointer, target, alpha, beta)
-                except RuntimeError:  # another device may be the current one, which is not looked up in every call
-                    with self._on_own_device():
-                        repeat(stream, pointer, target, alpha, beta)
-                return c if n == padded else c[:, :n]
+        if ready is not None:
+            pointer, added = library.pointer(b), 0 if bias is None else library.pointer(bias)
+            if (pointer | added) % ALIGNED == 0:
+                repeat, n, padded = ready
+                c = library.empty(b, (self.shape[0], padded)) if out is None else out
+                if (target := library.pointer(c)) % ALIGNED == 0:
+                    try:
+                        repeat(stream, pointer, target, alpha, beta, added, relu)
+                    except RuntimeError:  # another device may be the current one, which no fast call looks up
+                        with self._on_own_device():
+                            repeat(stream, pointer, target, alpha, beta, added, relu)
+                    return c if n == padded else c[:, :n]
         with self._on_own_device():
-            result, ready = self._multiply(library, b, out, alpha, beta, stream)
+            result, ready = self._multiply(library, b, out, alpha, beta, bias, relu, stream)
         if ready is not None:
             if len(self._ready) >= MOST:
                 self._ready.clear()
@@ -206,12 +231,12 @@ class SpMM:
         return result
 
     def _multiply(
-        self, library: Library, b: Any, out: Any, alpha: float, beta: float, stream: int
+        self, library: Library, b: Any, out: Any, alpha: float, beta: float, bias: Any, relu: bool, stream: int
     ) -> tuple[Any, _Ready | None]:
         """The product, and how to repeat it with other arrays of these layouts if nothing had to be copied."""
         if len(b.shape) == 1:
             wide = None if out is None else out[:, None]
-            result = self.multiply(b[:, None], wide, alpha, beta)
+            result = self.multiply(b[:, None], wide, alpha, beta, bias, relu)
             return (out if out is not None else result[:, 0]), None
         m, k = self.shape
         given = self._checked(library, b, "b", k)
@@ -219,12 +244,15 @@ class SpMM:
         to = None if out is None else self._checked(library, out, "out", m)
         if to is not None and to.columns != n:
             raise ValueError(f"out has {to.columns} columns, and b has {n}")
+        added = None if bias is None else self._checked_bias(library, bias, n)
         if m == 0 or n == 0:
             return (library.given(library.empty(b, (m, n))) if out is None else out), None
         if n > WIDEST:
             whole = library.empty(b, (m, n)) if out is None else out
             for begin in range(0, n, WIDEST):
-                self.multiply(b[:, begin : begin + WIDEST], whole[:, begin : begin + WIDEST], alpha, beta)
+                strip = slice(begin, begin + WIDEST)
+                of_strip = None if bias is None else bias[strip]
+                self.multiply(b[:, strip], whole[:, strip], alpha, beta, of_strip, relu)
             return library.given(whole), None
         multiple = self.multiple
         padded = -(-n // multiple) * multiple
@@ -232,12 +260,14 @@ class SpMM:
         in_place = k > 0 and _reads(given, padded, multiple)
         if not in_place:
             given = _padded(given, padded, current) if k else _zeros(padded, self.dtype)
+        if added is not None and not _fits(added, padded, multiple):
+            added, in_place = _padded(added, padded, current), False
         direct = to is not None and to.columns == padded and _fits(to, padded, multiple)
         c = out if direct else library.empty(b, (m, padded))
         target = to if to is not None and direct else library.view(c, "c")
         if to is not None and not direct and beta != 0:
             c[:, :n] = out
-        on = Operands(given, target, n, alpha, beta)
+        on = Operands(given, target, n, alpha, beta, 0 if added is None else added.pointer, relu)
         head = self._chosen.get(n) or self._head(on, padded, current)
 
         def scratch(size: int) -> Any:
@@ -396,11 +426,23 @@ class SpMM:
             m, k = self.shape
             raise ValueError(f"{name} is {tuple(shape)}; A is {m} x {k}, so {name} must have {rows} rows")
         view = library.view(array, name)
+        self._check_place(view, name)
+        return view
+
+    def _checked_bias(self, library: Library, bias: Any, n: int) -> View:
+        """The view of a bias, as one row. Raises ``ValueError`` if it does not fit C."""
+        if tuple(bias.shape) != (n,):
+            raise ValueError(f"bias is {tuple(bias.shape)}; C has {n} columns, so bias must have {n} values")
+        pointer, _, (step,), dtype, device, end = library.strided(bias, "bias")
+        view = View(pointer, 1, n, n, 1 if n == 1 else step, dtype, device, end, bias)
+        self._check_place(view, "bias")
+        return view
+
+    def _check_place(self, view: View, name: str) -> None:
         if view.dtype != self.stored:
             raise ValueError(f"{name} is {view.dtype}; a product in {self.dtype} takes arrays of {self.stored}")
         if view.device != self._device:
             raise ValueError(f"{name} is on GPU {view.device}, and A was planned on GPU {self._device}")
-        return view
 
     def _head(self, on: Operands, padded: int, stream: Any) -> Head:
         """The kernel for this width of B."""
@@ -458,16 +500,14 @@ class SpMM:
     def _call(self, head: Head, on: Operands) -> Call:
         """The launch for these operands."""
         if on.scaled:
-            if "scaled" not in head.constants:
-                raise ValueError(f"{head.name} computes only A·B; alpha must be 1 and beta 0")
-            head = dataclasses.replace(head, constants={**head.constants, "scaled": 1})
+            head = head.scaled(on.epilogue)
         _check_no_capture()
         bound = head.vendor or head.tensor_maps or head.clear_c
         # A launch that serves all arrays of these shapes keeps none of them alive.
         views = (view if bound else view._replace(array=None) for view in (on.b, on.c))
         b, c = (Dense(view.storage(), view.rows, on.n, False, self.dtype) for view in views)
         code = None if head.vendor else machine_code(head)
-        return prepare(head, code, self._pack(head), b, c, on.alpha, on.beta)
+        return prepare(head, code, self._pack(head), b, c, on.alpha, on.beta, on.bias, on.relu)
 
     def _pack(self, head: Head) -> Format:
         import cupy
