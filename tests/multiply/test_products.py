@@ -388,6 +388,30 @@ def test_what_a_capture_cannot_hold_is_refused_before_it_is_enqueued(monkeypatch
             first()
 
 
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_another_stream_gets_scratch_that_it_fills(dtype, device, monkeypatch):
+    import cupy
+
+    from spmm_roofline import SpMM
+
+    # One row is split between CTAs, which count their arrivals in scratch.
+    a = sparse(60, 900, 0.02).tolil()
+    a[7] = 1.0
+    a, (b, exact) = a.tocsr(), dense(900, 40, dtype)
+    multiply = SpMM(a, dtype)
+    check(multiply(b), a, exact, dtype)
+    cupy.cuda.Device().synchronize()
+    stream = cupy.cuda.Stream(non_blocking=True)
+    if device == "emulated":
+        stream.ptr = 7
+        monkeypatch.setattr(cupy.cuda, "get_current_stream", lambda: stream)
+    # What memory holds is nobody's promise.
+    monkeypatch.setattr(cupy, "empty", lambda *given, **options: cupy.zeros(*given, **options))
+    with stream:
+        for _ in range(2):
+            check(multiply(b), a, exact, dtype)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_equal_operands_give_equal_bits(dtype, device):
@@ -404,6 +428,7 @@ def test_equal_operands_give_equal_bits(dtype, device):
     for n in (24, 128):
         b, _ = dense(4000, n, dtype)
         first, of_sample = multiply(b).copy(), multiply.sample(multiply(b), b)
+        cupy.cuda.Device().synchronize()
         streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(4)]
         for i in range(100):
             with streams[i % 4]:

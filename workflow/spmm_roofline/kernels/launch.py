@@ -52,7 +52,7 @@ class Call:
     #: same scratch.
     repeat: Repeat | None = field(default=None, repr=False)
     #: ``again(empty)`` is the same call with scratch of its own, an array of bytes that ``empty(size)`` gives. Nothing
-    #: else is allocated, and nothing runs on the device.
+    #: else is allocated, and filling it is all that the current stream does.
     again: Callable[[Callable[[int], Any]], Call] | None = field(default=None, repr=False)
 
     def __call__(self, stream: Any) -> None:
@@ -124,7 +124,9 @@ def prepare(
         scratch = None
         if head.scratch:
             (size,) = expressions.evaluate(head.scratch, names)
+            # All bits set are what counters start from, and NaN: a partial sum that was never written shows in C.
             scratch = empty(max(int(size), 1))
+            scratch.data.memset_async(0xFF, scratch.nbytes, cupy.cuda.get_current_stream())
         launches = [_Launch(head, launch, module, names | {"scratch": scratch}) for launch in head.launches]
 
         def repeat(stream: int, *given: Any) -> None:
@@ -145,16 +147,7 @@ def prepare(
             call,
         )
 
-    return call(_poisoned)
-
-
-def _poisoned(size: int) -> Any:
-    """Scratch of ``size`` bytes with all bits set, which are NaN: a partial sum that was never written shows in C."""
-    import cupy
-
-    scratch = cupy.empty(size, dtype="uint8")
-    scratch.data.memset_async(0xFF, size, cupy.cuda.get_current_stream())
-    return scratch
+    return call(lambda size: cupy.empty(size, dtype="uint8"))
 
 
 def scheduled(head: Head, a: Format, names: Mapping[str, Any]) -> Format:

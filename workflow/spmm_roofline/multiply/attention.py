@@ -217,12 +217,13 @@ def _blocks(row: Any, column: Any, m: int, k: int, queries: int, keys: int) -> t
     slot = first[block] * keys + cupy.arange(len(pairs)) - begin[block]
     columns = cupy.zeros(total * keys, dtype="int32")
     columns[slot] = (pairs - block * k).astype("int32")
-    # Every entry is one bit of a word, so the sum of their powers of two is the word; float64 holds it exactly.
+    # Every entry is one bit of a word, so the sum of their powers of two is the word, exactly in float64. The powers
+    # come from the host: cupy.exp2 is off by a unit in the last place.
     own = slot[pair]
     words = keys // 32
     word = (own // keys * queries + row % queries) * words + own % keys // 32
     size = total * queries * words
-    powers = cupy.exp2((own % 32).astype("float64"))
+    powers = cupy.asarray(2.0 ** np.arange(32))[own % 32]
     bits = cupy.bincount(word, weights=powers, minlength=size)[:size].astype("uint32")
     order = cupy.argsort(-tiles).astype("int32")
     return first.astype("int32"), order, columns.reshape(total, keys), bits

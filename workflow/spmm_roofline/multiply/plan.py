@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, cached_property
 from itertools import pairwise
@@ -257,11 +257,12 @@ class SpMM:
         multiple = self.multiple
         padded = -(-n // multiple) * multiple
         current = cupy_stream(stream)
+        room = _room(library, b)
         in_place = k > 0 and _reads(given, padded, multiple)
         if not in_place:
-            given = _padded(given, padded, current) if k else _zeros(padded, self.dtype)
+            given = _padded(given, padded, current, room) if k else _zeros(padded, self.dtype)
         if added is not None and not _fits(added, padded, multiple):
-            added, in_place = _padded(added, padded, current), False
+            added, in_place = _padded(added, padded, current, room), False
         direct = to is not None and to.columns == padded and _fits(to, padded, multiple)
         c = out if direct else library.empty(b, (m, padded))
         target = to if to is not None and direct else library.view(c, "c")
@@ -269,13 +270,7 @@ class SpMM:
             c[:, :n] = out
         on = Operands(given, target, n, alpha, beta, 0 if added is None else added.pointer, relu)
         head = self._chosen.get(n) or self._head(on, padded, current)
-
-        def scratch(size: int) -> Any:
-            # Of the caller's library: a capture can hold an allocation of PyTorch's.
-            elements = ceil_div(size, device_dtype(self.stored).itemsize)
-            return library.view(library.empty(b, (1, elements)), "scratch").storage()
-
-        call = self._launches.enqueue(head, on, current, scratch, keep=direct)
+        call = self._launches.enqueue(head, on, current, room, keep=direct)
         ready = None
         if in_place and (to is None or direct) and call.repeat is not None:
             ready = call.repeat, n, padded
@@ -308,10 +303,9 @@ class SpMM:
         padded = max(ceil_div(n, multiple), 1) * multiple
         stream = cupy_stream(library.stream(self._device))
         with self._on_own_device(), stream:
-            fitting = [
-                view if view.columns == padded and _reads(view, padded, multiple) else _padded(view, padded, stream)
-                for view in views
-            ]
+            fits = [view.columns == padded and _reads(view, padded, multiple) for view in views]
+            room = _room(library, x)
+            fitting = [v if fit else _padded(v, padded, stream, room) for v, fit in zip(views, fits, strict=True)]
             out = library.empty(x, (1, self.nnz))
             if self.nnz:
                 self._sampled(fitting[0], fitting[1], library.view(out, "out").pointer)
@@ -596,14 +590,29 @@ def _reads(view: View, padded: int, multiple: int) -> bool:
     return _fits(view, padded, multiple) or (has_room and has_places)
 
 
-def _padded(view: View, padded: int, stream: Any) -> View:
-    """A copy whose rows are padded with zeros to ``padded`` elements."""
+def _room(library: Library, like: Any) -> Callable[[int], Any]:
+    """``room(bytes)`` allocates memory of CuPy, or of the library within a capture.
+
+    A capture may hold allocations of PyTorch, and none of CuPy. Outside of captures, PyTorch's pool for graphs takes
+    memory that is kept for a leak.
+    """
     import cupy
 
+    def room(size: int) -> Any:
+        if not capturing():
+            return cupy.empty(size, dtype="uint8")
+        view = library.view(library.empty(like, (1, ceil_div(size, like.dtype.itemsize))), "memory")
+        return view.storage().view("uint8").reshape(-1)[:size]
+
+    return room
+
+
+def _padded(view: View, padded: int, stream: Any, room: Callable[[int], Any]) -> View:
+    """A copy whose rows are padded with zeros to ``padded`` elements."""
     dtype = device_dtype(view.dtype)
     rows, columns = view.rows, view.columns
     with stream:
-        wide = cupy.empty((rows, padded), dtype=dtype)
+        wide = room(rows * padded * dtype.itemsize)
         copy, bits = functions_of(OPERANDS), 8 * dtype.itemsize
         if rows and view.step == 1:
             count = ctas(rows * padded * dtype.itemsize // ALIGNED)
@@ -612,7 +621,8 @@ def _padded(view: View, padded: int, stream: Any) -> View:
             tiles = ceil_div(padded, TILE)
             count = ceil_div(rows, TILE) * tiles
             copy(f"turn_{bits}", count, view.pointer, view.ld, view.step, rows, columns, padded, tiles, wide)
-    return library_of(wide, "b").view(wide, "b")
+    end = wide.data.ptr + wide.nbytes
+    return View(wide.data.ptr, rows, padded, padded, 1, view.dtype, view.device, end, wide)
 
 
 def _zeros(padded: int, dtype: str) -> View:
