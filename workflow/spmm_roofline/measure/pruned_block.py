@@ -29,6 +29,7 @@ from ..formats.values import rounded, signed
 from ..kernels import cubins, registry
 from ..kernels.head import Head
 from ..kernels.launch import Call, Unsupported, check_case, prepare
+from ..kernels.libraries._cusparse import CusparseError
 from ..kernels.operands import Dense
 from ..kernels.packers import pack, packer_of
 from ..multiply import SpMM
@@ -247,7 +248,7 @@ def _fastest(layer: Layer, heads: Sequence[Head], weights: Any, b: Any, c: Any, 
             check_case(head, weights.shape[0], layer.tokens, weights.shape[1])
             product = _product(head, a, b, c, stream)
             found.append((_trial_ms(product.call, stream), product))
-        except Unsupported as error:
+        except (Unsupported, CusparseError) as error:
             reasons.append(str(error))
     if not found:
         raise Unsupported(f"no kernel takes this case: {'; '.join(reasons) or f'none multiplies in {layer.dtype}'}")
