@@ -495,7 +495,7 @@ def block_rows() -> list[dict]:
         layer = common | {"suite": "pruned-block", "block": "pruned", "sequence": sequence}
         attention_ms, dense_ms = (sequence / 4096) ** 2 * 0.2, sequence / 4096 * 0.1
         for sparsity in (0.8, 0.95):
-            weights = {"weights": f"weights-512-{sparsity}", "sparsity_fraction": sparsity}
+            weights = {"pattern": f"weights-512-{sparsity}", "sparsity_fraction": sparsity}
             weights["nnz"] = round(4 * 512 * 512 * (1 - sparsity))
             for dtype in ("float16", "tf32"):
                 for name, factor in (("dense", 1.0), ("ours", 6 * (1 - sparsity)), ("cusparse", 12 * (1 - sparsity))):
@@ -509,13 +509,13 @@ def block_rows() -> list[dict]:
         pairs = sequence * sequence
         for mask, nnz in (("window 512", 512 * sequence), ("blocks 0.05", pairs // 20), ("random 0.1", pairs // 10)):
             for dtype in ("float16", "bfloat16"):
-                about = masked | {"mask": mask, "dtype": dtype, "nnz": nnz, "sparsity_fraction": 1 - nnz / pairs}
+                about = masked | {"pattern": mask, "dtype": dtype, "nnz": nnz, "sparsity_fraction": 1 - nnz / pairs}
                 for name, scores, time_ms in (
                     ("ours", 2 * nnz, 2e-8 * nnz),
                     ("sdpa_mask", pairs, 4e-8 * pairs),
                     ("flash", pairs, 1e-8 * pairs),
                 ):
                     rows.append(about | {"implementation": name, "scores": scores} | at(time_ms))
-    lost = {"implementation": "sdpa_mask", "mask": "random 0.1", "dtype": "float16", "sequence": 16384}
+    lost = {"implementation": "sdpa_mask", "pattern": "random 0.1", "dtype": "float16", "sequence": 16384}
     lost |= {"suite": "masked-attention", "block": "masked", "status": "out_of_memory", "message": "4 GiB"}
     return [*rows, common | lost]

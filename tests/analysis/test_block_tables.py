@@ -27,7 +27,7 @@ def test_the_bound_by_hand():
 
 
 def test_shares_and_padding_of_masked_attention():
-    rows = table(synthetic.block_rows()).set_index(["implementation", "mask", "sequence", "dtype"])
+    rows = table(synthetic.block_rows()).set_index(["implementation", "pattern", "sequence", "dtype"])
     own = rows.loc[("ours", "random 0.1", 4096, "float16")]
     nnz = 4096 * 4096 // 10
     # 4·8·64·nnz flops at the ceiling of mma, not of wgmma.

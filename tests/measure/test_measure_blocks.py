@@ -12,6 +12,7 @@ import pytest
 from spmm_roofline import contracts, matrices
 from spmm_roofline.matrices.canonical import MatrixError
 from spmm_roofline.measure import blocks, device
+from spmm_roofline.measure.timing import Timing
 from tests import emulation
 
 SUITES = {path.stem: contracts.document(path, "block") for path in sorted(Path("config/blocks").glob("*.yaml"))}
@@ -42,7 +43,7 @@ def test_each_suite_keeps_the_contract_of_its_rows(name):
     columns = contracts.table("measure_blocks")
     keys = [tuple(case.get(column) for column in columns.key) for case in cases]
     assert len(set(keys)) == len(keys) > 0
-    assert all(set(case) - {"mask_kind"} <= set(columns.names) for case in cases)
+    assert all(set(case) - {"mask"} <= set(columns.names) for case in cases)
     assert all(case["batch"] * case["sequence"] <= suite.get("most_tokens", 1 << 30) for case in cases)
 
 
@@ -50,7 +51,7 @@ def test_dense_runs_once_and_each_implementation_in_its_own_dtypes():
     cases = list(blocks.cases_of(PRUNED))
     assert {(case["batch"], case["sequence"]) for case in cases} == {(1, 64), (1, 128), (2, 64)}
     of_one = [case for case in cases if (case["batch"], case["sequence"]) == (2, 64)]
-    assert [(case["implementation"], case["dtype"], case["weights"][-3:]) for case in of_one] == [
+    assert [(case["implementation"], case["dtype"], case["pattern"][-3:]) for case in of_one] == [
         ("dense", "float16", "0.5"),
         *((name, "float16", sparsity) for name in ("ours", "cusparse") for sparsity in ("0.5", "0.9")),
         ("dense", "tf32", "0.5"),
@@ -122,7 +123,7 @@ for case in request["cases"]:
                samples=40, rows_checked=64, rel_error=1e-3, max_row_error=1e-3, max_column_error=1e-3, noisy=False,
                sm_clock_mhz=1980)
     if case["block"] == "pruned":
-        row |= dict(projections_ms=0.2, kernel=os.path.basename(request["weights"][case["weights"]][3]))
+        row |= dict(projections_ms=0.2, kernel=os.path.basename(request["weights"][case["pattern"]][3]))
     tell(row=row)
 """
 
@@ -171,9 +172,9 @@ def test_every_case_has_its_row(job):
     assert len(rows) == sum(len(list(blocks.cases_of(suite))) for suite in (PRUNED, MASKED))
     assert set(rows["status"]) == {"ok"} and set(rows["driver"]) == {"580"}
     pruned = rows[rows["block"] == "pruned"]
-    assert (pruned["kernel"] == pruned["weights"] + "-output_transform.npz").all(), "the worker gets W_O last"
+    assert (pruned["kernel"] == pruned["pattern"] + "-output_transform.npz").all(), "the worker gets W_O last"
     assert set(pruned["sparsity_fraction"].round(3)) == {0.5, 0.9}
-    assert set(rows.loc[rows["block"] == "masked", "mask"]) == {"window 16, global 4", "random 0.1"}
+    assert set(rows.loc[rows["block"] == "masked", "pattern"]) == {"window 16, global 4", "random 0.1"}
 
 
 @pytest.mark.parametrize(
@@ -302,6 +303,34 @@ def test_masked_attention_is_that_of_float64(torch, weights, implementation, mas
     assert made.known["nnz"] <= made.known["scores"] and (implementation == "ours" or made.known["scores"] == 100**2)
 
 
+class HostClock:
+    """A clock that calls what it times once."""
+
+    def copy_gb_per_s(self):
+        return 4000.0
+
+    def time_replays(self, graph, cold, repeat_cap, time_cap_ms, hold):
+        assert cold and not hold, "nothing is captured on the host"
+        graph.launch()
+        return Timing(0.5, 0.4, 0.6, 0.49, 0.51, 40)
+
+
+def test_a_measured_case_is_a_row_of_the_contract(torch, weights, monkeypatch):
+    from spmm_roofline.measure import block_worker
+
+    monkeypatch.setattr(block_worker, "captured", lambda run, clock: block_worker.Replay(run))
+    request = {"weights": {layer.name: weights[:4] for layer in blocks.weights_of(PRUNED)}, "uuid": "GPU-0"}
+    request |= {"options": {"repeat_cap": 40, "time_cap_ms": 10}, "copy_gb_per_s": 4000.0}
+    common = {"device": "h200", "arch": "sm_90a", "driver": "580", "cuda": "13.0", "protocol": 1, "git_commit": "0"}
+    common |= {"measured_at": "2026-01-01T00:00:00Z"}
+    for case in (of(PRUNED, "ours", "tf32"), of(MASKED, "ours", "float16", protocol={"l2": "cold"})):
+        row = block_worker.measured(case, request, HostClock())
+        columns = {name: value for name, value in case.items() if name != "mask"}
+        table = contracts.frame([common | columns | row], "measure_blocks")
+        assert table["status"].item() == "ok" and table["timed"].item() == "events" and not table["noisy"].item()
+        assert table["projections_ms"].notna().item() == (case["block"] == "pruned") and table["kernel"].item()
+
+
 def test_the_attention_without_a_mask_is_not_taken_for_the_masked_one(torch, weights, monkeypatch):
     from spmm_roofline.measure import masked_block
 
@@ -356,6 +385,6 @@ def test_both_suites_on_a_gpu(tmp_path, weights):
     blocks.measure(job, weights, str(read), str(copy), record, {}, out)
     rows = contracts.read(out, "measure_blocks")
     bad = rows[rows["status"] != "ok"]
-    assert bad.empty, bad[["implementation", "dtype", "mask", "status", "message"]].to_string()
+    assert bad.empty, bad[["implementation", "dtype", "pattern", "status", "message"]].to_string()
     assert set(rows["timed"]) == {"graph"}
     assert (rows["projections_ms"].dropna() < rows.loc[rows["projections_ms"].notna(), "time_ms"]).all()

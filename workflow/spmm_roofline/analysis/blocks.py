@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 #: Block → the implementation that the others are compared with, which gives the same result.
 BASELINES = {"pruned": "dense", "masked": "sdpa_mask"}
-#: What a block and its baseline have in common; the weights of a dense layer do not matter.
+#: What a block and its baseline have in common.
 SAME = ["device", "suite", "block", "precision_class", "mask", "batch", "sequence", "head_width"]
 #: Bytes of a value, for the dtypes of masked attention.
 ITEMSIZE = {"float16": 2, "bfloat16": 2}
@@ -57,6 +57,7 @@ def blocks(
     A noisy row keeps its time and its ratio, and says that it is noisy.
     """
     rows = block_rows.assign(precision_class=block_rows["dtype"].replace({"float32": "tf32"}))
+    rows["mask"] = rows["pattern"].where(rows["block"] == "masked", "")  # a dense layer stands for all weights
     usual = rows[(rows["implementation"] == rows["block"].map(BASELINES)) & (rows["status"] == "ok")]
     usual = usual[[*SAME, "time_ms"]].rename(columns={"time_ms": "baseline_ms"}).drop_duplicates(SAME)
     rows = rows.merge(usual, on=SAME, how="left")

@@ -38,10 +38,10 @@ def draw(tables, styles):
     rows = _shown(tables)
     if rows.empty:
         return None
-    masks = sorted(rows["mask"].unique())
+    masks = sorted(rows["pattern"].unique())
     figure, axes = panels(len(masks), 3, 2.0, 0.7, sharex=True, sharey=True)
     for ax, mask in zip(axes, masks, strict=True):
-        own = rows[rows["mask"] == mask]
+        own = rows[rows["pattern"] == mask]
         for name, (label, look) in LOOKS.items():
             line = own[own["implementation"] == name]
             if len(line):
@@ -65,7 +65,7 @@ def says(tables):
     import numpy as np
 
     rows = _shown(tables)
-    case = ["mask", "sequence"]
+    case = ["pattern", "sequence"]
     beside = rows.pivot_table(index=case, columns="implementation", values="time_ms")
     if "ours" not in beside:
         return ""

@@ -37,14 +37,14 @@ def draw(tables, styles):
         if ((rows["precision_class"] == precision) & (rows["batch"] == batch)).any()
     ]
     figure, axes = panels(len(found), 3, 2.3, 0.5, sharex=True, sharey=True)
-    layers = rows.drop_duplicates("weights")
-    tones = {name: TONES[number % len(TONES)] for number, name in enumerate(layers["weights"])}
+    layers = rows.drop_duplicates("pattern")
+    tones = {name: TONES[number % len(TONES)] for number, name in enumerate(layers["pattern"])}
     for ax, (precision, batch) in zip(axes, found, strict=True):
         own = rows[(rows["precision_class"] == precision) & (rows["batch"] == batch)]
         for layer in layers.itertuples():
-            line = own[own["weights"] == layer.weights]
+            line = own[own["pattern"] == layer.pattern]
             ax.plot(
-                line["sequence"], line["over_baseline"], color=tones[layer.weights], marker="o", markersize=3,
+                line["sequence"], line["over_baseline"], color=tones[layer.pattern], marker="o", markersize=3,
                 linewidth=1.3, label=f"{100 * layer.sparsity_fraction:.0f} %",
             )  # fmt: skip
         ax.axhline(1, color=INK, linewidth=0.9, zorder=1)

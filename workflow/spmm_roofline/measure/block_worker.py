@@ -78,7 +78,7 @@ def build(case: Mapping[str, Any], weights: Mapping[str, list[str]]) -> Block:
 
     if case["block"] == "masked":
         return masked_block.build(case)
-    return pruned_block.build(case, weights[case["weights"]])
+    return pruned_block.build(case, weights[case["pattern"]])
 
 
 def measured(case: Mapping[str, Any], request: Mapping[str, Any], clock: Clock) -> dict[str, Any]:

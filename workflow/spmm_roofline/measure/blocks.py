@@ -72,7 +72,7 @@ def weights_of(suite: Mapping[str, Any]) -> list[Weights]:
 
 
 def cases_of(suite: Mapping[str, Any]) -> Iterator[Case]:
-    """Every case of a suite: columns of its row, and ``mask_kind`` where it has a mask.
+    """Every case of a suite: columns of its row, and ``mask``, empty for weights.
 
     A batch of sequences has at most ``most_tokens`` rows.
     """
@@ -91,9 +91,8 @@ def cases_of(suite: Mapping[str, Any]) -> Iterator[Case]:
                         "block": suite["block"],
                         "implementation": implementation,
                         "dtype": own,
-                        "weights": name,
-                        "mask": mask_name(mask),
-                        "mask_kind": mask,
+                        "pattern": name or mask_name(mask),
+                        "mask": mask,
                         "batch": batch,
                         "sequence": sequence,
                         "heads": suite["heads"],
@@ -143,8 +142,8 @@ def measure(
     with gpu_device.lease(log=say) as gpu:
         timeout_s = request["options"]["case_timeout_s"]
         for case, row in answers(WORKER_COMMAND, {**request, "uuid": gpu.uuid}, planned, timeout_s, "block"):
-            columns = {name: value for name, value in case.items() if name != "mask_kind"}
-            rows.append({**common, **columns, **known.get(case["weights"], {}), **row})
+            columns = {name: value for name, value in case.items() if name != "mask"}
+            rows.append({**common, **columns, **known.get(case["pattern"], {}), **row})
             rows[-1]["measured_at"] = gpu_device.timestamp()
             say(f"[{len(rows)}/{len(planned)}] {_said(rows[-1])}")
     contracts.write(contracts.frame(rows, "measure_blocks"), out, "measure_blocks")
@@ -158,8 +157,7 @@ def _stored(npz: Iterable[str]) -> dict[str, Any]:
 
 
 def _said(row: Mapping[str, Any]) -> str:
-    of = row["weights"] or row["mask"]
-    case = f"{row['implementation']} {row['dtype']} on {of}, {row['batch']} x {row['sequence']}"
+    case = f"{row['implementation']} {row['dtype']} on {row['pattern']}, {row['batch']} x {row['sequence']}"
     if row["status"] != "ok":
         return f"{case}: {row['status']}: {row['message']}"
     return f"{case}: {row['time_ms']:.4f} ms, error {row['rel_error']:.1e}"

@@ -57,7 +57,7 @@ def build(case: Mapping[str, Any]) -> Block:
     import torch
 
     length, dtype = case["sequence"], tensor_dtype(case["dtype"])
-    mask = mask_of(case["mask_kind"], length)
+    mask = mask_of(case["mask"], length)
     shape = case["batch"], case["heads"], length, case["head_width"]
     q, k, v = (torch.empty(shape, dtype=dtype, device=block.DEVICE) for _ in range(3))
     run, known = IMPLEMENTATIONS[case["implementation"]](mask, q, k, v)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...figures.numbers import PRECISIONS, duration, percent, significant, times
-from .cells import Cell, Column, Table, count, number, table, text_or_dash
+from .cells import Cell, Column, Table, count, number, table, text, text_or_dash
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +45,7 @@ PRUNED = (
     Column("packing and preparing", "plan_ms", number(duration)),
 )
 MASKED = (
-    Column("mask", "mask", text_or_dash),
+    Column("mask", "pattern", text),
     Column("width", "head_width", count),
     *CASE,
     Column("over SDPA with mask", "over_baseline", number(times)),
@@ -64,5 +64,5 @@ def pruned(rows: pd.DataFrame) -> Table:
 
 def masked(rows: pd.DataFrame) -> Table:
     """Attention over masks, a line per case and implementation."""
-    own = rows[rows["block"] == "masked"].sort_values(["mask", "head_width", "dtype", "batch", "sequence"])
+    own = rows[rows["block"] == "masked"].sort_values(["pattern", "head_width", "dtype", "batch", "sequence"])
     return table("Attention over sparse masks", MASKED, own.itertuples())
