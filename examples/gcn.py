@@ -23,14 +23,11 @@ the loss from that of a training in float64; the exit code is 1 if it exceeds th
 from __future__ import annotations
 
 import argparse
-import csv
-import gc
 import sys
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -43,7 +40,10 @@ try:
 except ImportError:  # --help works without PyTorch, and main says what to install
     torch, Module = None, object
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow"))
+
+from measuring import held_bytes, let_go, missing, not_positive, reason, tensor_dtype, timed, unwritable, write
 
 from spmm_roofline.matrices.canonical import MatrixError
 from spmm_roofline.matrices.file import read
@@ -153,11 +153,6 @@ def adjacency(graph: Graph, model: str) -> Adjacency:
 
 
 # --- backends: matrix and dtype → aggregate(x), n×width to n×width, with a gradient -----------------------------------
-
-
-def tensor_dtype(dtype: str) -> Any:
-    """The dtype of tensors; TF32 is FP32 outside of multiplications."""
-    return getattr(torch, "float32" if dtype == "tf32" else dtype)
 
 
 def ours(a: Adjacency, dtype: str) -> Aggregate:
@@ -353,30 +348,6 @@ class Training:
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 
-def timed(action: Callable[[], None], count: int) -> list[float]:
-    """Time in ms of each of ``count`` actions, which are enqueued one after the other."""
-    events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
-    events[0].record()
-    for event in events[1:]:
-        action()
-        event.record()
-    events[-1].synchronize()
-    return [start.elapsed_time(end) for start, end in pairwise(events)]
-
-
-def held_bytes() -> int:
-    """Bytes on the device that CuPy holds for plans and scratch; PyTorch does not count them."""
-    return sys.modules["cupy"].get_default_memory_pool().used_bytes() if "cupy" in sys.modules else 0
-
-
-def let_go() -> None:
-    """Return unused memory to the device, so that PyTorch and CuPy do not keep it from each other."""
-    gc.collect()
-    torch.cuda.empty_cache()
-    if "cupy" in sys.modules:
-        sys.modules["cupy"].get_default_memory_pool().free_all_blocks()
-
-
 @dataclass
 class Result:
     """A backend's training and its measurements; ``message`` says why there are none."""
@@ -393,12 +364,7 @@ class Result:
 
     def fail(self, error: Exception) -> None:
         """Keep the reason in one sentence, and free what the backend holds."""
-        if isinstance(error, ModuleNotFoundError):
-            self.message = f"{error.name} is not installed: pip install {error.name}"
-        elif "OutOfMemory" in type(error).__name__:
-            self.message = "out of memory"
-        else:
-            self.message = f"{type(error).__name__}: {error}".partition("\n")[0][:160]
+        self.message = reason(error)
         self.aggregate = self.training = None
 
 
@@ -605,24 +571,9 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def missing() -> str:
-    """What this machine lacks, in a sentence; empty if nothing."""
-    if torch is None:
-        return "this example needs PyTorch: pip install torch"
-    return "" if torch.cuda.is_available() else "this example needs an NVIDIA GPU, and PyTorch sees none"
-
-
 def refusal(options: argparse.Namespace) -> str:
-    """What is wrong with the options, in a sentence; empty if nothing. A long run should not fail at its end."""
-    for name in ("hidden", "features", "classes", "steps", "warmup"):
-        if (value := getattr(options, name)) < 1:
-            return f"--{name} is {value}; it must be positive"
-    for path in filter(None, (options.csv, options.plot)):
-        if not path.parent.is_dir():
-            return f"{path} cannot be written: there is no folder {path.parent}"
-    if options.plot and options.plot.suffix not in (".svg", ".png", ".pdf"):
-        return f"{options.plot} is no .svg, .png or .pdf file"
-    return "--plot needs seaborn: pip install seaborn" if options.plot and not find_spec("seaborn") else ""
+    """What is wrong with the options, in a sentence; empty if nothing."""
+    return not_positive(options, "hidden", "features", "classes", "steps", "warmup") or unwritable(options)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -647,10 +598,7 @@ def main(arguments: list[str] | None = None) -> int:
     except MatrixError as error:
         command.error(str(error))
     if options.csv:
-        with options.csv.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
+        write(rows, options.csv)
     if options.plot:
         drawn(cases, options.plot)
     wrong = [row for row in rows if row["step_ms"] and not row["deviation"] <= TOLERANCE[row["dtype"]]]

@@ -37,6 +37,7 @@ def results(tmp_path, monkeypatch):
     (root / "kernels/sm_90a/bad.cubin").write_bytes(b"")
     for path, name in {
         "measure/h200/ceilings.csv": "measure_ceilings",
+        "measure/h200/blocks.csv": "measure_blocks",
         "measure/h200/s/k.csv": "measure",
         "profile/h200/s/k.csv": "profile",
         "analysis/speedup.csv": "analysis_speedup",

@@ -40,6 +40,7 @@ EDGES = {
     ("measure", "matrices"): "the reference result is computed from the canonical CSR",
     ("measure", "formats"): "A is packed on the device, within the measure job",
     ("measure", "kernels"): "the measure job times a prepared launch",
+    ("measure", "multiply"): "a block is measured as a program runs it, with the products that it would use",
     ("profile", "kernels"): "the head says what is profiled",
     ("profile", "measure"): "a profiled launch is prepared like a measured one, on the same leased device",
     ("report", "figures"): "the page contains the figures",
@@ -84,6 +85,7 @@ UNITS_ELSEWHERE = {("formats", "bytes_per_nnz"): "bytes per non-zero"}
 #: Kernels, formats, suites and devices that the code may name, with the reason; all others are found by their folder.
 MENTIONED = {
     "sparse24": "it also names the 2:4 pattern: in ceilings, and where a benchmark generates such a matrix",
+    "dense": "the implementation of a pruned layer that the others are compared with has this name",
     "csr": "the reference result of every verification is computed from CSR",
     **dict.fromkeys(
         (

@@ -14,7 +14,7 @@ import yaml
 from spmm_roofline import fingerprint, matrices
 from spmm_roofline.batches import Stale
 from spmm_roofline.kernels import heads
-from spmm_roofline.measure import device
+from spmm_roofline.measure import blocks, device
 from spmm_roofline.plan import Plan, PlanError, Shard, shards, takes
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -78,6 +78,33 @@ def test_ceilings_are_the_kernels_that_multiply_no_matrix(config, gpu):
     assert inputs["cubins"] == [f"results/kernels/sm_90a/{name}.cubin" for name in job["kernels"]]
     config["measure"]["device"] = "none"
     assert Plan(config).ceilings() == []
+
+
+def test_blocks_are_measured_where_the_config_names_them(config, gpu):
+    gpu()
+    plan = Plan(config)
+    assert config["measure"]["blocks"] == [] == plan.blocks() and not any("weights-" in name for name in plan.specs)
+    config["measure"]["blocks"] = ["quick-pruned", "quick-masked"]
+    plan = Plan(config)
+    assert plan.blocks() == ["results/measure/h200/blocks.csv"]
+    inputs, job = plan.block_inputs(None), plan.block_params(None)
+    assert inputs["weights"][:4] == [f"results/matrices/weights-512-0.8-{role}.npz" for role in blocks.ROLES]
+    assert len(inputs["weights"]) == 8 and set(inputs["weights"]) <= {
+        row.replace(".json", ".npz") for row in plan.matrix_rows()
+    }
+    assert any(inputs["weights"][0] in batch.files for batch in plan.imports)
+    assert [suite["name"] for suite in job["suites"]] == ["quick-pruned", "quick-masked"]
+    # Blocks need no packed format, and no matrix without a device.
+    assert not any("weights-" in row for row in plan.format_rows())
+    config["measure"]["device"] = "none"
+    assert Plan(config).blocks() == [] and not any("weights-" in name for name in Plan(config).specs)
+
+
+def test_a_suite_of_blocks_that_there_is_not_is_refused(config, gpu):
+    gpu()
+    config["measure"]["blocks"] = ["quick-prune"]
+    with pytest.raises(PlanError, match="config/blocks has no suite called 'quick-prune'; did you mean 'quick-pruned'"):
+        Plan(config).blocks()
 
 
 def test_a_kernel_of_one_stencil_is_planned_for_its_grids_alone(config, gpu):
@@ -260,7 +287,7 @@ def test_suites_of_the_run_have_sections_or_those_that_are_named(config, gpu):
 
 PLANNED = """
 import importlib.util, json, yaml
-from spmm_roofline.measure import device
+from spmm_roofline.measure import blocks, device
 device.visible = lambda: [device.Gpu("GPU-0", "NVIDIA H200", (9, 0), "580")]
 found = importlib.util.find_spec
 importlib.util.find_spec = lambda name: True if name == "cupy" else found(name)

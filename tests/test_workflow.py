@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from spmm_roofline.kernels.registry import heads
+from spmm_roofline.measure import blocks
 from tests.kernels.external.build import on_host
 from tests.project import PARTS, TINY
 
@@ -126,6 +127,13 @@ def test_an_edited_header_reruns_exactly_its_users(project, header, old, new, us
 def test_an_edited_ceiling_reruns_all_of_them(project):
     project.edit("kernels/ceilings/fma_f32.cu", "float total = sums[0];", "float total{sums[0]};")
     assert project.jobs() == {"compile_kernel:fma_f32", "measure_ceilings:h200"} | FOLLOWS
+
+
+def test_blocks_are_measured_when_asked(project):
+    assert not any("blocks" in job for job in project.jobs("measure"))
+    layers = [f"import_matrix:weights-512-{s}-{role}" for s in (0.8, 0.95) for role in blocks.ROLES]
+    asked = project.jobs("report", "--config", "measure={blocks: [quick-pruned, quick-masked]}")
+    assert asked == {"measure_blocks:h200", *layers} | FOLLOWS
 
 
 def test_an_edited_analysis_and_an_edited_figure_rerun_what_they_make(project):

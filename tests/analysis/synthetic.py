@@ -473,3 +473,49 @@ def case_table():
         {DEVICE: COPY_GB_PER_S},
         described={DEVICE: device_record()},
     )
+
+
+def block_rows() -> list[dict]:
+    """Rows of table ``measure_blocks``: two sparsities and two lengths of a pruned layer, and three masks."""
+    common = {
+        "device": DEVICE, "arch": "sm_90a", "driver": "580.65.06", "cuda": "13.0", "torch": "2.11.0", "batch": 1,
+        "heads": 8, "head_width": 64, "l2": "cold", "protocol": 1, "git_commit": "0123abc",
+        "measured_at": "2026-11-20T21:29:30Z",
+    }  # fmt: skip
+    timed = {
+        "status": "ok", "timed": "graph", "samples": 40, "rows_checked": 64, "rel_error": 1e-3, "max_row_error": 2e-3,
+        "max_column_error": 2e-3, "noisy": False, "sm_clock_mhz": 1980,
+    }  # fmt: skip
+
+    def at(time_ms: float) -> dict:
+        return timed | {"time_ms": time_ms, "time_p10_ms": 0.98 * time_ms, "time_p90_ms": 1.04 * time_ms}
+
+    rows = []
+    for sequence in (512, 4096):
+        layer = common | {"suite": "pruned-block", "block": "pruned", "sequence": sequence}
+        attention_ms, dense_ms = (sequence / 4096) ** 2 * 0.2, sequence / 4096 * 0.1
+        for sparsity in (0.8, 0.95):
+            weights = {"pattern": f"weights-512-{sparsity}", "sparsity_fraction": sparsity}
+            weights["nnz"] = round(4 * 512 * 512 * (1 - sparsity))
+            for dtype in ("float16", "tf32"):
+                for name, factor in (("dense", 1.0), ("ours", 6 * (1 - sparsity)), ("cusparse", 12 * (1 - sparsity))):
+                    projections_ms = factor * dense_ms
+                    if name != "dense" or sparsity == 0.8:
+                        row = layer | weights | at(projections_ms + attention_ms) | {"projections_ms": projections_ms}
+                        rows.append(row | {"implementation": name, "dtype": dtype})
+            thesis = layer | weights | at(2 * dense_ms + attention_ms) | {"projections_ms": 2 * dense_ms}
+            rows.append(thesis | {"implementation": "thesis", "dtype": "float32", "kernel": "xw_tiles"})
+        masked = common | {"suite": "masked-attention", "block": "masked", "sequence": sequence}
+        pairs = sequence * sequence
+        for mask, nnz in (("window 512", 512 * sequence), ("blocks 0.05", pairs // 20), ("random 0.1", pairs // 10)):
+            for dtype in ("float16", "bfloat16"):
+                about = masked | {"pattern": mask, "dtype": dtype, "nnz": nnz, "sparsity_fraction": 1 - nnz / pairs}
+                for name, scores, time_ms in (
+                    ("ours", 2 * nnz, 2e-8 * nnz),
+                    ("sdpa_mask", pairs, 4e-8 * pairs),
+                    ("flash", pairs, 1e-8 * pairs),
+                ):
+                    rows.append(about | {"implementation": name, "scores": scores} | at(time_ms))
+    lost = {"implementation": "sdpa_mask", "pattern": "random 0.1", "dtype": "float16", "sequence": 16384}
+    lost |= {"suite": "masked-attention", "block": "masked", "status": "out_of_memory", "message": "4 GiB"}
+    return [*rows, common | lost]

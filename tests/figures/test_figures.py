@@ -35,8 +35,9 @@ def test_the_folder_is_the_registry():
     counted = {"roofline", "roofline_counted", "traffic", "bounds", "preprocessing", "stalls"}
     together = {"performance", "speedup_heatmap", "break_even"}
     devices = {"between", "swapped"}
+    blocks = {"pruned_block", "masked_block"}
     own = {"throughput", "speedup", "heatmap", "statuses", "matrices", "rounding", "selector"}
-    assert suites == own | counted | together | devices
+    assert suites == own | counted | together | devices | blocks
     for kind in kinds.values():
         assert kind.study in PAPERS if kind.section == "study" else True, f"figures/{kind.name}.py names no study"
         assert kind.title and len(kind.caption) > 80, f"the docstring of figures/{kind.name}.py needs title and caption"
@@ -46,8 +47,10 @@ def test_each_figure_is_drawn_where_it_has_something_to_show(drawn):
     suites = {kind.name for kind in figures.kinds() if kind.section != "study"}
     shown = {figure.kind.name for figure in drawn.values() if figure.kind.section != "study"}
     # The world of synthetic.py has no measured rate of L2, without which nothing is predicted.
-    # One device is no comparison; test_between.py draws two.
-    assert shown == suites - {"selector", "between", "swapped"}, "test_studies.py draws the others"
+    # One device is no comparison; test_between.py draws two. Blocks are in test_blocks.py.
+    assert shown == suites - {"selector", "between", "swapped", "pruned_block", "masked_block"}, (
+        "test_studies.py draws the others"
+    )
     assert "statuses-h200-real-sample" in drawn
     assert "statuses-h200-quick" not in drawn, "every row of the suite quick is ok"
     assert "speedup-h200-quick-cold-bfloat16" not in drawn, "cuSPARSE alone is no comparison"

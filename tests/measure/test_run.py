@@ -16,6 +16,7 @@ from spmm_roofline.measure import device, run
 from spmm_roofline.measure.job import Job, request
 from spmm_roofline.measure.record import record
 from spmm_roofline.measure.rows import compulsory_bytes, sizes
+from tests.analysis import synthetic
 from tests.kernels.external.build import on_host
 
 MATRICES = ("band", "mesh", "tall")
@@ -351,6 +352,20 @@ def test_recording_merges_and_replaces(job, play, tmp_path):
     assert (folder / "profile" / "s" / "mma_bt.csv").exists()
     assert contracts.read(folder / "ceilings.csv", "measure_ceilings").empty
     assert contracts.document(folder / "device.json", "measured_device")["device"] == "h200"
+
+
+def test_recorded_blocks_are_replaced_suite_by_suite(tmp_path):
+    rows = synthetic.block_rows()
+    for suite, minutes in (("pruned-block", 1), ("masked-attention", 2), ("pruned-block", 3)):
+        own = [row | {"measured_at": f"2026-01-01T00:0{minutes}:00Z"} for row in rows if row["suite"] == suite]
+        own = own[: None if minutes < 3 else 2]
+        contracts.write(contracts.frame(own, "measure_blocks"), tmp_path / "blocks.csv", "measure_blocks")
+        record([], [], [], [], [], [], tmp_path / "recorded", blocks=[str(tmp_path / "blocks.csv")])
+    found = contracts.read(tmp_path / "recorded/blocks.csv", "measure_blocks")
+    assert dict(found["measured_at"].str[14:16].value_counts()) == {
+        "02": sum(row["suite"] == "masked-attention" for row in rows),
+        "03": 2,
+    }
 
 
 def test_nothing_measured_is_nothing_to_record(tmp_path):

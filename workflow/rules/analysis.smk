@@ -9,6 +9,7 @@ rule analysis:
         kernels=PLAN.kernel_rows() + PLAN.compiled_table,
         device_records=PLAN.device_records(),
         measured_ceilings=PLAN.ceilings(),
+        measured_blocks=PLAN.blocks(),
         claims="config/claims.yaml",
         papers=PLAN.papers(),
     output:

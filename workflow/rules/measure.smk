@@ -2,6 +2,7 @@ rule measure:
     input:
         PLAN.measured(),
         PLAN.ceilings(),
+        PLAN.blocks(),
 
 
 rule describe_device:
@@ -38,6 +39,24 @@ rule measure_ceilings:
         "../scripts/measure_ceilings.py"
 
 
+# Needs PyTorch, which the environment need not have: without it all rows say so.
+rule measure_blocks:
+    input:
+        unpack(PLAN.block_inputs),
+    output:
+        "results/measure/{device}/blocks.csv",
+    log:
+        "results/measure/{device}/log/blocks.log",
+    conda:
+        "../../envs/gpu.yaml"
+    resources:
+        **PLAN.gpu_resources,
+    params:
+        job=PLAN.block_params,
+    script:
+        "../scripts/measure_blocks.py"
+
+
 # A measurement is outdated by its fingerprint, not by clocks, drivers or mtimes.
 for batch in PLAN.measurements:
 
@@ -69,6 +88,7 @@ rule record:
         profiled=PLAN.profiled(),
         device_record=PLAN.device_records(),
         ceilings=PLAN.ceilings(),
+        blocks=PLAN.blocks(),
         matrices=PLAN.matrix_rows(),
         formats=PLAN.format_rows(),
         kernels=PLAN.kernel_rows(),

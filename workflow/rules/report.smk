@@ -42,6 +42,7 @@ rule bundle:
         rules.analysis.output,
         PLAN.measured(),
         PLAN.profiled(),
+        PLAN.blocks(),
         PLAN.device_records(),
         PLAN.matrix_rows(),
         PLAN.format_rows(),

@@ -10,6 +10,7 @@ carry_out(
     profiled=snakemake.input.profiled,
     device_record=snakemake.input.device_record,
     ceilings=snakemake.input.ceilings,
+    blocks=snakemake.input.blocks,
     matrices=snakemake.input.matrices,
     formats=snakemake.input.formats,
     kernels=snakemake.input.kernels,

@@ -206,6 +206,7 @@ CHECKS: dict[str, Check] = {
     "kernels/*/*.cubin": _each(_machine_code),
     "measure/*/device.json": _each(_document),
     "measure/*/ceilings.csv": _tables(lambda path: "measure_ceilings"),
+    "measure/*/blocks.csv": _tables(lambda path: "measure_blocks"),
     "measure/*/*/*.csv": _tables(lambda path: "measure"),
     "profile/*/*/*.csv": _tables(lambda path: "profile"),
     "analysis/*.csv": _tables(_analysis),

@@ -22,12 +22,13 @@ from .batches import Batch, Contents, Stale, batches_of, journal
 from .formats import FORMATS
 from .formats import module_path as format_module
 from .kernels import Head, registered
-from .measure import PROTOCOL
+from .measure import PROTOCOL, blocks
 from .measure import device as gpu_device
 from .measure.job import Job, job_of
 from .measure.run import Task
 from .run_config import (
     PlanError,
+    block_document,
     check_files,
     check_patterns,
     check_profiled,
@@ -290,12 +291,24 @@ class Plan:
     def specs(self) -> dict[str, dict[str, Any]]:
         """All matrices of the run."""
         found: dict[str, dict[str, Any]] = {}
-        for suite in self.suites.values():
-            for name, spec in suite.specs.items():
+        for own in (*(suite.specs for suite in self.suites.values()), self._block_specs):
+            for name, spec in own.items():
                 # Two suites may give a matrix different kinds, but they must fetch the same one.
                 if {**found.setdefault(name, spec), "kind": ""} != {**spec, "kind": ""}:
                     raise PlanError(f"two suites use the name {name!r} for different matrices; rename one of them")
         return found
+
+    @cached_property
+    def block_suites(self) -> list[dict[str, Any]]:
+        """The suites of blocks that this machine measures: documents ``block``; none without a device."""
+        documents = [block_document(name) for name in self.config["measure"].get("blocks", [])]
+        return documents if self.device else []
+
+    @property
+    def _block_specs(self) -> dict[str, dict[str, Any]]:
+        """The matrices that are weights of blocks."""
+        layers = [layer for suite in self.block_suites for layer in blocks.weights_of(suite)]
+        return {spec["matrix"]: spec for layer in layers for spec in layer.specs}
 
     def matrix_rows(self) -> list[str]:
         return [f"results/matrices/{name}.json" for name in self.specs]
@@ -402,6 +415,10 @@ class Plan:
     def ceilings(self) -> list[str]:
         """Table of ceilings that this machine measures; empty without a device."""
         return [f"results/measure/{self.device_name}/ceilings.csv"] if self.device else []
+
+    def blocks(self) -> list[str]:
+        """Table of blocks that this machine measures; empty without a device, and if the config names none."""
+        return [f"results/measure/{self.device_name}/blocks.csv"] if self.block_suites else []
 
     def recorded(self) -> list[str]:
         """Folders of recorded devices that the report shows."""
@@ -689,6 +706,18 @@ class Plan:
             "kernels": {name: self.fingerprints[name] for name in self.ceiling_kernels},
             "protocol": PROTOCOL,
         }
+
+    def block_inputs(self, wildcards: Any) -> dict[str, Any]:
+        """Named inputs of the job that measures blocks."""
+        return {
+            "weights": [f"results/matrices/{name}.npz" for name in self._block_specs],
+            **self.clock_cubins(wildcards),
+            "device_record": f"results/measure/{self.device_name}/device.json",
+        }
+
+    def block_params(self, wildcards: Any) -> dict[str, Any]:
+        """Parameters of the job that measures blocks; a change in any of them measures again."""
+        return {"device": self.device_name, "arch": self._arch, "suites": self.block_suites, "protocol": PROTOCOL}
 
     def _params(self, suite: Suite, kernel: str) -> dict[str, Any]:
         """How a kernel is measured on a suite; a change in any of them measures again."""

@@ -21,7 +21,7 @@ from .matrices import expand
 from .matrices.canonical import MatrixError
 from .spelling import choices, closest, suggestion
 
-SUITES = Path("config/suites")
+SUITES, BLOCKS = Path("config/suites"), Path("config/blocks")
 
 #: Begins a pattern of kernels that a suite leaves out.
 EXCLUDES = "!"
@@ -83,10 +83,20 @@ def _widths(given: Any) -> list[int]:
 
 def suite_document(name: str) -> dict[str, Any]:
     """The document of a suite. Raises :class:`PlanError` if there is none of that name."""
-    path = SUITES / f"{name}.yaml"
+    return _document(SUITES, "suite", name)
+
+
+def block_document(name: str) -> dict[str, Any]:
+    """The document of a suite of blocks. Raises :class:`PlanError` if there is none of that name."""
+    return _document(BLOCKS, "block", name)
+
+
+def _document(folder: Path, kind: str, name: str) -> dict[str, Any]:
+    path = folder / f"{name}.yaml"
     if not path.exists():
-        raise PlanError(f"{SUITES} has no suite called {name!r}{choices(name, suite_names(), 'suites')}")
-    document: dict[str, Any] = contracts.document(path, "suite")
+        known = sorted(path.stem for path in folder.glob("*.yaml"))
+        raise PlanError(f"{folder} has no suite called {name!r}{choices(name, known, 'suites')}")
+    document: dict[str, Any] = contracts.document(path, kind)
     if document["name"] != name:
         raise PlanError(f"{path}: the suite's name is {document['name']!r}; it must be the name of its file")
     return document

@@ -32,6 +32,7 @@ def run(
     papers: Iterable[str | Path] = (),
     bootstrap: int = 2000,
     measured_ceilings: Iterable[str | Path] = (),
+    measured_blocks: Iterable[str | Path] = (),
 ) -> None:
     """Write every table of :func:`tables` as ``<out>/<name>.csv``.
 
@@ -40,9 +41,9 @@ def run(
     kernel → hash of its present source; ``devices``: folder of datasheet documents; ``device_records``: documents
     ``measured_device`` made here; ``heads``: kernel → head as plain values; ``claims``: the document of that name, if
     any; ``papers``: CSVs of the table ``analysis_papers``; ``bootstrap``: resamples of an interval;
-    ``measured_ceilings``: tables of that kind made here. Each input may be empty: local rows alone, recorded rows alone
-    and neither are all fine. Raises
-    :class:`contracts.ContractError` at the first bad file, :class:`claims.ClaimError` at a claim that cannot be read.
+    ``measured_ceilings`` and ``measured_blocks``: tables of that kind made here. Each input may be empty: local rows
+    alone, recorded rows alone and neither are all fine. Raises :class:`contracts.ContractError` at the first bad file,
+    :class:`claims.ClaimError` at a claim that cannot be read.
     """
     from .inputs import Files
 
@@ -58,6 +59,7 @@ def run(
         claims=claims,
         papers=papers,
         measured_ceilings=measured_ceilings,
+        measured_blocks=measured_blocks,
     )
     made: dict[str, Any] = {"files": files, "fingerprints": fingerprints, "heads": heads, "resamples": bootstrap}
     contract_of = tables()

@@ -32,6 +32,7 @@ class Files:
     claims: str | Path | None
     papers: Iterable[str | Path]
     measured_ceilings: Iterable[str | Path]
+    measured_blocks: Iterable[str | Path] = ()
 
     @cached_property
     def folders(self) -> list[Path]:
@@ -65,6 +66,17 @@ def ceiling_rows(files: Files) -> pd.DataFrame:
     kept = [path for folder in files.folders for path in folder.glob("ceilings.csv")]
     origins = [contracts.read_all(paths, "measure_ceilings") for paths in (files.measured_ceilings, kept)]
     return pd.concat(origins, ignore_index=True)
+
+
+@value()
+def block_rows(files: Files) -> pd.DataFrame:
+    """Table ``measure_blocks``: the rows measured here, then the recorded ones of other keys."""
+    import pandas as pd
+
+    kept = [path for folder in files.folders for path in folder.glob("blocks.csv")]
+    origins = [contracts.read_all(paths, "measure_blocks") for paths in (files.measured_blocks, kept)]
+    key = list(contracts.table("measure_blocks").key)
+    return pd.concat(origins, ignore_index=True).drop_duplicates(key, keep="first")
 
 
 @value()

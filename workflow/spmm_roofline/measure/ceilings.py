@@ -28,7 +28,7 @@ from ..kernels.operands import Dense
 from . import PROTOCOL
 from . import device as gpu_device
 from .job import options_of
-from .process import NoWorker, WorkerProcess
+from .process import answers
 from .progress import Progress
 from .rows import git_commit
 
@@ -115,35 +115,14 @@ def measure(
         else:
             keep(case, {"status": found["status"], "message": found["message"]})
     if waiting:
-        request = {"cubins": code, "read_cubin": read_cubin, "copy_cubin": copy_cubin, "options": options_of(options)}
+        request: dict[str, Any] = {"cubins": code, "read_cubin": read_cubin, "copy_cubin": copy_cubin}
+        request["options"] = options_of(options)
         with gpu_device.lease(log=say) as gpu:
-            _measure({**request, "uuid": gpu.uuid, "copy_gb_per_s": record["copy_gb_per_s"]}, waiting, keep)
+            request |= {"uuid": gpu.uuid, "copy_gb_per_s": record["copy_gb_per_s"]}
+            timeout_s = request["options"]["case_timeout_s"]
+            for case, row in answers(WORKER_COMMAND, request, waiting, timeout_s, "ceiling"):
+                keep(case, row)
     contracts.write(contracts.frame([rows[case] for case in planned], "measure_ceilings"), out, "measure_ceilings")
-
-
-def _measure(request: dict[str, Any], waiting: list[Case], keep: Callable[[Case, Mapping[str, Any]], None]) -> None:
-    """Start workers until every case has its row; if a worker dies, the next one takes the remaining cases."""
-    while waiting:
-        before = len(waiting)
-        under_way: Case | None = None
-        worker = WorkerProcess(WORKER_COMMAND)
-        worker.ask({**request, "cases": waiting})
-        for event in worker.events(request["options"]["case_timeout_s"]):
-            if "begin" in event:
-                name, size = event["begin"]
-                under_way = name, size
-            elif "row" in event:
-                assert under_way is not None, "a worker announces a case before it sends the row"
-                keep(under_way, event["row"])
-                waiting.remove(under_way)
-                under_way = None
-        if under_way is not None:
-            status = "timeout" if worker.timed_out else "launch_failed"
-            silence = f"no answer within {request['options']['case_timeout_s']} s"
-            keep(under_way, {"status": status, "message": silence if worker.timed_out else worker.complaint()})
-            waiting.remove(under_way)
-        elif len(waiting) == before:
-            raise NoWorker(f"no ceiling can be measured, the worker does not start: {worker.complaint()}")
 
 
 def _said(row: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ import select
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .. import share_package
@@ -74,3 +74,33 @@ class WorkerProcess:
         lines = [line for line in self._errors.read().decode(errors="replace").splitlines() if line.strip()]
         code = self._process.returncode
         return lines[-1][:500] if lines else f"the worker ended with code {code} and said nothing"
+
+
+def answers(
+    command: list[str], request: dict[str, Any], cases: Iterable[Any], timeout_s: float, what: str
+) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """(case, row) of every case, from as many workers as it takes: if one dies, the next takes the remaining cases.
+
+    ``cases``: values that JSON holds, ``request["cases"]`` of a worker. A worker announces a case (``{"begin": case}``)
+    before it sends the row (``{"row": {...}}``). A case at which it dies, or says nothing for ``timeout_s``, gets a row
+    with this status. Raises :class:`NoWorker`, which names ``what`` is measured, if a worker ends before its first row.
+    """
+    waiting = list(cases)
+    while waiting:
+        before = len(waiting)
+        under_way: int | None = None
+        worker = WorkerProcess(command)
+        worker.ask({**request, "cases": waiting})
+        for event in worker.events(timeout_s):
+            if "begin" in event:
+                under_way = json.loads(json.dumps(waiting)).index(event["begin"])
+            elif "row" in event:
+                assert under_way is not None, "a worker announces a case before it sends the row"
+                yield waiting.pop(under_way), event["row"]
+                under_way = None
+        if under_way is not None:
+            status = "timeout" if worker.timed_out else "launch_failed"
+            message = f"no answer within {timeout_s} s" if worker.timed_out else worker.complaint()
+            yield waiting.pop(under_way), {"status": status, "message": message}
+        elif len(waiting) == before:
+            raise NoWorker(f"no {what} can be measured, the worker does not start: {worker.complaint()}")

@@ -18,17 +18,18 @@ def record(
     kernels: Iterable[str],
     folder: str | Path,
     ceilings: Iterable[str] = (),
+    blocks: Iterable[str] = (),
 ) -> None:
     """Store measured tables in ``folder``/<suite>/ and counters in ``folder``/profile/<suite>/, and merge the rows of
     ``matrices``, ``formats`` and ``kernels``, with which the analysis can do without the matrices.
 
     One file holds all rows of a kernel in a suite, from any number of shards, and replaces the earlier record; other
-    kernels and suites stay. ``ceilings``: the table ``measure_ceilings``, stored unchanged. Raises ``ValueError`` if
-    nothing was measured.
+    kernels and suites stay. ``ceilings``: the table ``measure_ceilings``, stored unchanged; ``blocks``: the table
+    ``measure_blocks``, whose suites replace those of the earlier record. Raises ``ValueError`` if nothing was measured.
     """
     folder = Path(folder)
-    measured, kernels = list(measured), list(kernels)
-    if not measured:
+    measured, kernels, blocks = list(measured), list(kernels), list(blocks)
+    if not (measured or blocks):
         raise ValueError("there is nothing to record: every table of these suites is recorded as it would be now")
     _store(measured, folder, "measure")
     _store(profiled, folder / "profile", "profile")
@@ -36,6 +37,8 @@ def record(
         shutil.copyfile(path, folder / "device.json")
     for path in ceilings:
         contracts.write(contracts.read(path, "measure_ceilings"), folder / "ceilings.csv", "measure_ceilings")
+    if blocks:
+        _replace_suites(folder / "blocks.csv", blocks, "measure_blocks")
     for name, paths in (("matrices", matrices), ("formats", formats), ("kernels", kernels)):
         _merge(folder / f"{name}.csv", paths, name)
     _forget(folder, kernels)
@@ -60,6 +63,17 @@ def _store(paths: Iterable[str], folder: Path, name: str) -> None:
         for old in target.parent.glob(f"{target.stem}.*csv"):
             old.unlink()
         contracts.write(contracts.read_all(sorted(files), name), target, name)
+
+
+def _replace_suites(path: Path, files: Iterable[str], name: str) -> None:
+    """Store the rows of ``files`` beside the earlier rows of other suites."""
+    import pandas as pd
+
+    new = contracts.read_all(files, name)
+    if path.exists():
+        old = contracts.read(path, name)
+        new = pd.concat([old[~old["suite"].isin(new["suite"])], new], ignore_index=True)
+    contracts.write(new.sort_values(list(contracts.table(name).key)), path, name)
 
 
 def _merge(path: Path, rows: Iterable[str], name: str) -> None:

@@ -136,12 +136,30 @@ class Clock:
         if after_capture:
             after_capture()
             cupy.cuda.Device().synchronize()
+        return self.time_replays(graph, cold, repeat_cap, time_cap_ms, watch)
+
+    def time_replays(
+        self,
+        graph: Any,
+        cold: bool,
+        repeat_cap: float,
+        time_cap_ms: float,
+        watch: Callable[[], None] | None = None,
+        hold: bool = True,
+    ) -> Timing:
+        """The same for what is captured already: ``graph.launch(stream)`` enqueues it on :attr:`stream`.
+
+        ``hold`` must be false for a call that waits for the device: the stream is not held back for it, and its time
+        includes the host.
+        """
+        import cupy
+
         for _ in range(3):
             graph.launch(self.stream)
         samples = np.empty(0)
         start = time.perf_counter()
         while True:
-            with self.stream, nullcontext() if cold else self._held():
+            with self.stream, self._held() if hold and not cold else nullcontext():
                 for before, after in self._events:
                     if cold:
                         self._flush(self.stream)

@@ -13,7 +13,7 @@ from . import answer, limits
 from .devices import compared
 from .drawings import sha256
 from .embedded import library, packed
-from .sections import suites, together
+from .sections import blocks, suites, together
 from .sentences import ceilings_say, claims_say
 from .studies import studies
 from .tables import every, limited, made, study
@@ -66,6 +66,7 @@ def render(
         devices=cases["device"].nunique(),
         studies=studies(drawn, data),
         together=list(together(data, drawn)),
+        blocks=list(blocks(data, drawn)),
         limits=list(limits.limits(data, drawn)),
         compared=compared(data, drawn, {answer["device"]: answer["title"] for answer in answers}),
         suites=list(suites(data, drawn, titles, chosen)),

@@ -1,4 +1,4 @@
-"""Sections with figures and tables: all kernels together, and one section for each suite."""
+"""Sections with figures and tables: all kernels together, whole blocks, and one section for each suite."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..figures.numbers import PRECISIONS, counted
 from ..figures.sentences import population
 from .sentences import about, baseline_says
+from .tables import blocks as block_tables
 from .tables import comparison, limited
 
 if TYPE_CHECKING:
@@ -33,6 +34,17 @@ def together(data: dict[str, pd.DataFrame], drawn: list[Drawn]) -> Iterable[dict
                 "performance": comparison.performance(performance[performance["device"] == device]),
                 "break_even": comparison.break_even(rows),
             }
+
+
+def blocks(data: dict[str, pd.DataFrame], drawn: list[Drawn]) -> Iterable[dict[str, Any]]:
+    """For each device with rows of blocks: figures and tables."""
+    for device, rows in data["blocks"].groupby("device", sort=True):
+        yield {
+            "device": device,
+            "torch": sorted(set(rows["torch"].dropna()) - {""}),
+            "figures": [item for item in drawn if item.kind.section == "blocks" and item.of["device"] == device],
+            "tables": [block_tables.pruned(rows), block_tables.masked(rows)],
+        }
 
 
 def suites(
