@@ -294,9 +294,13 @@ def _modules():
         get_current_stream=lambda: stream,
         get_elapsed_time=lambda a, b: (b.at - a.at) * 1e3,
         runtime=SimpleNamespace(
-            getDevice=lambda: 0, driverGetVersion=lambda: 13000, streamIsCapturing=lambda stream: False
+            getDevice=lambda: 0,
+            driverGetVersion=lambda: 13000,
+            streamIsCapturing=lambda stream: False,
+            memGetInfo=lambda: (1 << 36, 1 << 36),
         ),
     )
+    cupy.get_default_memory_pool = lambda: SimpleNamespace(free_bytes=lambda: 0)
     cupy.random = SimpleNamespace(default_rng=lambda seed=None: _Random(seed))
     sparse = ModuleType("cupyx.scipy.sparse")
     sparse.csr_matrix = csr_matrix

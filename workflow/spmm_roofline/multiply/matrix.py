@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..formats.arrays import row_of_entry
 from ..needs import without_cupy
 from .arrays import library_of
+
+#: Why values cannot be replaced.
+SUMMED = "A was given with several values for one place, which were added; update needs one for each"
 
 
 @dataclass(frozen=True)
@@ -71,14 +75,86 @@ class Matrix:
         return of_caller
 
 
-def matrix_of(a: Any, shape: tuple[int, int] | None = None) -> Matrix:
-    """A as a :class:`Matrix`, from what :class:`~.plan.SpMM` takes. Raises ``ValueError`` or ``ImportError``."""
+class Size(NamedTuple):
+    """What A is said to be, before anything is made of it."""
+
+    m: int
+    nnz: int
+    value_bytes: int
+    """of one value, as a CSR on the device keeps it"""
+    on_host: bool
+    """whether A must be copied to the device"""
+
+
+def size_of(a: Any) -> Size | None:
+    """The size of what :class:`~.plan.SpMM` takes as A; None if it is none of that."""
+    if isinstance(a, tuple) and len(a) in (2, 3):
+        values = a[2] if len(a) == 3 else None
+        return Size(len(a[0]) - 1, len(a[1]), 4 if values is None else _value_bytes(values), _is_on_host(a[1]))
+    if str(getattr(a, "layout", "")) in ("torch.sparse_coo", "torch.sparse_csr"):
+        return Size(int(a.shape[0]), int(a._nnz()), _value_bytes(a), _is_on_host(a))
+    if hasattr(a, "get_csr") and hasattr(a, "get_sparse_size"):
+        return Size(int(a.get_sparse_size(0)), int(a.shape[1]), 4, _is_on_host(a))
+    if hasattr(a, "csr") and hasattr(a, "sparse_sizes"):
+        return Size(int(a.sparse_sizes()[0]), int(a.nnz()), 4, False)
+    if hasattr(a, "tocsr") and len(a.shape) == 2:
+        return Size(int(a.shape[0]), int(a.nnz), _value_bytes(a), not type(a).__module__.startswith("cupy"))
+    return None
+
+
+def _value_bytes(values: Any) -> int:
+    """Bytes of a floating-point value; others become float64."""
+    dtype = getattr(values, "dtype", None)
+    is_float = "float" in str(dtype)
+    return int(getattr(dtype, "itemsize", 8)) if is_float else 8
+
+
+def _is_on_host(array: Any) -> bool:
+    import numpy as np
+
+    return type(array) is np.ndarray or str(getattr(array, "device", "")) == "cpu"
+
+
+def canonical(a: Any) -> Any:
+    """A sparse matrix of SciPy or CuPy in CSR with sorted rows and without duplicates, where it lies."""
+    a = a.tocsr()
+    if not a.has_canonical_format:
+        a = a.copy()
+        a.sum_duplicates()
+    return a
+
+
+def shape_of(own: tuple[int, int] | None, given: tuple[int, int] | None) -> tuple[int, int]:
+    """m and k of a matrix of arrays. Raises ``ValueError`` if neither the arrays nor the caller say them."""
+    shape = given or own
+    if shape is None:
+        raise ValueError("A is given by its arrays: pass its shape, SpMM(a, shape=(m, k))")
+    return int(shape[0]), int(shape[1])
+
+
+def check_pointers(pointers: Any, m: int, nnz: int) -> None:
+    """Raise ``ValueError`` unless row pointers are those of m rows with nnz entries."""
+    if len(pointers) != m + 1 or int(pointers[-1]) != nnz or int(pointers[0]) != 0:
+        raise ValueError(
+            f"crow has {len(pointers)} pointers up to {int(pointers[-1])}; A has {m} rows and {nnz} entries"
+        )
+
+
+def matrix_of(
+    a: Any, shape: tuple[int, int] | None = None, check: Callable[[Size], None] = lambda size: None
+) -> Matrix:
+    """A as a :class:`Matrix`, from what :class:`~.plan.SpMM` takes. Raises ``ValueError`` or ``ImportError``.
+
+    ``check`` is called with the size of A before anything is made on the device.
+    """
     if missing := without_cupy("SpMM"):
         raise ImportError(missing)
     import cupyx.scipy.sparse as sparse
 
-    parts = _parts(a)
+    parts = arrays_of(a)
     if parts is not None:
+        if size := size_of(a):
+            check(size)
         return _of_parts(*parts, shape)
     if not (sparse.issparse(a) or hasattr(a, "tocsr")) or len(a.shape) != 2:
         raise ValueError(
@@ -87,19 +163,18 @@ def matrix_of(a: Any, shape: tuple[int, int] | None = None) -> Matrix:
     if a.dtype.kind == "c":
         raise ValueError(f"A is {a.dtype}; kernels multiply real numbers")
     given = int(a.nnz)
-    a = a.tocsr()
     # Checked where A lies: the host needs no kernel of CuPy for it, which a first call would have to compile.
-    if not a.has_canonical_format:
-        a = a.copy()
-        a.sum_duplicates()
+    a = canonical(a)
     summed = int(a.nnz) != given
+    if size := size_of(a):
+        check(size)
     if sparse.issparse(a):
         return Matrix(a, summed=summed)
     # CuPy's sparse matrices cannot hold integers.
     return Matrix(sparse.csr_matrix(a if a.dtype.kind == "f" else a.astype("float64")), summed=summed)
 
 
-def _parts(a: Any) -> tuple[Any, Any, Any, tuple[int, int] | None] | None:
+def arrays_of(a: Any) -> tuple[Any, Any, Any, tuple[int, int] | None] | None:
     """Row pointers, columns, values or None, and shape or None; None if ``a`` is not made of arrays."""
     if isinstance(a, tuple) and len(a) in (2, 3):
         return (*a, None, None)[:4] if len(a) == 2 else (*a, None)
@@ -126,16 +201,10 @@ def _of_parts(
     import cupy
     import cupyx.scipy.sparse as sparse
 
-    shape = shape or own_shape
-    if shape is None:
-        raise ValueError("A is given by its arrays: pass its shape, SpMM(a, shape=(m, k))")
-    m, k = int(shape[0]), int(shape[1])
+    m, k = shape_of(own_shape, shape)
     pointers, columns = (_indices(array, name) for array, name in ((pointers, "crow"), (columns, "col")))
     nnz = len(columns)
-    if len(pointers) != m + 1 or int(pointers[-1]) != nnz or int(pointers[0]) != 0:
-        raise ValueError(
-            f"crow has {len(pointers)} pointers up to {int(pointers[-1])}; A has {m} rows and {nnz} entries"
-        )
+    check_pointers(pointers, m, nnz)
     if nnz and not (int(columns.min()) >= 0 and int(columns.max()) < k):
         raise ValueError(f"col holds {int(columns.min())} to {int(columns.max())}; A has {k} columns")
     data = cupy.ones(nnz, dtype="float32") if values is None else values_of(values, nnz)

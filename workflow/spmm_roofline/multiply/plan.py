@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import pairwise
 from threading import get_ident
 from typing import Any
@@ -28,7 +28,8 @@ from ..kernels.packers import functions_of, pack, packer_of
 from ..paths import KERNELS
 from .arrays import Library, View, capturing, cupy_stream, library_of, needs_operator
 from .launches import MOST, Launches, Operands
-from .matrix import Matrix, matrix_of, values_of
+from .matrix import SUMMED, Matrix, Size, matrix_of, size_of, values_of
+from .memory import Prediction, csr, free_bytes, packed
 from .sampled import Sampled
 
 #: Alignment in bytes that kernels require of the first element of B and C.
@@ -58,7 +59,8 @@ class SpMM:
     a
         Sparse matrix m×k: of SciPy or CuPy in any format, ``torch.sparse_csr`` or ``torch.sparse_coo``, an
         ``EdgeIndex`` or ``SparseTensor`` of PyTorch Geometric, or its arrays ``(crow, col, values)`` with ``shape``;
-        ``(crow, col)`` stands for ones. It is packed once, on the device.
+        ``(crow, col)`` stands for ones. It is packed once, on the device; a matrix of 2³¹ entries or more in row blocks
+        (:class:`.blocks.RowBlocks`).
     dtype
         Dtype of A, B and C: ``float16``, ``bfloat16``, ``tf32``, ``float32`` or ``float64``. Sums are in double
         precision for ``float64`` and in single precision otherwise. TF32 takes and returns float32 arrays.
@@ -72,11 +74,6 @@ class SpMM:
         Width of B to plan for. The first product with another width may pack A once more.
     shape
         m and k, where A is given by its arrays.
-
-    Attributes
-    ----------
-    plan_ms
-        Time spent on analysing A and packing it, in ms.
 
     Notes
     -----
@@ -93,7 +90,8 @@ class SpMM:
     choose another kernel or another order of sums.
 
     Raises :class:`ValueError` for an unknown dtype or kernel and for operands that do not fit,
-    :class:`spmm_roofline.kernels.launch.Unsupported` if the kernel does not take the sizes, and CuPy's own errors.
+    :class:`spmm_roofline.kernels.launch.Unsupported` if the kernel does not take the sizes, :class:`MemoryError` if A
+    cannot fit into the free memory of the device (:meth:`predict_bytes`), and CuPy's own errors.
 
     Examples
     --------
@@ -109,6 +107,12 @@ class SpMM:
     #: Arrays of NumPy and CuPy leave ``array @ product`` to this class, which then refuses it.
     __array_ufunc__ = None
 
+    def __new__(cls, a: Any = None, *arguments: Any, **options: Any) -> SpMM:
+        """Row blocks, each an object of this class, for a matrix that one plan cannot hold."""
+        from .blocks import RowBlocks, needs_blocks
+
+        return object.__new__(RowBlocks if needs_blocks(size_of(a)) else cls)
+
     def __init__(
         self,
         a: Any,
@@ -118,9 +122,8 @@ class SpMM:
         n: int = 128,
         shape: tuple[int, int] | None = None,
     ) -> None:
-        able = {kernel: _named(kernel)} if kernel else registry.of_study(choose.GENERAL, KERNELS)
-        _check_dtype(dtype, kernel, able)
-        self._plan(matrix_of(a, shape), dtype, able, tune, n, {})
+        able = _able(kernel, dtype)
+        self._plan(matrix_of(a, shape, partial(_check_room, dtype, able)), dtype, able, tune, n, {})
 
     def _plan(
         self, matrix: Matrix, dtype: str, able: dict[str, Head], tune: bool, n: int, kin: dict[Any, SpMM]
@@ -143,8 +146,11 @@ class SpMM:
         #: Layouts of B, C and bias, stream and thread → the launch, and the padded width of C.
         self._ready: dict[Any, _Ready] = {}
         self._tune, self._width, self._chosen = tune, n, dict[int, Head]()
-        self.plan_ms = 0.0
+        self._plan_ms = 0.0
         self._pack(self._by_rules(n))
+        self._register()
+
+    def _register(self) -> None:
         self.number = next(_numbers)
         PRODUCTS[self.number] = self
 
@@ -328,13 +334,30 @@ class SpMM:
                 product.renew(values)
 
     @property
+    def plan_ms(self) -> float:
+        """Time spent on analysing A and packing it, in ms."""
+        return self._plan_ms
+
+    @staticmethod
+    def predict_bytes(m: int, nnz: int, dtype: str = "float16", value_bytes: int = 8) -> Prediction:
+        """Bounds of :attr:`plan_bytes` right after planning, ``least`` and ``most``; nothing is allocated.
+
+        They hold for the general kernels and any matrix with ``m`` rows and ``nnz`` entries. ``value_bytes``: bytes of
+        one of A's values as they are given, 8 for integers. For a matrix with four entries or more per row, ``most`` is
+        at most five times what a plan takes, plus 1 MiB. Aᵀ, another dtype, ``tune=True`` and a width with another
+        format take more, once each. So does packing while it runs. Raises ``ValueError`` for an unknown dtype.
+        """
+        able = _able(None, dtype).values()
+        bounds = [packed(head.format, m, nnz, dtype) for head in able if head.dtype["a"] == dtype]
+        kept = csr(m, nnz, value_bytes)
+        return Prediction(kept + min(each.least for each in bounds), kept + max(each.most for each in bounds))
+
+    @property
     def plan_bytes(self) -> int:
         """Bytes on the device that planning has taken: A as CSR and packed, for this dtype."""
-        csr = self._matrix.csr
-        packed = sum(form.nbytes for form in self._packed.values()) + sum(
-            slots.nbytes for slots in self._slots.values()
-        )
-        return int(packed + csr.data.nbytes + csr.indices.nbytes + csr.indptr.nbytes)
+        own = self._matrix.csr
+        held = [own.data, own.indices, own.indptr, *self._packed.values(), *self._slots.values()]
+        return sum(int(each.nbytes) for each in held)
 
     def kernel_for(self, n: int) -> str:
         """Name of the kernel for B of ``n`` columns: the given one, the tuned one, or the choice of the rules."""
@@ -368,7 +391,7 @@ class SpMM:
         matrix = known._matrix if known else self._matrix if transposed == self.transposed else self._matrix.transposed
         able = self._able if dtype == self.dtype else registry.of_study(choose.GENERAL, KERNELS)
         _check_dtype(dtype, None, able)
-        relative = SpMM.__new__(SpMM)
+        relative: SpMM = object.__new__(SpMM)
         relative._plan(matrix, dtype, dict(able), self._tune, self._width, self._kin)
         relative.transposed, relative._stream_of_values = transposed, stream_of_values
         return relative
@@ -381,9 +404,7 @@ class SpMM:
     def _renew(self, data: Any) -> None:
         """Give every packed format the values ``data``, float[nnz] of CuPy in the caller's order."""
         if self._matrix.summed:
-            raise ValueError(
-                "A was given with several values for one place, which were added; update needs one for each"
-            )
+            raise ValueError(SUMMED)
         if any(head.vendor for head in self._able.values()):
             raise ValueError(f"{next(iter(self._able))} keeps values of its own; plan a new product")
         self._matrix = self._matrix.with_values(data)
@@ -524,7 +545,7 @@ class SpMM:
 
     @contextmanager
     def _planning(self) -> Iterator[None]:
-        """Add the time of a block, including its work on the device, to ``plan_ms``."""
+        """Add the time of a block, including its work on the device, to :attr:`plan_ms`."""
         import cupy
 
         _check_no_capture()
@@ -532,7 +553,7 @@ class SpMM:
         start = time.perf_counter()
         yield
         cupy.cuda.get_current_stream().synchronize()
-        self.plan_ms += (time.perf_counter() - start) * 1e3
+        self._plan_ms += (time.perf_counter() - start) * 1e3
 
 
 @cache
@@ -558,6 +579,26 @@ def _named(kernel: str) -> Head:
     if set(head.layout.values()) != {"row_major"}:
         raise ValueError(f"{kernel} takes B or C in column-major order; SpMM takes both in row-major order")
     return head
+
+
+def _check_room(dtype: str, able: Mapping[str, Head], size: Size) -> None:
+    """Raise ``MemoryError`` if A cannot fit into the free memory of the device, whatever its structure."""
+    _check_no_capture()
+    formats = {head.format for head in able.values() if head.dtype["a"] == dtype}
+    needed = min(packed(form, size.m, size.nnz, dtype).least for form in formats)
+    needed += csr(size.m, size.nnz, size.value_bytes) if size.on_host else 0
+    if needed > (free := free_bytes()):
+        raise MemoryError(
+            f"A has {size.m:,} rows and {size.nnz:,} entries and takes {needed:,} bytes or more in {dtype}, and "
+            f"{free:,} bytes of the device are free: free some, take a smaller dtype, or plan some rows at a time"
+        )
+
+
+def _able(kernel: str | None, dtype: str) -> dict[str, Head]:
+    """The given kernel or all general ones, by name. Raises ``ValueError`` if none multiplies in this dtype."""
+    able = {kernel: _named(kernel)} if kernel else dict(registry.of_study(choose.GENERAL, KERNELS))
+    _check_dtype(dtype, kernel, able)
+    return able
 
 
 def _check_dtype(dtype: str, kernel: str | None, able: dict[str, Head]) -> None:

@@ -1,0 +1,86 @@
+"""Device memory that a plan takes, before it is made."""
+
+import numpy as np
+import pytest
+from scipy.sparse import block_diag, coo_array, csr_array, diags_array
+
+from tests.multiply.operands import TOLERANCE, sparse
+
+pytestmark = pytest.mark.usefixtures("device")
+
+
+def structures():
+    """Name → matrix: scattered, banded, in dense blocks, dense, empty, with rows of all lengths, and tall."""
+    rng = np.random.default_rng(0)
+    uneven = rng.random((2000, 1500)) < rng.choice([0, 0.001, 0.01, 0.4], (2000, 1), p=[0.3, 0.3, 0.39, 0.01])
+    return {
+        "scattered": sparse(4000, 5000, 0.002),
+        "banded": csr_array(diags_array([1.0] * 9, offsets=range(-4, 5), shape=(20_000, 20_000))),
+        "dense blocks": csr_array(block_diag([np.ones((32, 32))] * 100)),
+        "dense": csr_array(np.ones((300, 400))),
+        "empty": csr_array((3000, 40)),
+        "uneven": csr_array(uneven.astype(float)),
+        "tall": sparse(100_000, 30, 0.15),
+        "diagonal": csr_array(diags_array(np.ones(50_000))),
+    }
+
+
+@pytest.mark.parametrize("name", structures())
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_a_plan_takes_what_is_predicted(name, dtype):
+    from spmm_roofline import SpMM
+
+    a = structures()[name]
+    bounds = SpMM.predict_bytes(a.shape[0], a.nnz, dtype, a.dtype.itemsize)
+    for n in (16, 128, 1024):
+        taken = SpMM(a, dtype, n=n).plan_bytes
+        assert bounds.least <= taken <= bounds.most, n
+        if a.nnz >= 4 * a.shape[0]:
+            assert bounds.most <= 5 * taken + 2**20, n
+
+
+def test_a_matrix_that_cannot_fit_is_refused_before_anything_is_made(monkeypatch):
+    import cupy
+    from cupyx.scipy.sparse import csr_matrix
+
+    from spmm_roofline import SpMM
+    from spmm_roofline.multiply import matrix, plan
+
+    a = sparse(1000, 800, 0.01)
+    least = SpMM.predict_bytes(1000, a.nnz, "float32").least
+    monkeypatch.setattr(plan, "free_bytes", lambda: least)
+    SpMM(a, "float32")
+    monkeypatch.setattr(plan, "free_bytes", lambda: least - 1)
+    on_device = csr_matrix(a), tuple(map(cupy.asarray, (a.indptr, a.indices, a.data)))
+    SpMM(on_device[0], "float32")  # only the packed format is new
+    SpMM(on_device[1], "float32", shape=a.shape)
+    twice = coo_array((np.ones(2 * a.nnz), tuple(np.tile(places, 2) for places in a.tocoo().coords)), shape=a.shape)
+    monkeypatch.setattr(plan, "free_bytes", lambda: least)
+    SpMM(twice, "float32")  # sums up to as many entries
+    monkeypatch.setattr(plan, "free_bytes", lambda: least - 1)
+    with monkeypatch.context() as context:
+        context.setattr(matrix, "_of_parts", None)
+        context.setattr(matrix, "Matrix", None)
+        message = rf"1,000 rows and {a.nnz:,} entries and takes {least:,} bytes or more in float32, and {least - 1:,}"
+        with pytest.raises(MemoryError, match=message):
+            SpMM(a, "float32")
+        with pytest.raises(MemoryError, match="take a smaller dtype"):
+            SpMM((a.indptr, a.indices, a.data), "float32", shape=a.shape)
+
+
+def test_nothing_of_a_matrix_in_blocks_is_made_either(monkeypatch):
+    from spmm_roofline import SpMM
+    from spmm_roofline.multiply import blocks, plan
+
+    monkeypatch.setattr(blocks, "MOST_SLOTS", 2000)
+    monkeypatch.setattr(blocks, "row_blocks", None)
+    monkeypatch.setattr(plan, "free_bytes", lambda: 1000)
+    with pytest.raises(MemoryError, match="plan some rows at a time"):
+        SpMM(sparse(1000, 800, 0.01))
+
+
+def test_an_unknown_dtype_has_no_prediction():
+    from spmm_roofline import SpMM
+
+    with pytest.raises(ValueError, match="multiply in"):
+        SpMM.predict_bytes(10, 10, "float8_e4m3")

@@ -1,0 +1,220 @@
+"""Products with a sparse matrix of more entries than 32-bit positions count: row blocks, each planned by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+
+from ..formats.arrays import ceil_div
+from ..formats.csr_split import MOST
+from ..needs import without_cupy
+from .arrays import Library, library_of
+from .matrix import SUMMED, Size, arrays_of, canonical, check_pointers, shape_of, size_of
+from .plan import SpMM, _able, _check_room
+
+#: Most slots of a block: each entry takes one and each row two, which is what all general formats can count.
+MOST_SLOTS = MOST
+
+
+def needs_blocks(size: Size | None) -> bool:
+    """Whether a matrix of this size does not fit into one plan."""
+    return size is not None and size.nnz + 2 * size.m > MOST_SLOTS
+
+
+class RowBlocks(SpMM):
+    """C = relu(alpha·A·B + beta·C + bias), with A in row blocks of fewer than 2³¹ entries.
+
+    ``SpMM(a)`` makes one where A has more. Nothing of the whole A is made on the device. Parameters, attributes and
+    results are those of :class:`SpMM`, with these differences:
+
+    - Arrays are those of CuPy and PyTorch.
+    - Aᵀ·X is added up block by block, in order. C is rounded to its dtype after each block; A·B is rounded once.
+    - Each block is a launch, with a kernel of its own choice.
+
+    Raises :class:`ValueError` if a single row is too long for a block.
+    """
+
+    def __init__(
+        self,
+        a: Any,
+        dtype: str = "float16",
+        kernel: str | None = None,
+        tune: bool = False,
+        n: int = 128,
+        shape: tuple[int, int] | None = None,
+    ) -> None:
+        able = _able(kernel, dtype)
+        self._given = size_of(a)
+        if hasattr(a, "tocsr"):
+            a = canonical(a)
+        if (size := size_of(a)) and not without_cupy("SpMM"):
+            _check_room(dtype, able, size)
+        self._hold([SpMM(block, dtype, kernel, tune, n, of) for block, of in row_blocks(a, shape)], {})
+
+    def _hold(self, blocks: list[SpMM], kin: dict[Any, Any]) -> None:
+        first = blocks[0]
+        self.dtype, self.stored, self.multiple = first.dtype, first.stored, first.multiple
+        self.transposed, self._stream_of_values = first.transposed, first._stream_of_values
+        self._device, self._blocks, self._kin = first._device, blocks, kin
+        side = 1 if self.transposed else 0
+        self._rows = _consecutive(block.shape[side] for block in blocks)
+        self._entries = _consecutive(block.nnz for block in blocks)
+        of_blocks, other = self._rows[-1].stop, first.shape[1 - side]
+        self.shape = (other, of_blocks) if self.transposed else (of_blocks, other)
+        self.nnz = self._entries[-1].stop
+        self._register()
+
+    def multiply(
+        self,
+        b: Any,
+        out: Any = None,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        bias: Any = None,
+        relu: bool = False,
+    ) -> Any:
+        """The product as in a call, without a gradient."""
+        library = self._library(b, "b")
+        if out is None and beta != 0:
+            raise ValueError("beta multiplies out, but no out is given")
+        if len(b.shape) == 1:
+            wide = None if out is None else out[:, None]
+            result = self.multiply(b[:, None], wide, alpha, beta, bias, relu)
+            return out if out is not None else result[:, 0]
+        m, k = self.shape
+        n = self._checked(library, b, "b", k).columns
+        if out is None:
+            out = library.empty(b, (m, ceil_div(n, self.multiple) * self.multiple))[:, :n]
+        elif library_of(out, "out") is not library:
+            raise ValueError(f"b is an array of {library.name}, and out is {type(out).__name__}")
+        elif (columns := self._checked(library, out, "out", m).columns) != n:
+            raise ValueError(f"out has {columns} columns, and b has {n}")
+        if not self.transposed:
+            for block, rows in zip(self._blocks, self._rows, strict=True):
+                block.multiply(b, out[rows], alpha, beta, bias, relu)
+            return out
+        *others, last = zip(self._blocks, self._rows, strict=True)
+        for block, rows in others:
+            block.multiply(b[rows], out, alpha, beta)
+            beta = 1.0
+        # Bias and ReLU belong to the whole sum.
+        block, rows = last
+        block.multiply(b[rows], out, alpha, beta, bias, relu)
+        return out
+
+    def sample(self, x: Any, y: Any) -> Any:
+        """x[i]·y[j] for every entry (i, j) of A, as :meth:`SpMM.sample`."""
+        library = self._library(x, "x")
+        if library_of(y, "y") is not library:
+            raise ValueError(f"x is an array of {library.name}, and y is {type(y).__name__}")
+        self._checked(library, x, "x", self.shape[0])
+        self._checked(library, y, "y", self.shape[1])
+        out = library.empty(x, (self.nnz,))
+        for block, rows, entries in zip(self._blocks, self._rows, self._entries, strict=True):
+            out[entries] = block.sample(x, y[rows]) if self.transposed else block.sample(x[rows], y)
+        return out
+
+    def update(self, values: Any) -> None:
+        """Replace A's values, as :meth:`SpMM.update`."""
+        for block, own in self._of_blocks(values):
+            block.update(own)
+
+    def renew(self, values: Any) -> None:
+        """:meth:`update` of this product alone, on the current stream of the library of ``values``."""
+        for block, own in self._of_blocks(values):
+            block.renew(own)
+
+    def relative(
+        self, dtype: str | None = None, transposed: bool | None = None, stream_of_values: int | None = None
+    ) -> SpMM:
+        """The product with the same matrix in ``dtype``, ``transposed`` or not, planned on first use."""
+        self._kin.setdefault(self._key, self)
+        dtype = dtype or self.dtype
+        transposed = self.transposed if transposed is None else transposed
+        key = (dtype, transposed, stream_of_values)
+        if key not in self._kin:
+            relative: RowBlocks = object.__new__(RowBlocks)
+            relative._given = self._given
+            relative._hold([block.relative(*key) for block in self._blocks], self._kin)
+            self._kin[key] = relative
+        return self._kin[key]
+
+    @property
+    def plan_ms(self) -> float:
+        return sum(block.plan_ms for block in self._blocks)
+
+    @property
+    def plan_bytes(self) -> int:
+        """Bytes of A on the device, in all blocks."""
+        return sum(block.plan_bytes for block in self._blocks)
+
+    def kernel_for(self, n: int) -> str:
+        """Names of the kernels for B of ``n`` columns, each once, in the order of the blocks."""
+        return ", ".join(dict.fromkeys(block.kernel_for(n) for block in self._blocks))
+
+    def _library(self, array: Any, name: str) -> Library:
+        library = library_of(array, name)
+        if library.layout is None:
+            raise ValueError(f"A is held in row blocks, which take arrays of CuPy and PyTorch, not of {library.name}")
+        return library
+
+    def _of_blocks(self, values: Any) -> Iterator[tuple[SpMM, Any]]:
+        """Each block with its values. Raises ``ValueError``."""
+        if self._given is not None and self._given.nnz != self.nnz:
+            raise ValueError(SUMMED)
+        if tuple(values.shape) != (self.nnz,):
+            raise ValueError(f"values is {tuple(values.shape)}; A has {self.nnz:,} entries")
+        for block, entries in zip(self._blocks, self._entries, strict=True):
+            yield block, values[entries]
+
+
+def _consecutive(lengths: Any) -> list[slice]:
+    """Slices of these lengths, one after the other."""
+    return [slice(*ends) for ends in pairwise(accumulate(lengths, initial=0))]
+
+
+def row_blocks(a: Any, shape: tuple[int, int] | None) -> Iterator[tuple[Any, tuple[int, int]]]:
+    """Row blocks of A, in what :class:`SpMM` takes, each with its shape. A is in CSR; its pointers may have 64 bits.
+
+    Raises ``ValueError`` for inconsistent arrays and for a row that is too long.
+    """
+    arrays = arrays_of(a)
+    if arrays is None:
+        pointers, columns, values, (m, k) = a.indptr, a.indices, a.data, a.shape
+    else:
+        pointers, columns, values, own_shape = arrays
+        m, k = shape_of(own_shape, shape)
+        check_pointers(pointers, m, len(columns))
+    on_host = _on_host(pointers).astype(np.int64)
+    for begin, end in pairwise(borders(on_host)):
+        entries = slice(int(on_host[begin]), int(on_host[end]))
+        of_block = (end - begin, int(k))
+        own = columns[entries], None if values is None else values[entries]
+        if arrays is None:
+            yield type(a)((own[1], own[0], pointers[begin : end + 1] - entries.start), shape=of_block), of_block
+        else:
+            yield (on_host[begin : end + 1] - entries.start, *own), of_block
+
+
+def borders(pointers: Any) -> list[int]:
+    """First row of each block, and m; ``pointers`` is int64[m+1]. Raises ``ValueError`` if a row fits in no block."""
+    m = len(pointers) - 1
+    slots = pointers + 2 * np.arange(m + 1)
+    found = [0]
+    while found[-1] < m:
+        begin = found[-1]
+        end = int(np.searchsorted(slots, slots[begin] + MOST_SLOTS, side="right")) - 1
+        if end == begin:
+            entries = int(pointers[begin + 1] - pointers[begin])
+            raise ValueError(f"row {begin} of A has {entries:,} entries; a row may have {MOST_SLOTS - 2:,}")
+        found.append(end)
+    return found
+
+
+def _on_host(array: Any) -> np.ndarray:
+    if hasattr(array, "get"):
+        return np.asarray(array.get())
+    return np.asarray(array.detach().cpu() if hasattr(array, "cpu") else array)

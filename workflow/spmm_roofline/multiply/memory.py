@@ -1,0 +1,59 @@
+"""How much device memory a plan will take, before anything is made."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..formats import FORMATS
+from ..formats.arrays import ceil_div
+from ..formats.base import Format
+from ..formats.csr_partitioned import CsrPartitioned
+from ..formats.csr_split import CsrSplit
+from ..formats.values import device_dtype
+from ..formats.windows import TILE_K, Windows
+from ..kernels import choose
+
+#: Partitions and their partial sums, of any matrix on any device.
+FIXED_BYTES = 1 << 20
+#: A kernel with windows of sixteen rows is chosen only if tiles of eight rows hold this many entries on average.
+LEAST_FILL = min(choose.FULL_NARROW, choose.FULL_MEDIUM, choose.FULL_LARGE, choose.FULL_WIDE)
+
+
+class Prediction(NamedTuple):
+    """Bytes of A in one packed format, whatever the structure of A."""
+
+    least: int
+    """no plan takes less"""
+    most: int
+    """no plan takes more"""
+
+
+def packed(form: str, m: int, nnz: int, dtype: str) -> Prediction:
+    """Of a matrix with ``m`` rows and ``nnz`` entries in a format of the general kernels; 0 and 0 in another format."""
+    size, kind = device_dtype(dtype).itemsize, FORMATS.get(form, Format)
+    if issubclass(kind, Windows):
+        rows = kind.window
+        windows = ceil_div(m, rows)
+        tile = 4 * TILE_K + size * rows * TILE_K + 4
+        # Sixteen columns to a tile, with one entry each if no two rows of a window have a column in common. Columns of
+        # sixteen rows are no more than those of eight.
+        tiles = nnz // (TILE_K if rows == 8 else LEAST_FILL) + windows
+        return Prediction(tile * max(ceil_div(nnz, rows * TILE_K), windows), tile * tiles + FIXED_BYTES)
+    if issubclass(kind, CsrSplit | CsrPartitioned):
+        # An empty row has a slot. Row segments are 8 bytes for every eight slots and rows, or sections of a long row.
+        of_slot, of_row = (7, 1) if kind is CsrPartitioned else (4, 0)
+        most = (of_slot + size) * (nnz + m) + of_row * m
+        return Prediction((4 + size) * max(nnz, m), most + FIXED_BYTES)
+    return Prediction(0, 0)
+
+
+def csr(m: int, nnz: int, value_bytes: int) -> int:
+    """Bytes of the CSR that a plan keeps beside the packed format, with values as they were given."""
+    return (value_bytes + 4) * nnz + 4 * (m + 1)
+
+
+def free_bytes() -> int:
+    """Bytes that can still be allocated on the current device: by the driver, and in blocks that CuPy's pool keeps."""
+    import cupy
+
+    return int(cupy.cuda.runtime.memGetInfo()[0]) + int(cupy.get_default_memory_pool().free_bytes())
