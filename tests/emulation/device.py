@@ -166,20 +166,6 @@ class Function:
     def kernel(self):
         return SimpleNamespace(ptr=ctypes.cast(self._launch, ctypes.c_void_p).value)
 
-    def __call__(self, grid, block, arguments, shared_mem=0):
-        grid, block = ((*size, 1, 1)[:3] for size in (grid, block))
-        sizes = (ctypes.c_uint * 7)(*grid, *block, shared_mem)
-        kept, pointers = [], []
-        for argument in arguments:
-            if isinstance(argument, ndarray):
-                value = ctypes.c_void_p(argument.data.ptr)
-                pointers.append(ctypes.addressof(value))
-            else:
-                value = np.atleast_1d(argument)
-                pointers.append(value.__array_interface__["data"][0])
-            kept.append(value)
-        self._launch(sizes, (ctypes.c_void_p * len(pointers))(*pointers))
-
 
 def launch(config, function, arguments, _):
     """``cuLaunchKernelEx`` of the emulated device; the seven sizes are the head of ``config``."""

@@ -7,7 +7,7 @@ import importlib
 import math
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -212,23 +212,43 @@ class _Launch:
                 arguments.append(value)
                 continue
             (given,) = expressions.evaluate(text, names)
-            arguments.append(_argument(head.name, text, declared, given, number))
+            arguments.append(argument_of(head.name, text, declared, given, number))
         function, block, smem = _configured(launch, module, names)
-        self._is_empty = 0 in grid
-        self._keeps = (function, arguments)
-        self._values = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
-        self._config = LaunchConfig(*grid, *block, smem)
-        self._given_to_driver = ctypes.byref(self._config), function.kernel.ptr, self._values, None
-        self._enqueue = driver_launch()
+        self._launch = DriverLaunch(function, grid, block, smem, arguments)
 
     def on(self, stream: int, given: tuple[Any, ...]) -> None:
         """Enqueue on the stream of a handle; ``given`` are the values of :data:`GIVEN`."""
-        if self._is_empty:
-            return
         for value, which in self._given:
             value.value = given[which]
+        self._launch(stream)
+
+
+class DriverLaunch:
+    """A launch of a function of CuPy by the driver: ``launch(stream)`` enqueues it on the stream of a handle.
+
+    ``arguments`` are objects of ctypes. The driver reads their values in every launch, so they may change in between.
+    """
+
+    def __init__(
+        self,
+        function: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        arguments: Sequence[Any],
+    ) -> None:
+        self._is_empty = 0 in grid
+        self._keeps = function, arguments
+        self._values = (ctypes.c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
+        self._config = LaunchConfig(*grid, *block, shared)
+        self._given = ctypes.byref(self._config), function.kernel.ptr, self._values, None
+        self._enqueue = driver_launch()
+
+    def __call__(self, stream: int) -> None:
+        if self._is_empty:
+            return
         self._config.stream = stream
-        status = self._enqueue(*self._given_to_driver)
+        status = self._enqueue(*self._given)
         if status:
             from cupy.cuda import driver
 
@@ -255,13 +275,18 @@ def driver_launch() -> Callable[..., int]:
     return launch
 
 
-def _argument(kernel: str, text: str, declared: str, value: Any, number: Any) -> Any:
-    """A constant argument, as the driver reads it. Raises :class:`Unsupported` for a number that does not fit."""
+def argument_of(kernel: str, text: str, declared: str, value: Any, number: Any) -> Any:
+    """An argument as the driver reads it: of dtype ``number``, the address of an array, or a struct of NumPy.
+
+    An array may be given by its address. Raises :class:`Unsupported` for a number that does not fit.
+    """
     if number is not None:
         if number.kind in "iu" and not np.iinfo(number).min <= value <= np.iinfo(number).max:
             raise Unsupported(f"{kernel} takes {text} as {declared}, and {value} does not fit")
         return np.ctypeslib.as_ctypes_type(number)(value)
-    return ctypes.c_uint64(value.data.ptr)
+    if type(value) is np.ndarray:
+        return aligned_copy(value)
+    return ctypes.c_uint64(value if isinstance(value, int) else value.data.ptr)
 
 
 def aligned_copy(value: np.ndarray) -> Any:

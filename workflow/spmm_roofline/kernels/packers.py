@@ -11,7 +11,7 @@ from ..paths import KERNELS
 from . import registry
 from .cubins import machine_code
 from .head import Head
-from .launch import load, number_type
+from .launch import DriverLaunch, argument_of, load, number_type
 
 #: Dynamic shared memory that a function may use without asking, in bytes.
 DEFAULT_SHARED_BYTES = 48 * 1024
@@ -43,23 +43,34 @@ class LoadedPacker:
         #: (device, entry) → function, and the type of each parameter that is a number
         self._functions: dict[tuple[int, str], tuple[Any, tuple[Any, ...]]] = {}
 
-    def __call__(self, entry: str, ctas: int, *arguments: Any, threads: int = 256, shared: int = 0) -> None:
-        """Enqueue ``entry`` on CuPy's current stream; numbers get the type that the code declares.
+    def __call__(self, entry: str, ctas: int, *arguments: Any, threads: int = 256) -> None:
+        """Enqueue ``entry`` on CuPy's current stream; see :meth:`prepared`."""
+        import cupy
 
-        ``shared``: bytes of dynamic shared memory. An integer in place of a pointer is an address.
+        launch, _ = self.prepared(entry, ctas, *arguments, threads=threads)
+        launch(cupy.cuda.get_current_stream().ptr)
+
+    def prepared(
+        self, entry: str, ctas: int, *arguments: Any, threads: int = 256, shared: int = 0
+    ) -> tuple[DriverLaunch, list[Any]]:
+        """A launch of ``entry``, and its arguments as objects of ctypes, whose values may change between launches.
+
+        Numbers get the type that the code declares; an array may be given by its address. ``shared``: bytes of dynamic
+        shared memory.
         """
         import cupy
 
         key = (cupy.cuda.runtime.getDevice(), entry)
         if entry not in self.head.entries:
             raise FormatError(f"packer {self.head.name} has no function {entry}: it takes values of 2, 4 or 8 bytes")
+        declared = self.head.entries[entry]
         if key not in self._functions:
-            types = tuple(number_type(declared) for declared in self.head.entries[entry])
-            self._functions[key] = self._module.get_function(entry), types
+            self._functions[key] = self._module.get_function(entry), tuple(map(number_type, declared))
         function, types = self._functions[key]
         if shared > DEFAULT_SHARED_BYTES and function.max_dynamic_shared_size_bytes < shared:
             function.max_dynamic_shared_size_bytes = shared
-        given = tuple(
-            kind.type(value) if kind is not None else value for kind, value in zip(types, arguments, strict=True)
-        )
-        function((ctas,), (threads,), given, shared_mem=shared)
+        given = [
+            argument_of(self.head.name, f"argument {number}", *each)
+            for number, each in enumerate(zip(declared, arguments, types, strict=True))
+        ]
+        return DriverLaunch(function, (ctas, 1, 1), (threads, 1, 1), shared, given), given
