@@ -84,8 +84,8 @@ struct Strides {
 //
 // Two tiles of K and V are in shared memory: one is multiplied while the other one arrives. Scores stay in registers:
 // lane 4g + t holds those of queries g and g + 8 with keys 2t and 2t + 1 of each eight, which are the places where it
-// needs them as an operand of the product with V. Each row keeps its largest score so far and the sum of powers
-// relative to it; sums of O are scaled when a larger score comes.
+// needs them as an operand of the product with V. Each row keeps its largest score so far, not yet scaled, and the sum of
+// powers relative to it; sums of O are scaled when a larger score comes. `scale` is positive.
 extern "C" __global__ void __launch_bounds__(THREADS, TILE_CTAS) masked_attention(
     const int* __restrict__ first, const int* __restrict__ order, const int* __restrict__ columns,
     const unsigned* __restrict__ bits, const unsigned short* __restrict__ q, const unsigned short* __restrict__ k,
@@ -156,7 +156,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, TILE_CTAS) masked_attentio
         for (int i = 0; i < 2; ++i) {
             const long long at = static_cast<long long>(tile) * TILE_QUERIES + 16 * warp + g + 8 * i;
 #pragma unroll
-            for (int w = 0; w < WORDS; ++w) seen[i][w] = __ldg(bits + (at * WORDS + w)) >> 2 * t;
+            for (int w = 0; w < WORDS; ++w) seen[i][w] = __ldg(bits + (at * WORDS + w));
         }
         ptx::cp_async_wait<1>();
         __syncthreads();
@@ -173,15 +173,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, TILE_CTAS) masked_attentio
             }
         }
 
+        // Most tiles of windows and blocks are full, and tests of bits take as long as the softmax.
+        unsigned common = ~0u;
+#pragma unroll
+        for (int w = 0; w < WORDS; ++w) common &= seen[0][w] & seen[1][w];
+        if (!__all_sync(~0u, common == ~0u)) {
+#pragma unroll
+            for (int j = 0; j < TILE_KEYS / 8; ++j) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    const bool attends = seen[i / 2][j / 4] >> (j % 4 * 8 + 2 * t + i % 2) & 1;
+                    if (!attends) scores[j][i] = NONE;
+                }
+            }
+        }
         float now[2] = {largest[0], largest[1]};
 #pragma unroll
         for (int j = 0; j < TILE_KEYS / 8; ++j) {
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const bool attends = seen[i / 2][j / 4] >> (j % 4 * 8 + i % 2) & 1;
-                scores[j][i] = attends ? scale * scores[j][i] : NONE;
-                now[i / 2] = fmaxf(now[i / 2], scores[j][i]);
-            }
+            for (int i = 0; i < 4; ++i) now[i / 2] = fmaxf(now[i / 2], scores[j][i]);
         }
         float factor[2];
 #pragma unroll
@@ -189,8 +199,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, TILE_CTAS) masked_attentio
             now[i] = fmaxf(now[i], __shfl_xor_sync(~0u, now[i], 1));
             now[i] = fmaxf(now[i], __shfl_xor_sync(~0u, now[i], 2));
             // A row that has seen no key yet is relative to 0: infinity minus infinity would be NaN.
-            const float relative_to = now[i] == NONE ? 0.0f : now[i];
-            factor[i] = ptx::ex2(largest[i] - relative_to);
+            const float relative_to = now[i] == NONE ? 0.0f : scale * now[i];
+            factor[i] = ptx::ex2(fmaf(scale, largest[i], -relative_to));
             largest[i] = now[i], now[i] = relative_to;
             total[i] *= factor[i];
         }
@@ -206,7 +216,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, TILE_CTAS) masked_attentio
             for (int half = 0; half < 2; ++half) {
                 float (&x)[4] = scores[2 * i + half];
 #pragma unroll
-                for (int e = 0; e < 4; ++e) x[e] = ptx::ex2(x[e] - now[e / 2]), total[e / 2] += x[e];
+                for (int e = 0; e < 4; ++e) x[e] = ptx::ex2(fmaf(scale, x[e], -now[e / 2])), total[e / 2] += x[e];
                 powers[2 * half] = Values::pack(x[0], x[1]), powers[2 * half + 1] = Values::pack(x[2], x[3]);
             }
 #pragma unroll

@@ -114,6 +114,8 @@ class MaskedAttention:
         """The same, for arrays of which no gradient, compiler or autocast must know."""
         library = library_of(q, "q")
         scale = q.shape[-1] ** -0.5 if scale is None else scale
+        if not 0 < scale < math.inf:
+            raise ValueError(f"scale is {scale}; it must be positive")
         stream = library.stream(self._device)
         if library.layout is None or any(library_of(array, "an operand") is not library for array in (k, v)):
             return library.given(self._attend(library, (q, k, v), scale, stream)[0])
