@@ -234,7 +234,7 @@ class Unlaunched(SpMM):
         except ImportError as error:  # raised once dtype and kernel are known to fit
             assert "needs CuPy" in str(error)
 
-    def __call__(self, b, out=None, alpha=1.0, beta=0.0):
+    def __call__(self, b, out=None, alpha=1.0, beta=0.0, bias=None, relu=False):
         return b
 
 
@@ -246,7 +246,8 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(monkeypatch):
     for page in PAGES:
         if page.name == EMULATED:
             continue
-        names = {"a": sparse.random_array((300, 200), density=0.05, rng=np.random.default_rng(0)), "b": object()}
+        a = sparse.random_array((300, 200), density=0.05, rng=np.random.default_rng(0))
+        names = {"a": a, "b": object(), "bias": object()}
         for block in (block for name, block, kind in SNIPPETS if kind == "python" and name == page.name):
             code = compile(ast.parse(block), page.name, "exec")
             if block.partition("\n")[0] not in ONLY_COMPILED:
