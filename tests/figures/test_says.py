@@ -1628,8 +1628,8 @@ def pruned_layers():
         "it pays on short sequences",
         blocks(PRUNED, {}, longer),
         (
-            "Pruning pays in 1 of 2 cases: FP16 from 90 % sparsity on. At best the sparse layer takes 0.800× the time of "
-            "the dense one, at 90 % sparsity, FP16, batch 1 and length 1,024. At length 16,384 the projections take "
+            "Pruning pays in 1 of 2 cases: FP16 from 90 % sparsity on. At best the sparse layer takes 0.800× the time "
+            "of the dense one, at 90 % sparsity, FP16, batch 1 and length 1,024. At length 16,384 the projections take "
             "5.0 % of the sparse layer in the median."
         ),
     )
