@@ -41,6 +41,7 @@ deviations:
   - "an empty row of A has an entry of value zero in column 0; an infinity in row 0 of B becomes NaN"
 ---*/
 #include "tile/lane_groups.cuh"
+#include "tile/unaligned.cuh"
 
 // Type of A, B, C and sums.
 #ifndef NUMBER
@@ -73,7 +74,7 @@ struct Staged {
 // CTA take the row segments of its partition from a queue, in order, so that they work on neighbouring rows, which tend
 // to have columns in common. While entries are multiplied, each lane of the group loads one of the next LANES entries.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) rows_fma(
-    const int* __restrict__ work, int partition_count, const int2* __restrict__ segments, const int4* __restrict__ cut,
+    UNALIGNED_PARAMETERS const int* __restrict__ work, int partition_count, const int2* __restrict__ segments, const int4* __restrict__ cut,
     const int* __restrict__ columns, const NUMBER* __restrict__ data, const NUMBER* __restrict__ b,
     NUMBER* __restrict__ c, Four* partials, int partial_count, int stride, int ldc, int multiprocessors, NUMBER alpha,
     NUMBER beta EPILOGUE_PARAMETERS) {
@@ -83,15 +84,15 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) rows_fm
     __shared__ Staged staged[TILE_WARPS * GROUPS];
     Staged& own = staged[threadIdx.x / LANES];
     const int lane = threadIdx.x % LANES;
-    const int column_of_c = blockIdx.y * TILE_SLAB + 4 * lane;
     constexpr int NUMBER_BYTES = sizeof(NUMBER);
-    // Out-of-range lanes read the last valid columns of B; their sums are never stored.
-    const char* b_slab = reinterpret_cast<const char*>(b + min(column_of_c, stride / NUMBER_BYTES - 4));
+    const tile::LaneColumns<UNALIGNED, NUMBER, LANES, 4> of_lane(
+        blockIdx.y * TILE_SLAB, lane, stride / NUMBER_BYTES, ldc, UNALIGNED_WIDTH);
+    const char* b_slab = of_lane.in(b);
 
     const auto store_row = [&](int row, const Four& sum) {
-        if (column_of_c < ldc) {
-            NUMBER* to = c + static_cast<long long>(row) * ldc + column_of_c;
-            tile::store<SCALED>(reinterpret_cast<Four*>(to), sum, alpha, beta, epilogue, column_of_c);
+        if (of_lane.stores()) {
+            NUMBER* to = c + static_cast<long long>(row) * ldc + of_lane.first;
+            of_lane.store<SCALED>(reinterpret_cast<Four*>(to), sum, alpha, beta, epilogue);
         }
     };
 
@@ -148,11 +149,8 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) rows_fm
 #pragma unroll 1
         for (int batch = 0; batch < longest; batch += TILE_BATCH) {
             Four x[TILE_BATCH];
-            tile::load_rows(x, own.columns + batch, b_slab, stride);
-            const auto product = [&](int i, NUMBER a) {
-                const Four& row_of_b = x[i];
-                sum.x += a * row_of_b.x, sum.y += a * row_of_b.y, sum.z += a * row_of_b.z, sum.w += a * row_of_b.w;
-            };
+            tile::load_rows(of_lane, x, own.columns + batch, b_slab, stride);
+            const auto product = [&](int i, NUMBER a) { tile::add_product(sum, a, x[i]); };
             const auto close = [&] {
                 store_row(row++, sum);
                 sum = {};

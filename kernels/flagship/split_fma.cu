@@ -40,6 +40,7 @@ deviations:
   - "an empty row of A has an entry of value zero in column 0, and the last batch of a CTA is padded with entries of value zero in column 0 or in columns loaded before; an infinity in those rows of B becomes NaN"
 ---*/
 #include "tile/split_rows.cuh"
+#include "tile/unaligned.cuh"
 
 // Type of A, B, C and sums.
 #ifndef NUMBER
@@ -48,35 +49,41 @@ deviations:
 
 namespace {
 
-using Four = tile::Four<NUMBER>;
-
-constexpr int LANES = TILE_SLAB / 4, GROUPS = TILE_WARPS * 32 / LANES;
+// The format divides a CTA's entries among groups of eight lanes. Unaligned code joins the four groups of a warp, whose
+// entries follow each other, to one.
+constexpr int LANES = UNALIGNED ? TILE_SLAB : TILE_SLAB / 4, GROUPS = TILE_WARPS * 32 / LANES;
 static_assert(
-    TILE_SLAB == 32 && TILE_BATCH == LANES && LANES == tile::SPLIT_BATCH,
-    "a slab has 32 columns, a batch one entry per lane");
+    TILE_SLAB == 32 && TILE_BATCH == TILE_SLAB / 4 && TILE_BATCH == tile::SPLIT_BATCH,
+    "a slab has 32 columns, a batch of the format one entry per lane");
+
+using LaneColumns = tile::LaneColumns<UNALIGNED, NUMBER, LANES, TILE_SLAB / LANES>;
+using Sum = LaneColumns::Sum;
 
 }  // namespace
 
 // A lane group reads the slab of one row of B at a time, which is one line in FP32 and two in FP64; each lane sums four
-// columns. Every group of a warp has equally many batches of entries, wherever rows end; tile/split_rows.cuh draws this
-// and adds the rows that several groups cover. While one batch is multiplied, each lane loads one entry of the next.
+// columns, or one of unaligned rows. Every group of a warp has equally many batches of entries, wherever rows end;
+// tile/split_rows.cuh draws this and adds the rows that several groups cover. While one batch is multiplied, each lane
+// loads one entry of the next.
 extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_fma(
-    const int4* __restrict__ work, const int4* __restrict__ cut, const int2* __restrict__ group_starts,
-    const int* __restrict__ columns, const NUMBER* __restrict__ data, const NUMBER* __restrict__ b,
-    NUMBER* __restrict__ c, Four* partials, int partial_count, int stride, int stride_c, int multiprocessors,
-    NUMBER alpha, NUMBER beta EPILOGUE_PARAMETERS) {
+    UNALIGNED_PARAMETERS const int4* __restrict__ work, const int4* __restrict__ cut,
+    const int2* __restrict__ group_starts, const int* __restrict__ columns, const NUMBER* __restrict__ data,
+    const NUMBER* __restrict__ b, NUMBER* __restrict__ c, Sum* partials, int partial_count, int stride, int stride_c,
+    int multiprocessors, NUMBER alpha, NUMBER beta EPILOGUE_PARAMETERS) {
+    constexpr int JOINED = LANES / (TILE_SLAB / 4);  // groups of the format in a lane group
     const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
-    __shared__ tile::SplitShared<TILE_WARPS, LANES, Four> shared;
+    __shared__ tile::SplitShared<TILE_WARPS, LANES, Sum> shared;
     const int partition = tile::partition_of_cta(multiprocessors);
     const int warp = threadIdx.x / 32, group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
-    const int2 start = __ldg(group_starts + (partition * GROUPS + group));  // first slot, and its row or ~row
-    const int end = __ldg(group_starts + (partition * GROUPS + group + 1)).x;
-    const int column_of_c = blockIdx.y * TILE_SLAB + 4 * lane;
+    // First slot, and its row or ~row.
+    const int2 start = __ldg(group_starts + (partition * GROUPS + group) * JOINED);
+    const int end = __ldg(group_starts + (partition * GROUPS + group + 1) * JOINED).x;
     constexpr int NUMBER_BYTES = sizeof(NUMBER);
-    // Out-of-range lanes read the last valid columns of B; their sums are never stored to C.
-    const char* b_slab = reinterpret_cast<const char*>(b + min(column_of_c, stride / NUMBER_BYTES - 4));
+    const LaneColumns of_lane(
+        blockIdx.y * TILE_SLAB, lane, stride / NUMBER_BYTES, stride_c / NUMBER_BYTES, UNALIGNED_WIDTH);
+    const char* b_slab = of_lane.in(b);
     // The first group of the warp has the most batches: the partition may run out of slots in a later group.
-    const int batches = __reduce_max_sync(~0u, (end - start.x + TILE_BATCH - 1) / TILE_BATCH);
+    const int batches = __reduce_max_sync(~0u, (end - start.x + LANES - 1) / LANES);
 
     // This lane's entry of the next batch. After the last entry the value is zero and the column that of an earlier
     // one.
@@ -85,36 +92,40 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
     const auto fetch = [&] {
         value = 0;
         if (at < end) column = __ldg(columns + at), value = __ldg(data + at);
-        at += TILE_BATCH;
+        at += LANES;
     };
     fetch();
 
-    const bool stores = column_of_c < stride_c / NUMBER_BYTES;
+    const bool stores = of_lane.stores();
     const auto row_of_c = [&](int row) {
-        char* first = reinterpret_cast<char*>(c + column_of_c);
-        return reinterpret_cast<Four*>(first + static_cast<long long>(row) * stride_c);
+        char* first = reinterpret_cast<char*>(c + of_lane.first);
+        return reinterpret_cast<Sum*>(first + static_cast<long long>(row) * stride_c);
     };
-    if (threadIdx.x == 0) shared.work = __ldg(work + partition);
+    if (threadIdx.x == 0) {
+        int4 own = __ldg(work + partition);
+        own.y = (own.y + JOINED - 1) / JOINED;
+        shared.work = own;
+    }
     if (lane == 0) shared.heads[group] = start.y;
     const int first_row = start.y < 0 ? ~start.y : start.y;
-    Four* own_sum = &shared.sums[group][lane];
+    Sum* own_sum = &shared.sums[group][lane];
     // Where the sum of the open row goes. It is C, except that a first row that began in an earlier group goes to
     // shared memory for join_rows, and that out-of-range lanes write to a part of shared memory that nobody reads.
     char* first_to = reinterpret_cast<char*>(stores ? row_of_c(first_row) : own_sum);
     const int step = stores ? stride_c : 0;
     bool kept = start.y < 0 || !stores;
-    Four* to = kept ? own_sum : row_of_c(first_row);
+    Sum* to = kept ? own_sum : row_of_c(first_row);
     int ended = 0;
-    Four sum = {};
+    Sum sum = {};
     const auto close = [&] {
-        if (SCALED && !kept) {
-            tile::store<SCALED>(to, sum, alpha, beta, epilogue, column_of_c);
+        if ((SCALED || UNALIGNED) && !kept) {
+            of_lane.store<SCALED>(to, sum, alpha, beta, epilogue);
         } else {
             *to = sum;
         }
         kept = !stores;
         ++ended;
-        to = reinterpret_cast<Four*>(first_to + static_cast<long long>(ended) * step);
+        to = reinterpret_cast<Sum*>(first_to + static_cast<long long>(ended) * step);
         sum = {};
     };
 
@@ -126,26 +137,26 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
         shared.values[warp][threadIdx.x % 32] = value;
         __syncwarp();
         fetch();
-        Four x[TILE_BATCH];
-        tile::load_rows(x, &shared.columns[warp][tile::first_lane<LANES>()], b_slab, stride);
-        const auto product = [&](int i, NUMBER a) {
-            const Four& row = x[i];
-            sum.x += a * row.x, sum.y += a * row.y, sum.z += a * row.z, sum.w += a * row.w;
-        };
-        const auto multiply = [&](unsigned ends) {
-            tile::each_entry<TILE_BATCH>(&shared.values[warp][tile::first_lane<LANES>()], ends, product, close);
-        };
-        // Two copies of the code, because most batches of longer rows need no tests.
-        if (ballot == 0) {
-            multiply(0);
-        } else {
-            multiply(ballot >> tile::first_lane<LANES>());
+        Sum x[LANES];
+        tile::load_rows(of_lane, x, &shared.columns[warp][tile::first_lane<LANES>()], b_slab, stride);
+#pragma unroll
+        for (int i = 0; i < LANES; i += TILE_BATCH) {
+            const auto product = [&](int j, NUMBER a) { tile::add_product(sum, a, x[i + j]); };
+            const auto multiply = [&](unsigned ends) {
+                tile::each_entry<TILE_BATCH>(&shared.values[warp][tile::first_lane<LANES>() + i], ends, product, close);
+            };
+            // Two copies of the code, because most batches of longer rows need no tests.
+            if ((JOINED == 1 ? ballot : ballot >> i & 0xff) == 0) {
+                multiply(0);
+            } else {
+                multiply(ballot >> (tile::first_lane<LANES>() + i));
+            }
         }
         __syncwarp();
     }
 
-    const auto finished = [&](int row, const Four& total) {
-        if (stores) tile::store<SCALED>(row_of_c(row), total, alpha, beta, epilogue, column_of_c);
+    const auto finished = [&](int row, const Sum& total) {
+        if (stores) of_lane.store<SCALED>(row_of_c(row), total, alpha, beta, epilogue);
     };
     tile::join_rows(shared, first_row, start.y < 0, ended, sum, cut, partials, partial_count, finished);
 }

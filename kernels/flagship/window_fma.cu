@@ -37,7 +37,7 @@ variants:
     after: window_fma_tf32
     dtype: {a: tf32, b: tf32}
     tile: {slab: 64, batch: 4, warps: 16, ctas: 1}
-deviations: []
+deviations: ["a NaN or an infinity in a row of B reaches all eight rows of a window in which one has an entry there"]
 ---*/
 #include "tile/store.cuh"
 #include "tile/windows.cuh"

@@ -93,7 +93,7 @@ def emulated():
     from . import device
 
     before = {name: sys.modules.get(name) for name in device.MODULES}
-    packers.functions_of.cache_clear()
+    packers._loaded.cache_clear()
     patched = [(cubins, "machine_code"), (packers, "machine_code"), (launch, "driver_launch")]
     import spmm_roofline.formats.values as values
     import spmm_roofline.multiply.arrays as arrays
@@ -118,7 +118,7 @@ def emulated():
                 sys.modules.pop(name, None)
             else:
                 sys.modules[name] = module
-        packers.functions_of.cache_clear()
+        packers._loaded.cache_clear()
         arrays._known.clear()
 
 
@@ -144,7 +144,9 @@ def of_tensors():
 @cache
 def _implement_on_host(torch, operators):
     """Let the operators multiply tensors of the CPU, for as long as the process lives."""
-    library = torch.library.Library("spmm_roofline", "IMPL")
+    from torch import library as registration
+
+    library = registration.Library("spmm_roofline", "IMPL")
     for name in ("product", "sampled", "attention"):
         library.impl(name, getattr(operators, f"_{name}"), "CPU", allow_override=True)
     return library

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
+from threading import Lock
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -167,9 +168,14 @@ class Function:
         return SimpleNamespace(ptr=ctypes.cast(self._launch, ctypes.c_void_p).value)
 
 
+#: Held during a launch: one runs at a time, whatever its thread.
+_running = Lock()
+
+
 def launch(config, function, arguments, _):
     """``cuLaunchKernelEx`` of the emulated device; the seven sizes are the head of ``config``."""
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(function)(config, arguments)
+    with _running:
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(function)(config, arguments)
     return 0
 
 
@@ -269,6 +275,7 @@ def _modules():
         a if isinstance(a, ndarray) and (dtype is None or a.dtype == dtype) else copied(a, dtype)
     )
     cupy.RawModule = RawModule
+    cupy.asnumpy = np.array
     cupy.from_dlpack = lambda a: _held(np.from_dlpack(a))
     stream = Stream()
     cupy.cuda = SimpleNamespace(
@@ -286,7 +293,7 @@ def _modules():
             memGetInfo=lambda: (1 << 36, 1 << 36),
         ),
     )
-    cupy.get_default_memory_pool = lambda: SimpleNamespace(free_bytes=lambda: 0)
+    cupy.get_default_memory_pool = lambda: SimpleNamespace(free_bytes=lambda: 0, free_all_blocks=lambda: None)
     cupy.random = SimpleNamespace(default_rng=lambda seed=None: _Random(seed))
     sparse = ModuleType("cupyx.scipy.sparse")
     sparse.csr_matrix = csr_matrix

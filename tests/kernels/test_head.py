@@ -88,6 +88,22 @@ def test_an_epilogue_adds_two_arguments_where_it_is_compiled_in(tree):
         assert base.scaled(epilogue=True).defines() == base.defines() | {"SCALED": "1", "EPILOGUE": "1"}
 
 
+def test_unaligned_rows_add_one_argument_where_they_are_compiled_in():
+    known = heads()
+    able = [head for head in known.values() if head.takes_unaligned]
+    assert {head.name for head in able} == {
+        f"{name}{variant}" for name in ("rows_fma", "split_fma") for variant in ("", "_tf32", "_f64")
+    }
+    for base in able:
+        (plain,), (own,) = base.launches, base.unaligned().launches
+        assert own.args == ("n", *plain.args) and own.types == ("int", *plain.types)
+        assert base.unaligned().defines() == base.defines() | {"UNALIGNED": "1"} and not base.unaligned().pads
+        both, turned = base.scaled(epilogue=True).unaligned(), base.unaligned().scaled(epilogue=True)
+        assert both == turned and both.launches[0].args == (*own.args, "bias", "relu")
+    with pytest.raises(ValueError, match="window_fma takes only rows of B and C that begin at multiples of 16 bytes"):
+        known["window_fma"].unaligned()
+
+
 def test_what_a_kernel_does_not_compute_is_refused(tree):
     with pytest.raises(ValueError, match=r"mma_bt computes only A·B, with alpha 1"):
         heads()["mma_bt"].scaled()

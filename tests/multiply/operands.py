@@ -1,7 +1,5 @@
 """Operands of products, and how near a result must be."""
 
-import sys
-
 import numpy as np
 from scipy.sparse import csr_array, random_array
 
@@ -19,9 +17,10 @@ def sparse(m, k, density, seed=0):
 
 def dense(rows, columns, dtype, seed=1):
     """Random values of the dtype, as its array on the device and as float64 on the host."""
+    import cupy
+
     from spmm_roofline.formats.values import rounded, widened
 
-    cupy = sys.modules["cupy"]
     array = rounded(cupy.random.default_rng(seed).random((rows, columns)) - 0.5, dtype)
     return array, widened(array, dtype).get()
 
@@ -49,3 +48,11 @@ def check(c, a, b, dtype, scale=1.0, more=0.0, relu=False):
     room = abs(scale) * (abs(a) @ abs(b)) + np.abs(more) + SMALLEST[dtype] / TOLERANCE[dtype]
     worst = np.max(np.abs(widened(c, dtype).get() - expected) / room, initial=0.0)
     assert worst < TOLERANCE[dtype], f"{dtype}, {a.shape}, N = {b.shape[1]}: {worst:.2g}"
+
+
+def check_operator(name, arguments):
+    """An operator of this project is what PyTorch expects of its own."""
+    import torch
+    from torch import library
+
+    library.opcheck(getattr(torch.ops.spmm_roofline, name), arguments)

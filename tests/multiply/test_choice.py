@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from spmm_roofline.formats.base import FormatError, Survey
-from spmm_roofline.kernels.choose import GENERAL, RULES, USUAL, Product, choose, for_width
+from spmm_roofline.kernels.choose import GENERAL, RULES, USUAL, Product, choose, for_width, without_copy
 from spmm_roofline.kernels.registry import of_study
 from spmm_roofline.paths import KERNELS
 
@@ -58,20 +58,22 @@ def test_the_usual_kernel_is_near_the_fastest_general_one(matrices, suite, dtype
 
 
 @pytest.mark.parametrize(
-    ("nnz", "longest", "n", "chosen"),
+    ("dtype", "nnz", "longest", "n", "chosen"),
     [
-        (2_000_000, 30, 8, "split_fma"),
-        (2_000_000, 50_000, 64, "split_fma"),
-        (5_000_000, 30, 32, "window_tf32_f32"),
-        (5_000_000, 30, 64, "window_fma_medium"),
-        (2_000_000, 30, 65, "rows_fma"),
-        (2_000_000, 15_350, 128, "rows_fma"),
-        (2_000_000, 15_370, 128, "window_fma"),
-        (3_000_000, 30, 512, "window_fma"),
+        ("float32", 2_000_000, 30, 8, "split_fma"),
+        ("float32", 2_000_000, 50_000, 64, "split_fma"),
+        ("float32", 5_000_000, 30, 32, "window_tf32_f32"),
+        ("float32", 5_000_000, 30, 64, "window_fma_medium"),
+        ("float32", 2_000_000, 30, 65, "rows_fma"),
+        ("float32", 2_000_000, 15_350, 128, "rows_fma"),
+        ("float32", 2_000_000, 15_370, 128, "window_fma"),
+        ("float32", 3_000_000, 30, 512, "window_fma"),
+        ("float64", 2_000_000, 30, 8, "split_fma_f64"),
+        ("float64", 3_000_000, 30, 512, "split_fma_f64"),
     ],
 )
-def test_windows_are_for_rows_with_columns_in_common(nnz, longest, n, chosen):
-    assert choose(general("float32"), "float32", product(n, 10_000, nnz, longest, 100_000)).name == chosen
+def test_windows_and_row_segments_want_rows_of_their_kind(dtype, nnz, longest, n, chosen):
+    assert choose(general(dtype), dtype, product(n, 10_000, nnz, longest, 100_000)).name == chosen
 
 
 @pytest.mark.parametrize(
@@ -111,33 +113,20 @@ def test_rules_name_general_kernels_of_their_dtype(dtype):
         assert rule.kernel in general(dtype)
 
 
-@pytest.mark.parametrize(
-    ("nnz", "longest", "n", "chosen"),
-    [
-        (2_000_000, 30, 8, "split_fma_f64"),
-        (5_000_000, 30, 64, "split_fma_f64"),
-        (5_000_000, 30, 65, "rows_fma_f64"),
-        (2_000_000, 15_350, 128, "rows_fma_f64"),
-        (2_000_000, 15_370, 128, "split_fma_f64"),
-        (3_000_000, 30, 512, "rows_fma_f64"),
-        (20_000, 30, 128, "split_fma_f64"),
-        (20_000, 30, 512, "rows_fma_f64"),
-    ],
-)
-def test_float64_has_row_segments_and_equal_numbers_of_entries(nnz, longest, n, chosen):
-    assert choose(general("float64"), "float64", product(n, 10_000, nnz, longest, 100_000)).name == chosen
-
-
 def test_rules_of_all_dtypes_stand_for_all_general_kernels():
     assert {head.dtype["a"] for head in of_study(GENERAL, KERNELS).values()} == set(RULES)
 
 
-@pytest.mark.parametrize("dtype", [dtype for dtype in RULES if dtype != "float64"])  # it has no windows
+#: FP64 has no windows, and one rule for all products.
+WITH_WINDOWS = [dtype for dtype in RULES if dtype != "float64"]
+
+
+@pytest.mark.parametrize("dtype", WITH_WINDOWS)
 def test_without_a_rule_that_holds_the_usual_format_multiplies(dtype):
     assert for_width(general(dtype), 128).format == USUAL
 
 
-@pytest.mark.parametrize("dtype", RULES)
+@pytest.mark.parametrize("dtype", WITH_WINDOWS)
 def test_every_rule_tells_products_apart(dtype):
     cases = [
         product(n, 10_000, nnz, 30, blocks)
@@ -161,6 +150,27 @@ def test_every_rule_tells_products_apart(dtype):
 )
 def test_tall_windows_are_for_full_tiles(nnz, n, chosen):
     assert choose(general("tf32"), "tf32", product(n, 10_000, nnz, 30, 100_000)).name == chosen
+
+
+@pytest.mark.parametrize(
+    ("dtype", "nnz", "longest", "n", "aligned", "chosen"),
+    [
+        ("float32", 100_000, 30, 41, "split_fma", "split_fma"),
+        ("float32", 1_000_000, 30, 41, "split_fma", None),
+        ("float32", 100_000, 30, 131, "rows_fma", "rows_fma"),
+        ("float32", 100_000, 9_000, 131, "window_fma", "split_fma"),
+        ("tf32", 100_000, 30, 131, "window_tf32", "rows_fma_tf32"),
+        ("tf32", 300_000, 30, 131, "window_tf32", None),
+        ("float64", 100_000, 30, 63, "split_fma_f64", "split_fma_f64"),
+        ("float16", 1_000, 30, 63, "split_f16", None),
+    ],
+)
+def test_unaligned_rows_are_copied_where_that_pays(dtype, nnz, longest, n, aligned, chosen):
+    able, of = general(dtype), product(n, 10_000, nnz, longest, 10_000)
+    head = without_copy(able, dtype, of, able[aligned], 10_000 * n)
+    assert (head and head.name) == chosen
+    if chosen:
+        assert without_copy({chosen: head}, dtype, of, head, 10_000 * n) is head
 
 
 def test_a_is_surveyed_once_and_only_where_a_rule_asks():

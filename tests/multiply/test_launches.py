@@ -51,8 +51,10 @@ def product():
     return Product()
 
 
-def enqueue(product, b, c, alpha=1.0, beta=0.0, bias=0, relu=False, keep=True, stream=FREE, kernel="rows_fma"):
-    on = Operands(b, c, c.columns, alpha, beta, bias, relu)
+def enqueue(
+    product, b, c, alpha=1.0, beta=0.0, bias=0, relu=False, unaligned=False, keep=True, stream=FREE, kernel="rows_fma"
+):
+    on = Operands(b, c, c.columns, alpha, beta, bias, relu, unaligned)
     product.launches.enqueue(head(kernel, KERNELS), on, stream, lambda size: f"{size} bytes of {stream.ptr}", keep)
     return product.launched[-1]
 
@@ -72,6 +74,7 @@ def test_a_launch_with_an_epilogue_serves_any_bias_and_relu(product):
     for bias, relu in [(16, False), (32, True), (0, True)]:
         assert enqueue(product, b, c, bias=bias, relu=relu) == (0, 1, 2, 1.0, 0.0, bias, relu)
     assert enqueue(product, b, c, alpha=2.0)[0] == 1, "code without an epilogue is another"
+    assert enqueue(product, b, c, alpha=2.0, unaligned=True)[0] == 2, "and so is code for unaligned rows"
 
 
 def test_streams_and_threads_have_a_scratch_each(product):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.multiply.operands import TOLERANCE, as_stored, sparse
+from tests.multiply.operands import TOLERANCE, as_stored, check_operator, sparse
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -288,8 +288,8 @@ def test_the_operators_keep_what_they_promise(torch, a, n, dtype, planned):
         (b, values, multiply.number, False, 1.5, bias, True),
         (b.detach(), None, multiply.number, False, 1.0, bias, False),
     ):
-        torch.library.opcheck(torch.ops.spmm_roofline.product, arguments)
-    torch.library.opcheck(torch.ops.spmm_roofline.sampled, (x, b, multiply.number))
+        check_operator("product", arguments)
+    check_operator("sampled", (x, b, multiply.number))
 
 
 @pytest.mark.parametrize("form", ["csr", "coo", "arrays", "pattern"])

@@ -1,5 +1,9 @@
 """SpMM as programs use it: planned once and multiplied often."""
 
+import ctypes
+import mmap
+import sys
+
 import numpy as np
 import pytest
 from scipy.sparse import coo_array, csr_array
@@ -92,6 +96,156 @@ def test_an_operand_is_not_copied_where_a_kernel_can_read_it(monkeypatch):
     monkeypatch.setattr(plan, "_padded", None)
     check(multiply(wide[:, :48]), a, exact[:, :48], "float16")
     check(multiply(wide[:, 72:]), a, exact[:, 72:], "float16")
+
+
+#: Kernels that take unaligned rows, by dtype.
+UNALIGNED = {
+    "float32": ("split_fma", "rows_fma"),
+    "tf32": ("split_fma_tf32", "rows_fma_tf32"),
+    "float64": ("split_fma_f64", "rows_fma_f64"),
+}
+
+
+@pytest.fixture
+def uncopied(monkeypatch):
+    """No operand is copied, whatever that costs."""
+    from spmm_roofline.kernels import choose
+    from spmm_roofline.multiply import plan
+
+    for limit in ("COPY_PAYS", "COPY_PAYS_FOR_FULL_SLABS", "COPY_PAYS_FOR_WINDOWS"):
+        monkeypatch.setattr(choose, limit, float("inf"))
+    monkeypatch.setattr(plan, "_padded", None)
+
+
+def uneven(m, k, seed=0):
+    """Rows of all lengths, empty ones and ones that are split between CTAs included."""
+    rng = np.random.default_rng(seed)
+    pattern = rng.random((m, k)) < rng.choice([0, 2 / k, 20 / k], (m, 1))
+    pattern[[0, m // 2, m // 2 + 1, m - 1]] = rng.random((4, k)) < 0.9
+    return csr_array(pattern * (rng.random(pattern.shape) - 0.5))
+
+
+@pytest.mark.parametrize("dtype", UNALIGNED)
+@pytest.mark.parametrize("n", [*range(1, 10), 31, 33, 41, 47, 63, 131])
+def test_unaligned_rows_of_any_width_are_not_copied(dtype, n, uncopied):
+    from spmm_roofline import SpMM
+
+    a = uneven(120, 230)
+    b, exact = dense(230, n, dtype)
+    # Where all else is aligned, so must be the bias.
+    first = 0 if n * b.itemsize % 16 == 0 else 1
+    bias, added = vector(n + first, dtype)
+    for kernel in UNALIGNED[dtype]:
+        multiply = SpMM(a, dtype, kernel=kernel)
+        for _ in range(2):  # split rows count their partial sums anew in every call
+            check(multiply(b), a, exact, dtype)
+        out, before = dense(120, n, dtype, seed=2)
+        assert multiply(b, out=out) is out
+        check(out, a, exact, dtype)
+        out, before = dense(120, n, dtype, seed=2)
+        multiply(b, out=out, alpha=0.5, beta=-2.0, bias=bias[first:], relu=True)
+        check(out, a, exact, dtype, 0.5, added[first:] - 2.0 * before, relu=True)
+
+
+@pytest.mark.parametrize("dtype", UNALIGNED)
+def test_slices_at_any_element_are_not_copied(dtype, uncopied):
+    from spmm_roofline import SpMM
+    from spmm_roofline.formats.values import widened
+
+    a = uneven(90, 150)
+    wide, exact = dense(150, 203, dtype)
+    for kernel in (None, *UNALIGNED[dtype]):
+        multiply = SpMM(a, dtype, kernel=kernel)
+        for columns in (slice(3, 44), slice(1, 33), slice(2, 10), slice(202, 203), slice(5, 140)):
+            check(multiply(wide[:, columns]), a, exact[:, columns], dtype)
+            for places in (columns, slice(columns.start + 1, columns.stop + 1)):
+                out, before = dense(90, 205, dtype, seed=2)
+                multiply(wide[:, columns], out=out[:, places], alpha=2.0, beta=0.5)
+                check(out[:, places], a, exact[:, columns], dtype, 2.0, 0.5 * before[:, places])
+                after = widened(out, dtype).get()
+                after[:, places] = before[:, places]
+                assert (after == before).all(), "columns beside the view were written"
+
+
+def test_unaligned_rows_are_repeated_without_planning(monkeypatch, uncopied):
+    from spmm_roofline import SpMM
+    from spmm_roofline.multiply import plan
+
+    a = sparse(50, 60, 0.2)
+    multiply = SpMM(a, "float32")
+    wide, exact = dense(60, 48, "float32")
+    aligned, odd = slice(0, 40), slice(3, 43)
+    out, before = dense(50, 50, "float32", seed=2)
+    for columns in (aligned, odd):  # their shapes and strides are equal
+        multiply(wide[:, columns])
+    multiply(wide[:, odd], out=out[:, 9:49], beta=1.0)
+    monkeypatch.setattr(plan, "prepare", None)
+    monkeypatch.setattr(SpMM, "_multiply", None)
+    for columns in (aligned, odd, aligned):
+        check(multiply(wide[:, columns]), a, exact[:, columns], "float32")
+    out, before = dense(50, 50, "float32", seed=2)
+    multiply(wide[:, odd], out=out[:, 9:49], beta=1.0)
+    check(out[:, 9:49], a, exact[:, odd], "float32", more=before[:, 9:49])
+
+
+def test_rows_are_copied_where_that_pays_or_where_a_kernel_needs_it(monkeypatch):
+    from spmm_roofline import SpMM
+    from spmm_roofline.kernels import choose
+    from spmm_roofline.multiply import plan
+
+    copied = []
+    copy = plan._padded
+    monkeypatch.setattr(plan, "_padded", lambda view, *given: copied.append(view.columns) or copy(view, *given))
+    few, many = sparse(300, 400, 0.01), sparse(300, 80, 0.9)
+    b, exact = dense(400, 33, "float32")
+    check(SpMM(few, "float32")(b), few, exact, "float32")
+    assert not copied
+    for kernel in (None, "split_fma"):
+        check(SpMM(many, "float32", kernel=kernel)(b[:80]), many, exact[:80], "float32")
+    check(SpMM(few, "float32", kernel="window_fma")(b), few, exact, "float32")
+    half, of_half = dense(400, 33, "float16")
+    check(SpMM(few, "float16")(half), few, of_half, "float16")
+    check(SpMM(few, "float32")(b[:, ::2]), few, exact[:, ::2], "float32")
+    tuned = SpMM(few, "float32", tune=True)
+    for _ in range(2):
+        check(tuned(b), few, exact, "float32")
+    assert copied[:6] == [33] * 4 + [17, 33]
+    monkeypatch.setattr(choose, "COPY_PAYS", 0)
+    check(SpMM(few, "float32")(b), few, exact, "float32")
+    assert copied[-1] == 33
+
+
+@pytest.mark.parametrize("dtype", UNALIGNED)
+def test_nothing_beside_unaligned_operands_is_read(dtype, device, uncopied):
+    from spmm_roofline import SpMM
+
+    if device == "gpu":
+        pytest.skip("the memory of a GPU has no pages that this test could protect")
+    a = uneven(40, 70)
+    for n in (1, 5, 31, 33, 131):
+        values, exact = dense(70, n, dtype)
+        bias, added = vector(n, dtype)
+        for at_end in (False, True):
+            guarded, own_bias = (_guarded(array, at_end) for array in (values, bias))
+            for kernel in UNALIGNED[dtype]:
+                multiply = SpMM(a, dtype, kernel=kernel)
+                check(multiply(guarded), a, exact, dtype)
+                check(multiply(guarded, bias=own_bias), a, exact, dtype, more=added)
+
+
+def _guarded(array, at_end):
+    """A copy between two pages that nobody may read, at the end of its own pages or at their beginning."""
+    page = mmap.PAGESIZE
+    whole = -(-array.nbytes // page) * page
+    memory = mmap.mmap(-1, whole + 2 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    libc = ctypes.CDLL(None, use_errno=True)
+    for guard in (start, start + page + whole):
+        assert libc.mprotect(ctypes.c_void_p(guard), ctypes.c_size_t(page), 0) == 0
+    first = page + (whole - array.nbytes if at_end else 0)
+    view = np.frombuffer(memory, dtype=array.dtype, count=array.size, offset=first).reshape(array.shape)
+    view[...] = array
+    return view.view(type(array))
 
 
 def test_a_matrix_wider_than_a_grid_is_multiplied_in_strips(monkeypatch):
@@ -192,6 +346,54 @@ def test_relu_keeps_what_is_not_a_number(dtype):
     c = SpMM(csr_array((9, 5)), dtype)(dense(5, 16, dtype)[0], bias=bias, relu=True)
     expected = np.tile([np.nan, 1.0, 0.0, 0.5] * 4, (9, 1))
     np.testing.assert_array_equal(widened(c, dtype).get(), expected)
+
+
+def test_nan_and_infinity_come_out_where_they_belong(device):
+    from spmm_roofline import SpMM
+    from spmm_roofline.formats.values import rounded, widened
+    from spmm_roofline.kernels.choose import GENERAL
+    from spmm_roofline.kernels.registry import of_study
+    from spmm_roofline.paths import KERNELS
+
+    cupy = sys.modules["cupy"]
+    a = sparse(150, 140, 0.05)
+    a.data += 0.5
+    a = a + csr_array(([1.0, 1.0], ([40, 40], [3, 100])), shape=a.shape)  # a row with both columns
+    a.sort_indices()
+    exact = np.random.default_rng(5).random((140, 40)) + 0.5
+    touched = abs(a[:, [3]]).toarray()[:, 0] > 0
+    assert 2 < touched.sum() < 20
+    for head in of_study(GENERAL, KERNELS).values():
+        dtype = head.dtype["a"]
+        for special in (np.nan, np.inf):
+            values = a.copy()
+            values.data[values.indptr[40]] = special
+            c = widened(SpMM(values, dtype, kernel=head.name)(rounded(cupy.asarray(exact), dtype)), dtype).get()
+            wrong = ~np.isfinite(c)
+            assert wrong[40].all() and wrong.sum() == 40, (head.name, "A", special)
+            b = exact.copy()
+            b[3] = special
+            c = widened(SpMM(a, dtype, kernel=head.name)(rounded(cupy.asarray(b), dtype)), dtype).get()
+            wrong = ~np.isfinite(c)
+            assert wrong[touched].all(), (head.name, "B", special)
+            if not any("of B" in deviation for deviation in head.deviations):
+                assert not wrong[~touched].any(), (head.name, "B", special)
+
+
+def test_arrays_of_any_library(device, monkeypatch):
+    from spmm_roofline import SpMM
+    from spmm_roofline.multiply import arrays, plan
+
+    if device == "gpu":
+        pytest.skip("arrays of the emulated device are those of NumPy, a library with DLPack")
+    monkeypatch.setattr(arrays, "DEVICES", (1,))
+    monkeypatch.setattr(plan, "WIDEST", 128)
+    a, b = sparse(30, 20, 0.2), np.random.default_rng(0).random((20, 300)).astype("float32")
+    multiply = SpMM(a, "float32")
+    for columns in (40, 300):
+        c = multiply(b[:, :columns])
+        assert type(c) is np.ndarray
+        check(sys.modules["cupy"].asarray(c), a, b[:, :columns].astype(np.float64), "float32")
 
 
 def test_what_is_there_does_not_matter_without_beta():
@@ -333,7 +535,8 @@ def test_an_empty_product():
 
     assert SpMM(csr_array((0, 5)))(cupy.zeros((5, 8), "float16")).shape == (0, 8)
     for dtype in ("float16", "float32", "float64"):
-        assert not SpMM(csr_array((7, 5)), dtype)(cupy.ones((5, 8), dtype)).any()
+        for n in (8, 9, 131):
+            assert not SpMM(csr_array((7, 5)), dtype)(cupy.ones((5, n), dtype)).any()
     assert SpMM(csr_array((7, 5)))(cupy.ones((5, 0), "float16")).shape == (7, 0)
     assert not SpMM(csr_array((7, 0)))(cupy.ones((0, 8), "float16")).any()
 

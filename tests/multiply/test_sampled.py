@@ -4,9 +4,10 @@ import sys
 
 import numpy as np
 import pytest
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array, csr_array, diags_array, kron, vstack
 
-from tests.multiply.operands import SMALLEST, TOLERANCE, check, dense, sparse
+from spmm_roofline.kernels.choose import SAMPLED, sampled
+from tests.multiply.operands import SMALLEST, TOLERANCE, check, dense, sparse, vector
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -22,6 +23,24 @@ def check_sampled(found, x, y, rows, columns, dtype):
     products = x[rows] * y[columns]
     room = np.abs(products).sum(1) + SMALLEST[dtype] / TOLERANCE[dtype]
     assert np.max(np.abs(found - products.sum(1)) / room, initial=0.0) < TOLERANCE[dtype], dtype
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_a_repeated_product_reads_the_new_operands(dtype, transposed, monkeypatch):
+    from spmm_roofline import SpMM
+    from spmm_roofline.multiply import plan
+
+    a = sparse(83, 61, 0.1)
+    multiply = SpMM(a, dtype)
+    multiply = multiply.T if transposed else multiply
+    for seed in range(3):
+        x, exact_x = dense(83, 64, dtype, seed)
+        y, exact_y = dense(61, 64, dtype, seed + 10)
+        found = multiply.sample(y, x) if transposed else multiply.sample(x, y)
+        check_sampled(found, exact_x, exact_y, *places(a), dtype)
+        # From the second product on, nothing is looked at anew.
+        monkeypatch.setattr(plan, "_reads", None)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -46,6 +65,113 @@ def test_any_pattern(dtype, shape, density):
     a = sparse(*shape, density)
     (x, exact_x), (y, exact_y) = dense(shape[0], 16, dtype), dense(shape[1], 16, dtype, 2)
     check_sampled(SpMM(a, dtype).sample(x, y), exact_x, exact_y, *places(a), dtype)
+
+
+def kernels_of(dtype):
+    kernels = SAMPLED[dtype]
+    return [kernel for kernel in (kernels.windows, kernels.entries) if kernel]
+
+
+#: Every kernel of sampled products with its dtype.
+CASES = [(dtype, kernel) for dtype in SAMPLED for kernel in kernels_of(dtype)]
+
+
+def check_kernel(a, dtype, kernel, n, slab=None, mixed=None):
+    """Check a kernel that no rule chose; ``mixed`` is the order in which A gets its entries."""
+    from spmm_roofline import SpMM
+    from spmm_roofline.multiply.sampled import Sampled
+
+    cupy = sys.modules["cupy"]
+    (x, exact_x), (y, exact_y) = dense(a.shape[0], n, dtype), dense(a.shape[1], n, dtype, 2)
+    rows, columns = places(a)
+    given = a
+    if mixed is not None:
+        given = tuple(cupy.asarray(array) for array in (a.indptr, columns[mixed], a.data[mixed]))
+        rows, columns = rows[mixed], columns[mixed]
+    multiply = SpMM(given, dtype, shape=a.shape)
+    if a.nnz:
+        multiply._sampled = Sampled(multiply._matrix, dtype, kernel, slab=slab)
+    check_sampled(multiply.sample(x, y), exact_x, exact_y, rows, columns, dtype)
+
+
+def uneven():
+    """Rows of one, of no and of many entries, and a dense one."""
+    a = sparse(70, 90, 0.05).tolil()
+    a[9], a[30:40] = 0.5, 0.0
+    return csr_array(a)
+
+
+@pytest.mark.parametrize("dtype, kernel", CASES)
+@pytest.mark.parametrize("n", [1, 7, 8, 31, 32, 33, 64, 100, 128, 200, 256, 512])
+def test_each_kernel_with_any_width(dtype, kernel, n):
+    check_kernel(uneven(), dtype, kernel, n)
+
+
+@pytest.mark.parametrize("dtype, kernel", CASES)
+@pytest.mark.parametrize(
+    "pattern",
+    {
+        "no entry": csr_array((5, 7)),
+        "one entry": csr_array(([2.0], ([3], [4])), shape=(5, 7)),
+        "one row": sparse(1, 300, 0.7),
+        "one column": sparse(300, 1, 0.7),
+        "a dense row": vstack([sparse(9, 200, 0.02), csr_array(np.ones((1, 200))), sparse(30, 200, 0.02)], "csr"),
+        "a full matrix": csr_array(np.ones((37, 41))),
+        "a diagonal": csr_array(diags_array(np.ones(200))),
+        "rows of two": csr_array((np.ones(150), np.tile([3, 60], 75), np.arange(0, 151, 2)), shape=(75, 64)),
+        "any places": sparse(120, 150, 0.06),
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_each_kernel_with_any_pattern(dtype, kernel, pattern):
+    check_kernel(pattern[1], dtype, kernel, 40)
+
+
+@pytest.mark.parametrize("dtype, kernel", CASES)
+def test_each_kernel_keeps_the_order_of_the_caller(dtype, kernel):
+    a, rng = uneven(), np.random.default_rng(1)
+    mixed = np.concatenate([rng.permutation(np.arange(*a.indptr[i : i + 2])) for i in range(a.shape[0])])
+    check_kernel(a, dtype, kernel, 24, mixed=mixed)
+
+
+@pytest.mark.parametrize("dtype", SAMPLED)
+@pytest.mark.parametrize("n, slab", [(32, 32), (104, 32), (200, 64), (300, 128)])
+def test_several_launches_add_up(dtype, n, slab):
+    check_kernel(uneven(), dtype, SAMPLED[dtype].entries, n, slab)
+
+
+@pytest.mark.parametrize("dtype", SAMPLED)
+@pytest.mark.parametrize("k", [2500, 3500, 9000])
+def test_columns_that_do_not_fit_into_l2(dtype, k):
+    check_kernel(sparse(20, k, 0.005), dtype, SAMPLED[dtype].entries, 136)
+
+
+@pytest.mark.parametrize("dtype, kernel", CASES)
+def test_an_infinity_reaches_only_entries_of_its_row_and_column(dtype, kernel):
+    from spmm_roofline import SpMM
+    from spmm_roofline.formats.values import rounded, widened
+    from spmm_roofline.multiply.sampled import Sampled
+
+    a = uneven()
+    x, y = np.ones((a.shape[0], 40)), np.ones((a.shape[1], 40))
+    x[9], y[17] = np.inf, -np.inf
+    multiply = SpMM(a, dtype)
+    multiply._sampled = Sampled(multiply._matrix, dtype, kernel)
+    cupy = sys.modules["cupy"]
+    found = widened(multiply.sample(*(rounded(cupy.asarray(each), dtype) for each in (x, y))), dtype).get()
+    rows, columns = places(a)
+    touched = (rows == 9) | (columns == 17)
+    assert (found[~touched] == 40).all() and not np.isfinite(found[touched]).any()
+
+
+def test_windows_serve_patterns_that_fill_them():
+    from spmm_roofline import SpMM
+
+    blocks = csr_array(kron(sparse(12, 12, 0.3) != 0, np.ones((8, 8))).astype(float))
+    for dtype, kernels in SAMPLED.items():
+        for a, expected in ((blocks, kernels.windows or kernels.entries), (sparse(96, 96, 0.02), kernels.entries)):
+            multiply = SpMM(a, dtype)
+            assert sampled(dtype, multiply._product) == expected
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -83,6 +209,27 @@ def test_other_values_in_every_packed_format(dtype):
             check(multiply.T(wide), csr_array(values.T), exact_wide, dtype)
 
 
+@pytest.mark.parametrize("source", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_values_of_any_dtype_are_rounded_as_packing_does(dtype, source):
+    """Also values that a repeated update reads, and after the caller's array has changed."""
+    from spmm_roofline import SpMM
+
+    cupy = sys.modules["cupy"]
+    a = sparse(40, 50, 0.2)
+    multiply = SpMM(a, dtype)
+    (b, _), (x, _), (wide, _) = dense(50, 24, dtype), dense(40, 24, dtype, 2), dense(50, 300, dtype, 3)
+    for seed in range(3):
+        values, exact = vector(a.nnz, source, seed)
+        multiply.update(values)
+        values[...] = 0
+        fresh = csr_array((exact, a.indices, a.indptr), shape=a.shape)
+        expected, turned = SpMM(fresh, dtype), SpMM(csr_array(fresh.T), dtype)
+        assert bool(cupy.array_equal(multiply(b), expected(b))), seed
+        assert bool(cupy.array_equal(multiply.T(x), turned(x))), seed
+        assert bool(cupy.array_equal(multiply(wide), expected(wide))), seed
+
+
 def test_what_is_planned_after_an_update_has_the_new_values():
     from spmm_roofline import SpMM
 
@@ -113,6 +260,15 @@ def test_entries_keep_the_order_of_the_caller():
     multiply.update(arrays[2] * 2)
     check(multiply(y), csr_array(2 * a), exact_y, "float32")
     check(multiply.T(x), csr_array(2 * a.T), exact_x, "float32")
+
+
+def test_values_on_another_gpu_are_refused():
+    from spmm_roofline.multiply.arrays import library_of
+    from spmm_roofline.multiply.values import given
+
+    values = sys.modules["cupy"].ones(5)
+    with pytest.raises(ValueError, match="values is on GPU 0, and A was planned on GPU 1"):
+        given(library_of(values, "values"), values, 5, 1)
 
 
 def test_values_of_a_place_that_was_given_twice_cannot_be_replaced():

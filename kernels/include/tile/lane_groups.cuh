@@ -41,7 +41,7 @@ __device__ __forceinline__ int partition_of_cta(int multiprocessors) {
     return multiprocessor * (gridDim.x / multiprocessors) + min(multiprocessor, gridDim.x % multiprocessors) + turn;
 }
 
-// A lane's sums of eight columns; sums of four columns are a Four<Number>.
+// A lane's sums of eight columns; sums of four columns are a Four<Number>, and the sum of one is a Number.
 struct Eight {
     float4 low, high;
 };
@@ -54,6 +54,14 @@ template <>
 struct NumberOf<Double4> {
     using Type = double;
 };
+template <>
+struct NumberOf<double> {
+    using Type = double;
+};
+template <class Number>
+__device__ __forceinline__ void add(Number& sum, const Number& x) {
+    sum += x;
+}
 __device__ __forceinline__ void add(float4& sum, const float4& x) {
     sum.x += x.x, sum.y += x.y, sum.z += x.z, sum.w += x.w;
 }
@@ -66,6 +74,14 @@ __device__ __forceinline__ void add(Eight& sum, const Eight& x) {
 }
 
 // Partial sums bypass L1, because other multiprocessors read and write them.
+template <class Number>
+__device__ __forceinline__ void store_partial(Number* to, const Number& sum) {
+    __stcg(to, sum);
+}
+template <class Number>
+__device__ __forceinline__ Number load_partial(const Number* from) {
+    return __ldcg(from);
+}
 __device__ __forceinline__ void store_partial(float4* to, const float4& sum) { __stcg(to, sum); }
 __device__ __forceinline__ void store_partial(Eight* to, const Eight& sum) {
     __stcg(&to->low, sum.low);

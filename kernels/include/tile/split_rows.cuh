@@ -1,7 +1,7 @@
 #pragma once
 // Shared by the kernels of format csr_split, which gives all lane groups equally many batches of entries, wherever rows
-// end: what a CTA keeps in shared memory, and the fix-up of rows that several groups cover. A lane sums the four or
-// eight columns of a Sum.
+// end: what a CTA keeps in shared memory, and the fix-up of rows that several groups cover. A lane sums the one,
+// four or eight columns of a Sum.
 //
 //   entries    | a a a b b b b b | b b b b b b b b | b b c c d d d d |     letters are rows
 //   groups     |     group 0     |     group 1     |     group 2     |
@@ -20,7 +20,7 @@ constexpr int ENDED = 1 << 31;
 template <int WARPS, int LANES, class Sum>
 struct SplitShared {
     // Entries that a warp multiplies at a time, and groups of the CTA.
-    static constexpr int OF_WARP = 32 / LANES * SPLIT_BATCH, GROUPS = WARPS * 32 / LANES;
+    static constexpr int OF_WARP = LANES > SPLIT_BATCH ? 32 : 32 / LANES * SPLIT_BATCH, GROUPS = WARPS * 32 / LANES;
     // Entries on their way from the lanes that load them to all lanes of the group.
     __align__(16) int columns[WARPS][OF_WARP];
     __align__(16) typename NumberOf<Sum>::Type values[WARPS][OF_WARP];

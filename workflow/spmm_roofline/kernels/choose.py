@@ -5,8 +5,8 @@ There are two ways to choose a kernel:
 - **These rules** choose among the kernels of the study ``flagship``, which hold every matrix. They look at A once, on
   the device (:meth:`Format.survey`), need no model of the device, and packing reuses the result. On the recorded
   H200 rows their regret is below 2 % in the geometric mean for each dtype, below 20 % in 97 of 100 cases and below
-  32 % in all; ``tests/multiply/test_choice.py`` holds them to that. FP64 has no recorded rows, and no windows: its
-  rules use the thresholds of FP32.
+  32 % in all; ``tests/multiply/test_choice.py`` holds them to that. FP64 has no recorded rows and one kernel: on an
+  H100, row segments took 1.05 to 2.9 times as long on three matrices of different structure, at widths of 1 to 512.
 - **The selector** (:func:`spmm_roofline.select`) ranks all kernels, libraries and special formats included, by the
   times that a trained model predicts for one device. On the recorded rows its regret in the geometric mean is about
   1 % for matrices, and 3 to 5 % for kinds of matrices, that the training did not see (table ``analysis_selector``). It
@@ -45,11 +45,20 @@ LEAST_WORK, LITTLE_WORK, LITTLE_TENSOR_WORK, MUCH_WORK = 25_000, 150_000, 60_000
 EMPTY_NARROW, EMPTY_LEAST, EMPTY = 40, 24, 26
 #: The same on 16-bit tensor cores: in narrow products, and in wider ones with little and with more work.
 EMPTY_TENSOR_NARROW, EMPTY_TENSOR_LITTLE, EMPTY_TENSOR = 19, 25, 16
+#: Entries of a tile below which a sampled product reads the rows of Y of single entries, not of tiles: with 15 and 16,
+#: entries won on an H100 in every dtype and width; with 68, tiles did.
+EMPTY_SAMPLED = 24
 #: Entries of a tile from which windows of sixteen rows read fewer rows of B: in narrow products, in medium ones, in
 #: large ones, and in large ones wider than :data:`WIDE`.
 FULL_NARROW, FULL_MEDIUM, FULL_LARGE, FULL_WIDE = 55, 26, 33, 25
 #: Lane groups of a multiprocessor, and sections of a split row that are still added up soon enough.
 LANE_GROUPS, MOST_SECTIONS = 16, 30
+#: Multiplications (n·nnz) for each element of B and C that a copy would move, from which the copy pays: where the
+#: kernel for aligned rows also takes others, and the last of several column slabs is rather empty or rather full; and
+#: where that kernel takes no others. Measured on an H100 with 15, 32 and 45 entries per column of A.
+COPY_PAYS, COPY_PAYS_FOR_FULL_SLABS, COPY_PAYS_FOR_WINDOWS = 40, 12, 16
+#: Columns of a slab, and those of the last one from which it is rather full.
+SLAB, RATHER_FULL = 32, 13
 #: Fixed cost of a column slab, in columns: every slab reads the indices and values of A once.
 SLAB_COST = 32
 
@@ -136,19 +145,19 @@ def _tall_wide_tf32(product: Product) -> bool:
     return not product.fill_below(FULL_LARGE if product.n <= WIDE else FULL_WIDE)
 
 
-def _split_double(product: Product) -> bool:
-    """FP64: narrow products, small ones, which need every lane group, and rows too uneven for row segments."""
-    return product.narrow or product.work_below(LEAST_WORK) or not product.rows_are_even()
+def _always(product: Product) -> bool:
+    return True
 
 
-def _wide(product: Product) -> bool:
-    return not product.narrow
+def _even_wide(product: Product) -> bool:
+    """Wide products without rows that are too long for row segments."""
+    return not product.narrow and product.rows_are_even()
 
 
 #: dtype → rules in order; the first that holds names the kernel. If none holds, the kernels of the usual format remain,
 #: and :func:`for_width` decides among them.
 RULES: Mapping[str, tuple[Rule, ...]] = {
-    "float64": (Rule("split_fma_f64", _split_double), Rule("rows_fma_f64", _wide)),
+    "float64": (Rule("split_fma_f64", _always),),
     "float32": (Rule("split_fma", _split_cuda), Rule("rows_fma", _rows_cuda)),
     "tf32": (
         Rule("split_fma_tf32", _split_cuda),
@@ -161,6 +170,42 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
 }
 
 
+#: The same for operands whose rows do not begin at multiples of 16 bytes and are not copied.
+UNALIGNED_RULES: Mapping[str, tuple[Rule, ...]] = {
+    "float64": (Rule("split_fma_f64", _always),),
+    "float32": (Rule("rows_fma", _even_wide), Rule("split_fma", _always)),
+    "tf32": (Rule("rows_fma_tf32", _even_wide), Rule("split_fma_tf32", _always)),
+}
+
+
+@dataclass(frozen=True)
+class SampledKernels:
+    """Kernels of sampled products in one dtype."""
+
+    windows: str | None
+    """reads tiles of the usual format, on tensor cores"""
+    entries: str
+    """reads a list of entries"""
+
+
+#: dtype → kernels of sampled products (SDDMM), of the study ``sampling``.
+SAMPLED: Mapping[str, SampledKernels] = {
+    "float16": SampledKernels("sampled_mma", "sampled_entries"),
+    "bfloat16": SampledKernels("sampled_mma_bf16", "sampled_entries_bf16"),
+    "tf32": SampledKernels("sampled_mma_tf32", "sampled_entries_tf32"),
+    "float32": SampledKernels("sampled_mma_f32", "sampled_fma"),
+    "float64": SampledKernels(None, "sampled_fma_f64"),
+}
+
+
+def sampled(dtype: str, product: Product) -> str:
+    """The kernel of a sampled product at the pattern of A, for any n."""
+    kernels = SAMPLED[dtype]
+    if kernels.windows is None or product.fill_below(EMPTY_SAMPLED):
+        return kernels.entries
+    return kernels.windows
+
+
 def choose(able: Mapping[str, Head], dtype: str, product: Product) -> Head:
     """The general kernel of ``able`` (name → head, all of one dtype) for this product.
 
@@ -170,6 +215,27 @@ def choose(able: Mapping[str, Head], dtype: str, product: Product) -> Head:
         if rule.kernel in able and rule.when(product):
             return able[rule.kernel]
     return for_width(able, product.n)
+
+
+def without_copy(able: Mapping[str, Head], dtype: str, product: Product, aligned: Head, elements: int) -> Head | None:
+    """The kernel of ``able`` for operands whose rows do not begin at multiples of 16 bytes; None if copying them pays.
+
+    ``aligned`` is the kernel for aligned rows, and ``elements`` how many a copy would move. Reading other rows, element
+    by element, costs a share of the kernel's time, which grows with the entries of A. The cost of a copy does not. A
+    single kernel of ``able`` is taken whatever A is like, if it takes such rows.
+    """
+    if not aligned.takes_unaligned:
+        limit = COPY_PAYS_FOR_WINDOWS
+    elif product.n > SLAB and product.n % SLAB >= RATHER_FULL:
+        limit = COPY_PAYS_FOR_FULL_SLABS
+    else:
+        limit = COPY_PAYS  # a copy would pad the last slab as well
+    if product.n * product.nnz >= limit * elements:
+        return None
+    if len(able) == 1 and aligned.takes_unaligned:
+        return aligned
+    named = (rule.kernel for rule in UNALIGNED_RULES.get(dtype, ()) if rule.kernel in able and rule.when(product))
+    return next((able[kernel] for kernel in named), None)
 
 
 def for_width(able: Mapping[str, Head], n: int) -> Head:

@@ -21,7 +21,7 @@ from ..formats import FORMATS
 from ..formats.base import Format
 from . import expressions, includes
 from .arch import supports
-from .head import EPILOGUE_PARAMETERS, NUMBER_TYPES, Head, HeadError, Launch
+from .head import EPILOGUE_PARAMETERS, NUMBER_TYPES, UNALIGNED_PARAMETERS, Head, HeadError, Launch
 
 _HEAD = re.compile(r"\A/\*---\n(.*?)\n---\*/", re.DOTALL)
 _ENTRY = re.compile(
@@ -202,7 +202,7 @@ def _library_head(path: Path, text: str) -> dict[str, Any]:
 
 
 def _parameter_types(code: str, constants: dict[str, Any]) -> dict[str, list[str]]:
-    """Entry point → its parameters as declared, without their names and without those of an epilogue.
+    """Entry point → its parameters as declared, without their names and without those that options add.
 
     Macros are replaced: by the head's ``constants``, otherwise by what the code defines.
     """
@@ -212,22 +212,24 @@ def _parameter_types(code: str, constants: dict[str, Any]) -> dict[str, list[str
         declared = re.sub(r"\s*\w+$", "", " ".join(parameter.split()))
         return re.sub(r"\w+", lambda word: macros.get(word[0], word[0]), declared)
 
+    plain = code.replace(f" {EPILOGUE_PARAMETERS})", ")").replace(f"{UNALIGNED_PARAMETERS} ", "")
     return {
         entry: [type_of(parameter) for parameter in parameters.split(",") if parameter.strip()]
-        for entry, parameters in _ENTRY.findall(code.replace(f" {EPILOGUE_PARAMETERS})", ")"))
+        for entry, parameters in _ENTRY.findall(plain)
     }
 
 
-def _with_epilogue(code: str) -> set[str]:
-    """Entry points with an epilogue."""
-    return {entry for entry, parameters in _ENTRY.findall(code) if parameters.endswith(f" {EPILOGUE_PARAMETERS}")}
+def _with_option(code: str, parameters: str) -> set[str]:
+    """Entry points with the macro ``parameters``, for those that an option adds."""
+    return {entry for entry, declared in _ENTRY.findall(code) if parameters in declared.split()}
 
 
 def _head(path: Path, raw: dict[str, Any], variant: str | None, code: str) -> Head:
     launches = raw.get("launches") or ([raw["launch"]] if "launch" in raw else [])
     entry = path.stem
     plain = {key: raw[key] for key in _PLAIN if key in raw}
-    types, with_epilogue = _parameter_types(code, raw.get("constants", {})), _with_epilogue(code)
+    types = _parameter_types(code, raw.get("constants", {}))
+    with_epilogue, unaligned = (_with_option(code, macro) for macro in (EPILOGUE_PARAMETERS, UNALIGNED_PARAMETERS))
     return Head(
         path=path,
         variant=variant,
@@ -243,6 +245,7 @@ def _head(path: Path, raw: dict[str, Any], variant: str | None, code: str) -> He
                 types=tuple(types.get(launch.get("entry", entry), ())),
                 entries=tuple(types),
                 has_epilogue=launch.get("entry", entry) in with_epilogue,
+                takes_unaligned=launch.get("entry", entry) in unaligned,
             )
             for launch in launches
         ),

@@ -34,6 +34,10 @@ _OF_LAUNCH = re.compile(r"\b(tile|device)\.")
 EPILOGUE_PARAMETERS = "EPILOGUE_PARAMETERS"
 #: These parameters and their C++ types: the address of the bias, or null, and whether to apply ReLU.
 EPILOGUE = {"bias": "const void*", "relu": "int"}
+#: Macro that stands for the first parameter of an entry point that can be compiled for unaligned rows
+#: (tile/unaligned.cuh), and that parameter.
+UNALIGNED_PARAMETERS = "UNALIGNED_PARAMETERS"
+UNALIGNED = {"n": "int"}
 
 
 class HeadError(contracts.ContractError):
@@ -55,12 +59,18 @@ class Launch:
     entries: tuple[str, ...] = ()
     #: Whether the entry point has an epilogue that can be compiled in.
     has_epilogue: bool = False
+    #: Whether the entry point can be compiled for unaligned rows of B and C.
+    takes_unaligned: bool = False
 
     def with_epilogue(self) -> Launch:
         """The launch of code with its epilogue, which has two more arguments."""
         if not self.has_epilogue:
             return self
         return dataclasses.replace(self, args=(*self.args, *EPILOGUE), types=(*self.types, *EPILOGUE.values()))
+
+    def with_unaligned(self) -> Launch:
+        """The launch of code for unaligned rows, which has one more argument."""
+        return dataclasses.replace(self, args=(*UNALIGNED, *self.args), types=(*UNALIGNED.values(), *self.types))
 
 
 @dataclass(frozen=True)
@@ -186,6 +196,25 @@ class Head:
             launches=tuple(launch.with_epilogue() for launch in self.launches),
         )
 
+    @property
+    def takes_unaligned(self) -> bool:
+        """Whether the code can be compiled for rows of B and C that begin at any element."""
+        return bool(self.launches) and all(launch.takes_unaligned for launch in self.launches)
+
+    def unaligned(self) -> Head:
+        """The kernel for rows of B and C that begin at any element and are not padded, with the same results.
+
+        Raises ``ValueError`` if the code cannot read such rows.
+        """
+        if not self.takes_unaligned:
+            raise ValueError(f"{self.name} takes only rows of B and C that begin at multiples of 16 bytes")
+        return dataclasses.replace(
+            self,
+            constants={**self.constants, "unaligned": 1},
+            pads={},
+            launches=tuple(launch.with_unaligned() for launch in self.launches),
+        )
+
     def functional(self) -> dict[str, Any]:
         """The entries that change what is compiled, launched or verified; prose does not count."""
         entries = {
@@ -208,6 +237,7 @@ class Head:
         }
         # Included only if set, so that they do not change the fingerprints of other kernels.
         entries |= {"steps": self.steps} if self.steps != 1 else {}
+        entries |= {"name": self.name} if self.external else {}  # which of the library's kernels it is
         entries |= {"tensor_maps": self.tensor_maps} if self.tensor_maps else {}
         entries |= {"waves": expressions.normal(self.waves)} if self.waves else {}
         return entries | ({"scratch": expressions.normal(self.scratch)} if self.scratch else {})

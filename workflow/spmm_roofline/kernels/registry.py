@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 
 from ..spelling import suggestion
@@ -33,7 +33,7 @@ class Registered:
 def registered(root: str | Path = "kernels", external: tuple[str, ...] = ()) -> Registered:
     """All kernels whose heads are sound, and the files of the others.
 
-    ``external``: paths of shared libraries, one kernel each. A head is refused if it is malformed or contradicts its
+    ``external``: paths of shared libraries. A head is refused if it is malformed or contradicts its
     code, if its kernel's name is taken, if ``after`` names no kernel, and if its ladder has a cycle. A kernel that
     builds on a refused one stays, at the foot of its ladder. Raises :class:`HeadError` if an external file is no such
     library.
@@ -51,8 +51,7 @@ def registered(root: str | Path = "kernels", external: tuple[str, ...] = ()) -> 
             refused[path] = _taken(taken, found)
         else:
             found |= {head.name: head for head in own}
-    for library in external:
-        head = _external.head(Path(library))
+    for head in chain.from_iterable(_external.heads(Path(library)) for library in external):
         if head.name in found:
             raise _taken(head, found)
         found[head.name] = head
@@ -92,7 +91,15 @@ def _sound(found: Mapping[str, Head], refused: Collection[Path]) -> dict[str, He
 
 
 def _taken(head: Head, found: Mapping[str, Head]) -> HeadError:
-    return HeadError(f"{head.path}: the kernel {head.name!r} exists already, in {found[head.name].path}")
+    other = found[head.name]
+    if not head.external:
+        return HeadError(f"{head.path}: the kernel {head.name!r} exists already, in {other.path}")
+    whose = "another external kernel" if other.external else f"this project's kernel of the study {other.study}"
+    free = next(name for name in (f"{head.name}_peer{number or ''}" for number in count()) if name not in found)
+    return HeadError(
+        f"{head.path}: the name {head.name!r} is taken by {whose}, in {other.path}; call the library's kernel "
+        f"{free!r}, for example"
+    )
 
 
 @cache
@@ -104,7 +111,7 @@ def head(name: str, root: str | Path = "kernels", external: tuple[str, ...] = ()
     for found in chain.from_iterable(map(read, files)):
         if found.name == name:
             return found
-    for found in (_external.head(Path(path)) for path in external):
+    for found in chain.from_iterable(_external.heads(Path(path)) for path in external):
         if found.name == name:
             return found
     raise HeadError(f"no kernel below {root} is called {name!r}")

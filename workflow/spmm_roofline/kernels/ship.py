@@ -24,11 +24,15 @@ from .registry import of_study
 
 
 def shipped_heads(root: Path = KERNELS) -> list[Head]:
-    """General kernels, each also compiled with factors and with its epilogue; kernels of sampled products; packers."""
+    """General kernels, each also compiled with factors and with its epilogue, and all of these for unaligned rows where
+    the code takes them; kernels of sampled products; packers.
+    """
     general = of_study(GENERAL, root).values()
     scaled = (head.scaled(epilogue) for epilogue in (False, True) for head in general)
+    multiplying = [*general, *scaled]
+    unaligned = (head.unaligned() for head in multiplying if head.takes_unaligned)
     serving = (of_study(study, root).values() for study in (SAMPLING, PACKING))
-    return [*general, *scaled, *chain.from_iterable(serving)]
+    return [*multiplying, *unaligned, *chain.from_iterable(serving)]
 
 
 def ship(folder: Path) -> int:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,12 +100,15 @@ def library_of(array: Any, name: str) -> Library:
     """The library of an array. Raises ``ValueError`` if it is no array on a device."""
     known = _known.get(type(array))
     if known is None:
-        known = _known[type(array)] = _find(array, name)
+        with _finding:
+            known = _known[type(array)] = _find(array, name)
     return known
 
 
 #: Type of an array → its library.
 _known: dict[type, Library] = {}
+#: Held while a library is made: there is one object of each, by which operands of one library are recognized.
+_finding = Lock()
 
 
 def _find(array: Any, name: str) -> Library:
@@ -239,6 +243,10 @@ def _dlpack(package: str) -> Library:
     namespace = sys.modules.get(package.removesuffix("lib"))
     imports = getattr(getattr(namespace, "dlpack", namespace), "from_dlpack", None)
 
+    def given(array: Any) -> Any:
+        # JAX has no arrays whose rows are padded.
+        return imports(cupy.ascontiguousarray(array)) if imports else array
+
     def as_cupy(array: Any) -> Any:
         if array.__dlpack_device__()[0] not in DEVICES:
             raise ValueError(f"this array of {package} is on the CPU, and products run on a GPU")
@@ -253,7 +261,7 @@ def _dlpack(package: str) -> Library:
         as_cupy,
         lambda array, shape: cupy.empty(shape, dtype=_extension(as_cupy(array).dtype)),
         of_cupy.stream,
-        given=imports or (lambda array: array),
+        given=given,
     )
 
 

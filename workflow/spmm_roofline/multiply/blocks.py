@@ -13,7 +13,7 @@ from ..formats.csr_split import MOST
 from ..needs import without_cupy
 from .arrays import Library, library_of
 from .matrix import SUMMED, Size, arrays_of, canonical, check_pointers, shape_of, size_of
-from .plan import SpMM, _able, _check_room
+from .plan import Family, SpMM, _able, _check_room
 
 #: Most slots of a block: each entry takes one and each row two, which is what all general formats can count.
 MOST_SLOTS = MOST
@@ -37,28 +37,21 @@ class RowBlocks(SpMM):
     Raises :class:`ValueError` if a single row is too long for a block.
     """
 
-    def __init__(
-        self,
-        a: Any,
-        dtype: str = "float16",
-        kernel: str | None = None,
-        tune: bool = False,
-        n: int = 128,
-        shape: tuple[int, int] | None = None,
-    ) -> None:
+    def _begin(self, a: Any, dtype: str, kernel: str | None, tune: bool, n: int, shape: tuple[int, int] | None) -> None:
         able = _able(kernel, dtype)
         self._given = size_of(a)
         if hasattr(a, "tocsr"):
             a = canonical(a)
         if (size := size_of(a)) and not without_cupy("SpMM"):
             _check_room(dtype, able, size)
-        self._hold([SpMM(block, dtype, kernel, tune, n, of) for block, of in row_blocks(a, shape)], {})
+        self._hold([SpMM(block, dtype, kernel, tune, n, of) for block, of in row_blocks(a, shape)], Family())
 
-    def _hold(self, blocks: list[SpMM], kin: dict[Any, Any]) -> None:
+    def _hold(self, blocks: list[SpMM], kin: Family) -> None:
         first = blocks[0]
         self.dtype, self.stored, self.multiple = first.dtype, first.stored, first.multiple
         self.transposed, self._stream_of_values = first.transposed, first._stream_of_values
         self._device, self._blocks, self._kin = first._device, blocks, kin
+        self._ready = {}  # the blocks know how to repeat their products
         side = 1 if self.transposed else 0
         self._rows = _consecutive(block.shape[side] for block in blocks)
         self._entries = _consecutive(block.nnz for block in blocks)
@@ -67,35 +60,19 @@ class RowBlocks(SpMM):
         self.nnz = self._entries[-1].stop
         self._register()
 
-    def multiply(
-        self,
-        b: Any,
-        out: Any = None,
-        alpha: float = 1.0,
-        beta: float = 0.0,
-        bias: Any = None,
-        relu: bool = False,
-    ) -> Any:
-        """The product as in a call, without a gradient."""
-        library = self._library(b, "b")
-        if out is None and beta != 0:
-            raise ValueError("beta multiplies out, but no out is given")
+    def _multiply(
+        self, library: Library, b: Any, out: Any, alpha: float, beta: float, bias: Any, relu: bool, stream: int
+    ) -> tuple[Any, None]:
+        _check_library(library)
         if len(b.shape) == 1:
-            wide = None if out is None else out[:, None]
-            result = self.multiply(b[:, None], wide, alpha, beta, bias, relu)
-            return out if out is not None else result[:, 0]
-        m, k = self.shape
-        n = self._checked(library, b, "b", k).columns
+            return self._of_vector(b, out, alpha, beta, bias, relu), None
+        n = self._views(library, b, out, bias)[0].columns
         if out is None:
-            out = library.empty(b, (m, ceil_div(n, self.multiple) * self.multiple))[:, :n]
-        elif library_of(out, "out") is not library:
-            raise ValueError(f"b is an array of {library.name}, and out is {type(out).__name__}")
-        elif (columns := self._checked(library, out, "out", m).columns) != n:
-            raise ValueError(f"out has {columns} columns, and b has {n}")
+            out = library.empty(b, (self.shape[0], ceil_div(n, self.multiple) * self.multiple))[:, :n]
         if not self.transposed:
             for block, rows in zip(self._blocks, self._rows, strict=True):
                 block.multiply(b, out[rows], alpha, beta, bias, relu)
-            return out
+            return out, None
         *others, last = zip(self._blocks, self._rows, strict=True)
         for block, rows in others:
             block.multiply(b[rows], out, alpha, beta)
@@ -103,11 +80,12 @@ class RowBlocks(SpMM):
         # Bias and ReLU belong to the whole sum.
         block, rows = last
         block.multiply(b[rows], out, alpha, beta, bias, relu)
-        return out
+        return out, None
 
     def sample(self, x: Any, y: Any) -> Any:
         """x[i]·y[j] for every entry (i, j) of A, as :meth:`SpMM.sample`."""
-        library = self._library(x, "x")
+        library = library_of(x, "x")
+        _check_library(library)
         if library_of(y, "y") is not library:
             raise ValueError(f"x is an array of {library.name}, and y is {type(y).__name__}")
         self._checked(library, x, "x", self.shape[0])
@@ -135,11 +113,12 @@ class RowBlocks(SpMM):
         dtype = dtype or self.dtype
         transposed = self.transposed if transposed is None else transposed
         key = (dtype, transposed, stream_of_values)
-        if key not in self._kin:
-            relative: RowBlocks = object.__new__(RowBlocks)
-            relative._given = self._given
-            relative._hold([block.relative(*key) for block in self._blocks], self._kin)
-            self._kin[key] = relative
+        with self._kin.lock:
+            if key not in self._kin:
+                relative: RowBlocks = object.__new__(RowBlocks)
+                relative._given = self._given
+                relative._hold([block.relative(*key) for block in self._blocks], self._kin)
+                self._kin[key] = relative
         return self._kin[key]
 
     @property
@@ -155,12 +134,6 @@ class RowBlocks(SpMM):
         """Names of the kernels for B of ``n`` columns, each once, in the order of the blocks."""
         return ", ".join(dict.fromkeys(block.kernel_for(n) for block in self._blocks))
 
-    def _library(self, array: Any, name: str) -> Library:
-        library = library_of(array, name)
-        if library.layout is None:
-            raise ValueError(f"A is held in row blocks, which take arrays of CuPy and PyTorch, not of {library.name}")
-        return library
-
     def _of_blocks(self, values: Any) -> Iterator[tuple[SpMM, Any]]:
         """Each block with its values. Raises ``ValueError``."""
         if self._given is not None and self._given.nnz != self.nnz:
@@ -169,6 +142,11 @@ class RowBlocks(SpMM):
             raise ValueError(f"values is {tuple(values.shape)}; A has {self.nnz:,} entries")
         for block, entries in zip(self._blocks, self._entries, strict=True):
             yield block, values[entries]
+
+
+def _check_library(library: Library) -> None:
+    if library.layout is None:
+        raise ValueError(f"A is held in row blocks, which take arrays of CuPy and PyTorch, not of {library.name}")
 
 
 def _consecutive(lengths: Any) -> list[slice]:

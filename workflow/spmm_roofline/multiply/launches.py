@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import get_ident
+from threading import Lock, get_ident
 from typing import Any, NamedTuple
 
 from ..kernels.head import Head
@@ -15,16 +15,18 @@ MOST = 128
 
 
 class Operands(NamedTuple):
-    """Operands of one product: B and C of n columns, padded where the kernel requires it, factors and epilogue."""
+    """Operands of one product: B and C of n columns, padded unless unaligned, factors and epilogue."""
 
     b: View
     c: View
     n: int
     alpha: float = 1.0
     beta: float = 0.0
-    #: Address of one value per padded column, or 0.
+    #: Address of one value per column, padded or not as C is, or 0.
     bias: int = 0
     relu: bool = False
+    #: Whether rows of B and C, and the bias, begin at any element and are not padded.
+    unaligned: bool = False
 
     @property
     def scaled(self) -> bool:
@@ -51,6 +53,7 @@ class Launches:
     def __init__(self, make: Callable[[Head, Operands], Call]) -> None:
         self._make = make
         self._kept: dict[tuple[Any, ...], Call] = {}
+        self._keeping = Lock()
 
     def enqueue(
         self, head: Head, on: Operands, stream: Any, empty: Callable[[int], Any] | None = None, keep: bool = True
@@ -61,7 +64,7 @@ class Launches:
         another thread it is repeated with scratch that ``empty(bytes)`` gives, which a capture can hold. A library's
         call is bound to these arrays and keeps them alive; ``keep`` says whether to store it.
         """
-        of_shapes = (head.name, on.n, on.b.ld, on.c.ld, on.scaled, on.epilogue)
+        of_shapes = (head.name, on.n, on.b.ld, on.c.ld, on.scaled, on.epilogue, on.unaligned)
         # Products that may run at the same time never share scratch.
         here = (*of_shapes, stream.ptr, get_ident())
         of_arrays = (*here, *on.given)
@@ -83,8 +86,9 @@ class Launches:
         return call
 
     def _keep(self, key: tuple[Any, ...], call: Call) -> None:
-        # What was kept last is dropped last.
-        self._kept.pop(key, None)
-        while len(self._kept) >= MOST:
-            self._kept.pop(next(iter(self._kept)), None)
-        self._kept[key] = call
+        with self._keeping:
+            # What was kept last is dropped last.
+            self._kept.pop(key, None)
+            while len(self._kept) >= MOST:
+                self._kept.pop(next(iter(self._kept)))
+            self._kept[key] = call

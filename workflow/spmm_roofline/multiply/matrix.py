@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -52,14 +53,23 @@ class Matrix:
         position = cupy.arange(self.nnz, dtype="float64") if self.order is None else self.order.astype("float64")
         return self.with_data(position + 1)
 
-    def with_values(self, values: Any) -> Matrix:
-        """The same structure with other values, given in the caller's order."""
-        data = values if self.order is None else values[self.order]
-        return Matrix(self.with_data(data), self.order, self.summed)
+    @cached_property
+    def places(self) -> Any:
+        """Where each of the caller's values lies in the CSR, int32[nnz]; None if in the same order."""
+        import cupy
+
+        if self.order is None:
+            return None
+        places = cupy.empty(self.nnz, dtype="int32")
+        places[self.order] = cupy.arange(self.nnz, dtype="int32")
+        return places
 
     def with_data(self, data: Any) -> Any:
         """The CSR with other values, in its own order."""
-        return type(self.csr)((data, self.csr.indices, self.csr.indptr), shape=self.csr.shape)
+        # A copy of the object alone: its constructor checks the indices, which takes longer than a product.
+        other = copy(self.csr)
+        other.data = data
+        return other
 
     def coordinates(self) -> tuple[Any, Any]:
         """Row and column of each of the caller's entries, int32[nnz]."""
@@ -138,6 +148,8 @@ def check_pointers(pointers: Any, m: int, nnz: int) -> None:
         raise ValueError(
             f"crow has {len(pointers)} pointers up to {int(pointers[-1])}; A has {m} rows and {nnz} entries"
         )
+    if bool((pointers[1:] < pointers[:-1]).any()):
+        raise ValueError("crow decreases; each pointer must be at least the one before")
 
 
 def matrix_of(

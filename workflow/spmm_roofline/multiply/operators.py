@@ -8,16 +8,17 @@ operator are tensors and numbers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, library
 
 from .arrays import current_stream
 from .attention import PLANS, MaskedAttention
 from .plan import PRODUCTS, SpMM, multiple_of
 
-_library = torch.library.Library("spmm_roofline", "DEF")
+_library = library.Library("spmm_roofline", "DEF")
 _library.define(
     "product(Tensor b, Tensor? values, int plan, bool transposed, float alpha, Tensor? bias=None, bool relu=False) "
     "-> Tensor"
@@ -122,7 +123,7 @@ def _multiplied(
     if _is_traced(*tensors):
         result = torch.ops.spmm_roofline.product(*inputs)
     elif torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        result = _Product.apply(*inputs)
+        result = _product_with_gradient(*inputs)
     else:
         result = _product(*inputs)
     return result
@@ -134,7 +135,7 @@ def _at_entries(x: Tensor, y: Tensor, plan: int) -> Tensor:
     if _is_traced(x, y):
         result = torch.ops.spmm_roofline.sampled(x, y, plan)
     elif torch.is_grad_enabled() and (x.requires_grad or y.requires_grad):
-        result = _Sampled.apply(x, y, plan)
+        result = _sampled_with_gradient(x, y, plan)
     else:
         result = _sampled(x, y, plan)
     return result
@@ -262,30 +263,23 @@ def _sampled_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     return of_x, of_y, None
 
 
-# As operators these functions are slow in eager mode: PyTorch binds their arguments by inspection in every call.
-class _Product(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
-        output = _product(*inputs)
-        _keep_product(ctx, inputs, output)
-        return output
+def _differentiable(run: Callable[..., Tensor], keep: Any, backward: Any) -> Callable[..., Tensor]:
+    """``run`` with a gradient in eager mode, where an operator is slower: its arguments are bound by inspection."""
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
-        return _product_backward(ctx, *gradients)
+    class Function(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *inputs: Any) -> Tensor:
+            output = run(*inputs)
+            keep(ctx, inputs, output)
+            return output
+
+    Function.backward = staticmethod(backward)
+    applied: Callable[..., Tensor] = Function.apply
+    return applied
 
 
-class _Sampled(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
-        output = _sampled(*inputs)
-        _keep_sampled(ctx, inputs, output)
-        return output
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
-        return _sampled_backward(ctx, *gradients)
-
+_product_with_gradient = _differentiable(_product, _keep_product, _product_backward)
+_sampled_with_gradient = _differentiable(_sampled, _keep_sampled, _sampled_backward)
 
 for name, implementation, fake in (
     ("product", _product, _fake_product),
@@ -294,9 +288,9 @@ for name, implementation, fake in (
 ):
     _library.impl(name, implementation, "CUDA")
     _library.impl(name, _refuse, "CPU")
-    torch.library.register_fake(f"spmm_roofline::{name}", fake, lib=_library)
+    library.register_fake(f"spmm_roofline::{name}", fake, lib=_library)
 for name, keep, backward in (
     ("product", _keep_product, _product_backward),
     ("sampled", _keep_sampled, _sampled_backward),
 ):
-    torch.library.register_autograd(f"spmm_roofline::{name}", backward, setup_context=keep, lib=_library)
+    library.register_autograd(f"spmm_roofline::{name}", backward, setup_context=keep, lib=_library)

@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, cached_property, partial
 from itertools import pairwise
-from threading import get_ident
+from threading import RLock, get_ident
 from typing import Any
 from weakref import WeakValueDictionary
 
 from ..formats import FORMATS
 from ..formats.arrays import ceil_div
-from ..formats.base import Format, FormatError, Survey
+from ..formats.base import Format, Survey
 from ..formats.builder import ctas
-from ..formats.values import device_dtype, rounded
+from ..formats.values import device_dtype
 from ..kernels import choose, registry
 from ..kernels.cubins import machine_code
 from ..kernels.head import Head, HeadError
@@ -28,16 +28,16 @@ from ..kernels.packers import functions_of, pack, packer_of
 from ..paths import KERNELS
 from .arrays import Library, View, capturing, cupy_stream, library_of, needs_operator
 from .launches import MOST, Launches, Operands
-from .matrix import SUMMED, Matrix, Size, matrix_of, size_of, values_of
+from .matrix import SUMMED, Matrix, Size, matrix_of, size_of
 from .memory import Prediction, csr, free_bytes, packed
+from .sampled import Repeat as Sampling
 from .sampled import Sampled
+from .values import Replace, Target, given, replacing, slots_of
 
 #: Alignment in bytes that kernels require of the first element of B and C.
 ALIGNED = 16
 #: Every column slab of a kernel divides this width.
 WHOLE_SLABS = 128
-#: Kernel whose functions replace the values of a packed matrix.
-VALUES = "values"
 #: Kernel whose functions copy operands that no kernel can read, and the side of its tiles.
 OPERANDS, TILE = "operands", 32
 #: Most columns of one launch: strips of 32 columns are one dimension of a grid, of up to 65,535.
@@ -49,6 +49,15 @@ _Ready = tuple[Repeat, int, int]
 _numbers = itertools.count(1)
 #: Number of a product → the product, for operators of other libraries, whose arguments are numbers.
 PRODUCTS: WeakValueDictionary[int, SpMM] = WeakValueDictionary()
+
+
+class Family(dict[Any, "SpMM"]):
+    """All products with one matrix, its transpose, other dtypes and values of calls, by :attr:`SpMM._key`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: Under which a product is planned and packs: threads share them.
+        self.lock = RLock()
 
 
 class SpMM:
@@ -122,17 +131,17 @@ class SpMM:
         n: int = 128,
         shape: tuple[int, int] | None = None,
     ) -> None:
-        able = _able(kernel, dtype)
-        self._plan(matrix_of(a, shape, partial(_check_room, dtype, able)), dtype, able, tune, n, {})
+        self._begin(a, dtype, kernel, tune, n, shape)
 
-    def _plan(
-        self, matrix: Matrix, dtype: str, able: dict[str, Head], tune: bool, n: int, kin: dict[Any, SpMM]
-    ) -> None:
+    def _begin(self, a: Any, dtype: str, kernel: str | None, tune: bool, n: int, shape: tuple[int, int] | None) -> None:
+        able = _able(kernel, dtype)
+        self._plan(matrix_of(a, shape, partial(_check_room, dtype, able)), dtype, able, tune, n, Family())
+
+    def _plan(self, matrix: Matrix, dtype: str, able: dict[str, Head], tune: bool, n: int, kin: Family) -> None:
         import cupy
 
         self._matrix, self.dtype = matrix, dtype
         self._able = {name: head for name, head in able.items() if head.dtype["a"] == dtype}
-        #: All products with this matrix, its transpose and other dtypes, by :meth:`_key`.
         self._kin = kin
         self.transposed = False
         self.shape: tuple[int, int] = matrix.shape
@@ -145,7 +154,14 @@ class SpMM:
         self._launches = Launches(self._call)
         #: Layouts of B, C and bias, stream and thread → the launch, and the padded width of C.
         self._ready: dict[Any, _Ready] = {}
+        #: Layout of values, stream and thread → how to replace A's.
+        self._renewals: dict[Any, Replace] = {}
+        self._owns_values = False
+        #: Layouts of X and Y, stream and thread → how to repeat a sampled product.
+        self._samples: dict[Any, Sampling] = {}
         self._tune, self._width, self._chosen = tune, n, dict[int, Head]()
+        #: Width of B, and elements that a copy would move → the kernel that needs none, or None if the copy pays.
+        self._unaligned = dict[tuple[int, int], Head | None]()
         self._plan_ms = 0.0
         self._pack(self._by_rules(n))
         self._register()
@@ -168,12 +184,14 @@ class SpMM:
         """Return alpha·A·B + beta·``out`` + ``bias``, an array m×n of the dtype of ``b``; write it to ``out`` if given.
 
         ``b``: array k×n, or k for a vector. CuPy may have bfloat16 values as such or as their bits, in uint16 arrays.
-        B may have rows of any stride that is a multiple of 16 bytes; B with other strides is copied, and so is ``out``
-        unless its rows are padded to 16 bytes or its width is a multiple of 128.
+        B may have rows of any stride that is a multiple of 16 bytes, and ``out`` if it is padded to 16 bytes or its
+        width is a multiple of 128. In FP32, TF32 and FP64 rows may also begin at any element, wherever a copy would
+        cost more than it saves (:func:`.kernels.choose.without_copy`). Others are copied, and so are rows whose
+        elements are not contiguous.
 
         ``bias``: n values of the dtype of C, added to every row of C; ``relu`` then replaces negative results by zero.
         Both take part before C is rounded. Only general kernels have them. A bias is copied unless it is contiguous,
-        begins at a multiple of 16 bytes and fills rows of 16 bytes.
+        begins at a multiple of 16 bytes and fills rows of 16 bytes, or rows of C begin at any element.
         """
         if needs_operator(b) or (bias is not None and needs_operator(bias)):
             from . import operators
@@ -214,20 +232,22 @@ class SpMM:
         # All that a first product works out is the same for arrays of these layouts.
         of_c = None if out is None else library.layout(out)
         of_bias = None if bias is None else library.layout(bias)
-        key = library.layout(b), of_c, of_bias, relu, alpha == 1.0 and beta == 0.0, stream, get_ident()
+        pointer, added = library.pointer(b), 0 if bias is None else library.pointer(bias)
+        # So it is for those that begin as far from multiples of 16 bytes, all together.
+        beside = (pointer | added | (0 if out is None else library.pointer(out))) % ALIGNED
+        key = library.layout(b), of_c, of_bias, relu, alpha == 1.0 and beta == 0.0, beside, stream, get_ident()
         ready = self._ready.get(key)
         if ready is not None:
-            pointer, added = library.pointer(b), 0 if bias is None else library.pointer(bias)
-            if (pointer | added) % ALIGNED == 0:
-                repeat, n, padded = ready
-                c = library.empty(b, (self.shape[0], padded)) if out is None else out
-                if (target := library.pointer(c)) % ALIGNED == 0:
-                    try:
+            repeat, n, padded = ready
+            c = library.empty(b, (self.shape[0], padded)) if out is None else out
+            target = library.pointer(c)
+            if out is not None or target % ALIGNED == 0:
+                try:
+                    repeat(stream, pointer, target, alpha, beta, added, relu)
+                except RuntimeError:  # another device may be the current one, which no fast call looks up
+                    with self._on_own_device():
                         repeat(stream, pointer, target, alpha, beta, added, relu)
-                    except RuntimeError:  # another device may be the current one, which no fast call looks up
-                        with self._on_own_device():
-                            repeat(stream, pointer, target, alpha, beta, added, relu)
-                    return c if n == padded else c[:, :n]
+                return c if out is not None or n == padded else c[:, :n]
         with self._on_own_device():
             result, ready = self._multiply(library, b, out, alpha, beta, bias, relu, stream)
         if ready is not None:
@@ -241,16 +261,10 @@ class SpMM:
     ) -> tuple[Any, _Ready | None]:
         """The product, and how to repeat it with other arrays of these layouts if nothing had to be copied."""
         if len(b.shape) == 1:
-            wide = None if out is None else out[:, None]
-            result = self.multiply(b[:, None], wide, alpha, beta, bias, relu)
-            return (out if out is not None else result[:, 0]), None
+            return self._of_vector(b, out, alpha, beta, bias, relu), None
         m, k = self.shape
-        given = self._checked(library, b, "b", k)
+        given, to, added = self._views(library, b, out, bias)
         n = given.columns
-        to = None if out is None else self._checked(library, out, "out", m)
-        if to is not None and to.columns != n:
-            raise ValueError(f"out has {to.columns} columns, and b has {n}")
-        added = None if bias is None else self._checked_bias(library, bias, n)
         if m == 0 or n == 0:
             return (library.given(library.empty(b, (m, n))) if out is None else out), None
         if n > WIDEST:
@@ -258,24 +272,29 @@ class SpMM:
             for begin in range(0, n, WIDEST):
                 strip = slice(begin, begin + WIDEST)
                 of_strip = None if bias is None else bias[strip]
-                self.multiply(b[:, strip], whole[:, strip], alpha, beta, of_strip, relu)
-            return library.given(whole), None
+                self._multiply(library, b[:, strip], whole[:, strip], alpha, beta, of_strip, relu, stream)
+            return (library.given(whole) if out is None else out), None
         multiple = self.multiple
-        padded = -(-n // multiple) * multiple
+        padded = ceil_div(n, multiple) * multiple
         current = cupy_stream(stream)
         room = _room(library, b)
         in_place = k > 0 and _reads(given, padded, multiple)
-        if not in_place:
-            given = _padded(given, padded, current, room) if k else _zeros(padded, self.dtype)
-        if added is not None and not _fits(added, padded, multiple):
-            added, in_place = _padded(added, padded, current, room), False
         direct = to is not None and to.columns == padded and _fits(to, padded, multiple)
+        copied = (0 if in_place else k * n) + (0 if to is None or direct else m * n)
+        head = self._without_copy(n, copied) if k and copied and _are_rows(given, to, added) else None
+        unaligned = head is not None
+        if unaligned:
+            in_place, direct = True, to is not None
+        elif not in_place:
+            given = _padded(given, padded, current, room) if k else _zeros(padded, self.dtype)
+        if added is not None and not unaligned and not _fits(added, padded, multiple):
+            added, in_place = _padded(added, padded, current, room), False
         c = out if direct else library.empty(b, (m, padded))
         target = to if to is not None and direct else library.view(c, "c")
         if to is not None and not direct and beta != 0:
             c[:, :n] = out
-        on = Operands(given, target, n, alpha, beta, 0 if added is None else added.pointer, relu)
-        head = self._chosen.get(n) or self._head(on, padded, current)
+        on = Operands(given, target, n, alpha, beta, 0 if added is None else added.pointer, relu, unaligned)
+        head = head or self._chosen.get(n) or self._head(on, padded, current)
         call = self._launches.enqueue(head, on, current, room, keep=direct)
         ready = None
         if in_place and (to is None or direct) and call.repeat is not None:
@@ -286,6 +305,11 @@ class SpMM:
             out[...] = c[:, :n]
         return out, ready
 
+    def _of_vector(self, b: Any, out: Any, alpha: float, beta: float, bias: Any, relu: bool) -> Any:
+        wide = None if out is None else out[:, None]
+        result = self.multiply(b[:, None], wide, alpha, beta, bias, relu)
+        return result[:, 0] if out is None else out
+
     def sample(self, x: Any, y: Any) -> Any:
         """x[i]·y[j] for every entry (i, j) of A: the product X·Yᵀ, sampled at the pattern of A (SDDMM).
 
@@ -295,6 +319,17 @@ class SpMM:
         library = library_of(x, "x")
         if library_of(y, "y") is not library:
             raise ValueError(f"x is an array of {library.name}, and y is {type(y).__name__}")
+        handle, key = library.stream(self._device), None
+        if library.layout is not None:
+            addresses = library.pointer(x), library.pointer(y)
+            beside = (addresses[0] | addresses[1]) % ALIGNED
+            key = library.layout(x), library.layout(y), beside, handle, get_ident()
+            if repeat := self._samples.get(key):
+                out = library.empty(x, (self.nnz,))
+                of_x, of_y = (addresses[1], addresses[0]) if self.transposed else addresses
+                with self._on_own_device():
+                    repeat(handle, of_x, of_y, library.pointer(out))
+                return out
         first, second = (1, 0) if self.transposed else (0, 1)
         rows = self.shape[first], self.shape[second]
         operands = (x, y) if not self.transposed else (y, x)
@@ -307,14 +342,19 @@ class SpMM:
         n = views[0].columns
         multiple = ALIGNED // device_dtype(self.stored).itemsize
         padded = max(ceil_div(n, multiple), 1) * multiple
-        stream = cupy_stream(library.stream(self._device))
+        stream = cupy_stream(handle)
         with self._on_own_device(), stream:
             fits = [view.columns == padded and _reads(view, padded, multiple) for view in views]
             room = _room(library, x)
             fitting = [v if fit else _padded(v, padded, stream, room) for v, fit in zip(views, fits, strict=True)]
             out = library.empty(x, (1, self.nnz))
             if self.nnz:
-                self._sampled(fitting[0], fitting[1], library.view(out, "out").pointer)
+                self._sampled(fitting[0], fitting[1], library.view(out, "out").pointer, room)
+                repeat = self._sampled.repeat(fitting[0], fitting[1]) if key and all(fits) else None
+                if key and repeat:
+                    if len(self._samples) >= MOST:
+                        self._samples.clear()
+                    self._samples[key] = repeat
         return library.given(out[0])
 
     @property
@@ -344,8 +384,9 @@ class SpMM:
 
         They hold for the general kernels and any matrix with ``m`` rows and ``nnz`` entries. ``value_bytes``: bytes of
         one of A's values as they are given, 8 for integers. For a matrix with four entries or more per row, ``most`` is
-        at most five times what a plan takes, plus 1 MiB. Aᵀ, another dtype, ``tune=True`` and a width with another
-        format take more, once each. So does packing while it runs. Raises ``ValueError`` for an unknown dtype.
+        at most five times what a plan takes, plus 1 MiB. Aᵀ, another dtype, ``tune=True``, and a width or unaligned
+        rows with another format take more, once each. So does packing while it runs. Raises ``ValueError`` for an
+        unknown dtype.
         """
         able = _able(None, dtype).values()
         bounds = [packed(head.format, m, nnz, dtype) for head in able if head.dtype["a"] == dtype]
@@ -357,10 +398,11 @@ class SpMM:
         """Bytes on the device that planning has taken: A as CSR and packed, for this dtype."""
         own = self._matrix.csr
         held = [own.data, own.indices, own.indptr, *self._packed.values(), *self._slots.values()]
+        held += [each for each in (self._matrix.order, self._matrix.__dict__.get("places")) if each is not None]
         return sum(int(each.nbytes) for each in held)
 
     def kernel_for(self, n: int) -> str:
-        """Name of the kernel for B of ``n`` columns: the given one, the tuned one, or the choice of the rules."""
+        """Name of the kernel for aligned B of ``n`` columns: given, tuned, or the choice of the rules."""
         return (self._chosen.get(n) or self._by_rules(n)).name
 
     # --- relatives: the same matrix transposed, in another dtype, or with values of a call ----------------------------
@@ -376,14 +418,19 @@ class SpMM:
         self, dtype: str | None = None, transposed: bool | None = None, stream_of_values: int | None = None
     ) -> SpMM:
         """The product with the same matrix in ``dtype``, ``transposed`` or not, planned on first use."""
+        import cupy
+
         self._kin.setdefault(self._key, self)
         dtype = dtype or self.dtype
         transposed = self.transposed if transposed is None else transposed
         key = (dtype, transposed, stream_of_values)
         if key not in self._kin:
             _check_no_capture()
-            with self._on_own_device():
-                self._kin[key] = self._made(dtype, transposed, stream_of_values)
+            with self._kin.lock, self._on_own_device():
+                if key not in self._kin:
+                    # A's values may be new, and still on their way on a stream of another library.
+                    cupy.cuda.Device().synchronize()
+                    self._kin[key] = self._made(dtype, transposed, stream_of_values)
         return self._kin[key]
 
     def _made(self, dtype: str, transposed: bool, stream_of_values: int | None) -> SpMM:
@@ -398,41 +445,65 @@ class SpMM:
 
     def renew(self, values: Any) -> None:
         """:meth:`update` of this product alone, on the current stream of the library of ``values``."""
-        with self._on_own_device(), cupy_stream(library_of(values, "values").stream(self._device)):
-            self._renew(values_of(values, self.nnz))
+        library = library_of(values, "values")
+        stream = library.stream(self._device)
+        key = None if library.layout is None else (library.layout(values), stream, get_ident())
+        replace = self._renewals.get(key)
+        with self._on_own_device():
+            if replace is not None:
+                replace(stream, library.pointer(values))
+            else:
+                with cupy_stream(stream):
+                    own = given(library, values, self.nnz, self._device)
+                    replace = self._replacing(own.dtype)
+                    replace(stream, own.address)
+                if key and own.array is values:
+                    if len(self._renewals) >= MOST:
+                        self._renewals.clear()
+                    self._renewals[key] = replace
+        # It has the values of before.
+        self._matrix.__dict__.pop("transposed", None)
 
-    def _renew(self, data: Any) -> None:
-        """Give every packed format the values ``data``, float[nnz] of CuPy in the caller's order."""
+    def _replacing(self, dtype: str) -> Replace:
+        """A function that gives A as CSR and every packed format other values, of ``dtype``, in the caller's order."""
         if self._matrix.summed:
             raise ValueError(SUMMED)
         if any(head.vendor for head in self._able.values()):
             raise ValueError(f"{next(iter(self._able))} keeps values of its own; plan a new product")
-        self._matrix = self._matrix.with_values(data)
         if not self.nnz:
-            return
-        values = rounded(data, self.dtype)
-        replace = functions_of(VALUES)
-        for key, form in self._packed.items():
-            packed = form.arrays()["data"]
-            if key not in self._slots:
-                self._slots[key] = self._slots_of(form, key)
-            replace(f"replace_{8 * packed.dtype.itemsize}", ctas(self.nnz), values, self._slots[key], self.nnz, packed)
+            return lambda stream, address: None
+        self._own_values(dtype)
+        for key in self._packed.keys() - self._slots.keys():
+            name, options = json.loads(key)
+            with self._planning():
+                numbers = pack(FORMATS[name], self._matrix.numbered(), "float64", options, packer_of(FORMATS[name]))
+                self._slots[key] = slots_of(numbers.arrays()["data"], self.nnz, name)
+        csr = self._matrix.csr.data
+        targets = [Target(csr.dtype.name, self._matrix.places, csr)]
+        targets += [Target(self.dtype, self._slots[key], form.arrays()["data"]) for key, form in self._packed.items()]
+        return replacing(dtype, self.nnz, targets)
 
-    def _slots_of(self, form: Format, key: str) -> Any:
-        """Where each of the caller's values lies in the packed data, int32[nnz]."""
+    def _own_values(self, dtype: str) -> None:
+        """Give A as CSR memory for values of ``dtype``: what it has may be the caller's."""
         import cupy
 
-        name, options = json.loads(key)
-        with self._planning():
-            numbers = pack(FORMATS[name], self._matrix.numbered(), "float64", options, packer_of(FORMATS[name]))
-            held = numbers.arrays()["data"].reshape(-1)
-            if held.size >= 2**31:
-                raise FormatError(f"{name} holds {held.size:,} values, too many for 32-bit positions; plan anew")
-            slots = cupy.empty(self.nnz, dtype="int32")
-            functions_of(VALUES)("slots_of_numbers", ctas(held.size), held, held.size, slots)
-        return slots
+        wide = "float64" in (dtype, self._matrix.csr.data.dtype.name)
+        if not self._owns_values or (wide and self._matrix.csr.data.dtype.name != "float64"):
+            data = cupy.array(self._matrix.csr.data, dtype="float64" if wide else "float32")
+            self._matrix = dataclasses.replace(self._matrix, csr=self._matrix.with_data(data))
+            self._owns_values = True
+            self._renewals.clear()
 
     # --- planning ---------------------------------------------------------------------------------------------------
+
+    def _views(self, library: Library, b: Any, out: Any, bias: Any) -> tuple[View, View | None, View | None]:
+        """The views of B, C and bias, where given. Raises ``ValueError`` if they do not fit A or each other."""
+        m, k = self.shape
+        of_b = self._checked(library, b, "b", k)
+        of_c = None if out is None else self._checked(library, out, "out", m)
+        if of_c is not None and of_c.columns != of_b.columns:
+            raise ValueError(f"out has {of_c.columns} columns, and b has {of_b.columns}")
+        return of_b, of_c, None if bias is None else self._checked_bias(library, bias, of_b.columns)
 
     def _checked(self, library: Library, array: Any, name: str, rows: int) -> View:
         """The view of an operand. Raises ``ValueError`` if it does not fit A."""
@@ -493,6 +564,18 @@ class SpMM:
             return next(iter(self._able.values()))
         return choose.choose(self._able, self.dtype, dataclasses.replace(self._product, n=n))
 
+    def _without_copy(self, n: int, elements: int) -> Head | None:
+        """The kernel that takes unaligned operands as they are; None if copying that many elements pays."""
+        if (n, elements) not in self._unaligned:
+            if n not in self._chosen and self._tune and len(self._able) > 1:
+                return None  # the kernel for this width is not known yet
+            able, aligned = self._able, self._chosen.get(n) or self._by_rules(n)
+            if aligned.takes_unaligned and (self._tune or len(able) == 1):
+                able = {aligned.name: aligned}
+            product = dataclasses.replace(self._product, n=n)
+            self._unaligned[n, elements] = choose.without_copy(able, self.dtype, product, aligned, elements)
+        return self._unaligned[n, elements]
+
     @cached_property
     def _product(self) -> choose.Product:
         import cupy
@@ -509,13 +592,18 @@ class SpMM:
     @cached_property
     def _sampled(self) -> Sampled:
         forward = self.relative(transposed=False)
+        if self is not forward:
+            return forward._sampled
+        kernel = choose.sampled(self.dtype, self._product)
         with self._planning():
-            return forward.__dict__.get("_sampled") or Sampled(forward._matrix, self.dtype)
+            return Sampled(self._matrix, self.dtype, kernel, self.__dict__.get("_survey"))
 
     def _call(self, head: Head, on: Operands) -> Call:
         """The launch for these operands."""
         if on.scaled:
             head = head.scaled(on.epilogue)
+        if on.unaligned:
+            head = head.unaligned()
         _check_no_capture()
         bound = head.vendor or head.tensor_maps or head.clear_c
         # A launch that serves all arrays of these shapes keeps none of them alive.
@@ -533,8 +621,11 @@ class SpMM:
             form = FORMATS[head.format]
             if head.format == choose.USUAL and "_survey" in self.__dict__:
                 options["survey"] = self._survey
-            with self._planning():
-                self._packed[key] = pack(form, self._matrix.csr, self.dtype, options, packer_of(form))
+            with self._kin.lock:
+                if key not in self._packed:
+                    with self._planning():
+                        self._packed[key] = pack(form, self._matrix.csr, self.dtype, options, packer_of(form))
+                    self._renewals.clear()
         return self._packed[key]
 
     def _on_own_device(self) -> Any:
@@ -629,6 +720,15 @@ def _reads(view: View, padded: int, multiple: int) -> bool:
     has_room = view.ld >= padded and view.pointer + view.rows * view.ld * size <= view.end
     has_places = view.step == 1 and view.ld % multiple == 0 and view.pointer % ALIGNED == 0
     return _fits(view, padded, multiple) or (has_room and has_places)
+
+
+def _are_rows(*views: View | None) -> bool:
+    """Whether the matrices that are given have contiguous rows, each after the other, of a length that 32 bits hold."""
+    sizes = [(view, device_dtype(view.dtype).itemsize) for view in views if view is not None]
+    return all(
+        (view.step == 1 or view.columns == 1) and view.columns <= view.ld < 2**31 // size and view.pointer % size == 0
+        for view, size in sizes
+    )
 
 
 def _room(library: Library, like: Any) -> Callable[[int], Any]:
