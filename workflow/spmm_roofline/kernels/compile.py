@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from .. import contracts
@@ -19,6 +20,9 @@ from .head import Head
 _RESOURCES = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
+
+#: Held while the compiler is imported: a second thread would find ``cuda.core`` half made.
+_importing = Lock()
 
 
 def compile_all(rows: Iterable[str], made_of: Mapping[str, str], lineinfo: bool, log: str) -> None:
@@ -98,7 +102,8 @@ def cubin_of(
     The bytes depend on source, options and compiler alone, so an edit that changes no instruction changes no byte.
     Raises :class:`CompileError`.
     """
-    from cuda.core import Program, ProgramOptions
+    with _importing:
+        from cuda.core import Program, ProgramOptions
 
     options = ProgramOptions(
         # The name goes into the cubin with `lineinfo`; it must not carry a path of this machine.
@@ -126,7 +131,8 @@ def ptx_of(source: str, name: str, arch: str, defines: dict[str, str], include: 
     Raises :class:`CompileError`. cuda.core asks the driver whether it could load the PTX, so it makes none without a
     driver: NVRTC is called directly.
     """
-    from cuda.bindings import nvrtc
+    with _importing:
+        from cuda.bindings import nvrtc
 
     def call(function: Any, *arguments: Any) -> Any:
         error, *result = function(*arguments)
@@ -176,7 +182,8 @@ def compiler() -> str:
 def nvrtc_version() -> int:
     """1000·major + 10·minor of the loaded NVRTC. Raises :class:`CompileError`."""
     try:
-        from cuda.bindings import nvrtc
+        with _importing:
+            from cuda.bindings import nvrtc
     except ImportError as error:
         raise CompileError("no compiler is installed: install the extra cuda12, cuda13 or compile") from error
     status, major, minor = nvrtc.nvrtcVersion()

@@ -6,6 +6,8 @@ import json
 import os
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock
 
 from .. import fingerprint
 from ..paths import CUBINS
@@ -18,6 +20,9 @@ TOOLKIT = "toolkit"
 
 #: Targets of the cubins that a wheel carries, and of the PTX for newer devices.
 SHIPPED, PTX = ("sm_80", "sm_89", "sm_90a"), "compute_80"
+
+#: Cubin → the lock of the thread that compiles it, for which others wait. Different cubins are compiled at a time.
+_compiling: dict[Path, Lock] = {}
 
 
 def file_name(head: Head, suffix: str = "cubin") -> str:
@@ -60,20 +65,29 @@ def shipped(head: Head, arch: str, driver: int, folder: Path = CUBINS) -> Path |
 
 
 def compiled(head: Head, arch: str) -> Path:
-    """The cubin of a kernel, from the user's cache; compiled on first use. Raises :class:`CompileError`."""
+    """The cubin of a kernel, from the user's cache; compiled on first use, once for all threads.
+
+    Raises :class:`CompileError`.
+    """
     digest = fingerprint.sha256([head.sha256(), arch, compiler()])
     cubin = _cache() / f"{head.name}-{digest[:16]}.cubin"
     if not cubin.exists():
-        own = cubin.with_suffix(f".{os.getpid()}")
-        row = own.with_suffix(".json")
-        compile_kernel(head, {arch: (str(own), str(row))})
-        message = json.loads(row.read_text())["message"]
-        row.unlink()
-        if message:
-            own.unlink()
-            raise CompileError(message)
-        own.rename(cubin)
+        with _compiling.setdefault(cubin, Lock()):
+            if not cubin.exists():
+                _compile(head, arch, cubin)
     return cubin
+
+
+def _compile(head: Head, arch: str, cubin: Path) -> None:
+    """Compile a kernel to the file ``cubin``. Raises :class:`CompileError`."""
+    cubin.parent.mkdir(parents=True, exist_ok=True)
+    # Processes that share the cache, of this machine or others, may compile at the same time: none may see half a file.
+    with TemporaryDirectory(dir=cubin.parent) as folder:
+        own, row = Path(folder) / cubin.name, Path(folder) / "row.json"
+        compile_kernel(head, {arch: (str(own), str(row))})
+        if message := json.loads(row.read_text())["message"]:
+            raise CompileError(message)
+        own.replace(cubin)
 
 
 def _compiler_is_here() -> bool:

@@ -12,10 +12,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Mapping
 from functools import cache
+from threading import Lock
 from types import SimpleNamespace
 from typing import Any
 
 from ..formats.base import FormatError
+
+#: Held while Python parses: it may raise a SystemError in one of two threads (CPython's issue 106905).
+_parsing = Lock()
 
 #: Factors of C = alpha·A·B + beta·C.
 FACTORS = ("alpha", "beta")
@@ -105,6 +109,7 @@ def namespace(**values: Any) -> SimpleNamespace:
 def _parse(text: str, whole: str) -> ast.Expression:
     """The syntax tree of ``text``, which the entry ``whole`` contains."""
     try:
-        return ast.parse(text.strip(), mode="eval")
+        with _parsing:
+            return ast.parse(text.strip(), mode="eval")
     except SyntaxError as error:
         raise ExpressionError(f"{whole!r} is not an expression: {error.msg}") from error

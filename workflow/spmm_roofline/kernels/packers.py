@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from ..formats.base import Format, FormatError, Packer
@@ -16,6 +17,10 @@ from .launch import DriverLaunch, argument_of, load, number_type
 #: Dynamic shared memory that a function may use without asking, in bytes.
 DEFAULT_SHARED_BYTES = 48 * 1024
 
+#: Held while functions are loaded, so that all threads launch the same ones: a module that one thread drops is
+#: unloaded, with launches of its functions still to run.
+_loading = Lock()
+
 
 def pack(form: type[Format], a: Any, dtype: str, options: dict[str, Any], packer: Packer | None) -> Format:
     """``a``, a canonical CSR on a device, in the format ``form``; ``packer`` is its packer if it has one."""
@@ -27,9 +32,14 @@ def packer_of(form: type[Format]) -> Packer | None:
     return functions_of(form.packer) if form.packer else None
 
 
-@cache
 def functions_of(name: str) -> LoadedPacker:
     """The functions of a kernel that other code launches, their machine code found or compiled."""
+    with _loading:
+        return _loaded(name)
+
+
+@cache
+def _loaded(name: str) -> LoadedPacker:
     head = registry.head(name, KERNELS)
     return LoadedPacker(head, machine_code(head))
 
@@ -65,7 +75,11 @@ class LoadedPacker:
             raise FormatError(f"packer {self.head.name} has no function {entry}: it takes values of 2, 4 or 8 bytes")
         declared = self.head.entries[entry]
         if key not in self._functions:
-            self._functions[key] = self._module.get_function(entry), tuple(map(number_type, declared))
+            with _loading:
+                if key not in self._functions:
+                    function = self._module.get_function(entry)
+                    _ = function.kernel  # CuPy loads the module on first use
+                    self._functions[key] = function, tuple(map(number_type, declared))
         function, types = self._functions[key]
         if shared > DEFAULT_SHARED_BYTES and function.max_dynamic_shared_size_bytes < shared:
             function.max_dynamic_shared_size_bytes = shared
