@@ -2,19 +2,30 @@
 
     python benchmarks/peers.py --matrices folder
     python benchmarks/peers.py --matrices folder --times peers.csv --n 32,128,512 --write result.csv
+    python benchmarks/peers.py --matrices folder --libraries build/libmine.so --tables rows
+    spmm-roofline compare rows rows --match window_f16=mine
 
 Each general kernel, and each of `--also`, multiplies every matrix of the folder (.mtx, .npz, .smtx, also compressed) in
 FP16 and in FP32 (TF32 included) through `spmm_roofline.SpMM`. A product counts if it agrees with float64. The kernel
-that `SpMM` chooses is reported separately. `--times` is a table of other codes' times on the same GPU: columns peer,
-dtype (fp16, bf16, tf32, fp32), matrix, n, time_ms, rel_err. Peers called cusparse* and torch* are the vendor's and are
-compared separately.
+that `SpMM` chooses is reported separately.
+
+Other codes on the same GPU come in two ways. `--libraries` are shared libraries of kernels/external/spmm_peer.h: their
+kernels multiply the same matrices under the same clock, and a wrong product costs them this case alone. `--times` is a
+table of times: columns peer, dtype (fp16, bf16, tf32, fp32), matrix, n, time_ms, rel_err. Peers called cusparse* and
+torch* are the vendor's and are compared separately.
+
+`--tables` writes all rows as tables `measure` of the suite `peers`, one for each kernel, which `spmm-roofline compare`
+sets side by side.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,22 +35,34 @@ from scipy.sparse import csr_array
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow"))
 
-from spmm_roofline import SpMM
-from spmm_roofline.formats import FormatError
-from spmm_roofline.kernels import heads
+from spmm_roofline import SpMM, contracts
+from spmm_roofline.formats import FORMATS, FormatError
+from spmm_roofline.formats.csr import Csr
+from spmm_roofline.formats.values import device_dtype, widened
+from spmm_roofline.kernels import HeadError, heads, registry
 from spmm_roofline.kernels.choose import GENERAL
-from spmm_roofline.kernels.cubins import machine_code
-from spmm_roofline.kernels.launch import Call
+from spmm_roofline.kernels.head import Head
+from spmm_roofline.kernels.launch import Call, Unsupported, check_case, library_version, prepare
+from spmm_roofline.kernels.operands import Dense
+from spmm_roofline.matrices.canonical import structure_sha256
 from spmm_roofline.matrices.file import KINDS, expand, read
+from spmm_roofline.measure import PROTOCOL
+from spmm_roofline.measure.device import Gpu, runtime_version, short_name, timestamp, visible
+from spmm_roofline.measure.rows import git_commit, sizes
 from spmm_roofline.measure.timing import Clock
+from spmm_roofline.measure.verify import verify
+from spmm_roofline.measure.worker import fill_at_random, timed
 from spmm_roofline.needs import without_cupy
 
 ROOT = Path(__file__).resolve().parents[1]
 
 #: Precision of the table's dtypes and of kernels.
-PRECISION = {"fp16": "FP16", "bf16": "FP16", "tf32": "FP32", "fp32": "FP32", "float16": "FP16", "float32": "FP32"}
-#: Largest error of a product, relative to the largest element of A·|B|, that counts.
-TOLERANCE = {"float16": 1e-3, "tf32": 1e-3, "float32": 1e-5}
+PRECISION = {"fp16": "FP16", "bf16": "FP16", "tf32": "FP32", "fp32": "FP32"}
+PRECISION |= {"float16": "FP16", "bfloat16": "FP16", "float32": "FP32"}
+#: Dtypes of the general kernels that are measured.
+DTYPES = ("float16", "tf32", "float32")
+#: Study of the kernels of libraries, and suite of the rows in tables.
+EXTERNAL, SUITE = "external", "peers"
 KEY = ["precision", "matrix", "n"]
 #: Number of times A is packed; the median counts. An earlier first time, which compiles the packers, does not.
 PLANS = 5
@@ -60,12 +83,6 @@ def files_in(folder: Path) -> dict[str, Path]:
     return {spec["matrix"]: Path(spec["path"]) for spec in expand([{"path": path} for path in found])}
 
 
-def deviation(c: Any, a: Any, b: Any) -> float:
-    """Largest error of an element of C = A·B on the device, relative to the largest of A·|B|, against float64."""
-    exact = b.astype("float64")
-    return float(abs(c - a @ exact).max()) / (float((abs(a) @ abs(exact)).max()) or 1.0)
-
-
 def peers(path: Path) -> pd.DataFrame:
     """Fastest correct peer and fastest vendor code of each case: peer, peer_ms, vendor_ms by precision, matrix, n."""
     table = pd.read_csv(path)
@@ -83,26 +100,10 @@ def planned(a: Any, dtype: str, **options: Any) -> tuple[SpMM, float]:
     return multiply, float(np.median([SpMM(a, dtype, **options).plan_ms for _ in range(PLANS)]))
 
 
-def candidates(a: Any, also: set[str]) -> Iterator[tuple[str, str, float, SpMM]]:
-    """Name, dtype, time of the plan in ms, and product(b, out=c) of each general kernel and of those in ``also``.
-
-    ``a``: CuPy's CSR, m×k.
-    """
-    for head in heads(str(ROOT / "kernels")).values():
-        dtype = head.dtype["a"]
-        if (head.study == GENERAL and dtype in PRECISION) or head.name in also:
-            try:
-                multiply, plan_ms = planned(a, dtype, kernel=head.name)
-            except FormatError as error:
-                print(f"{head.name}: {error}", file=sys.stderr)
-                continue
-            yield head.name, dtype, plan_ms, multiply
-
-
 def taken(a: Any, widths: list[int]) -> dict[tuple[str, int], float]:
     """(Kernel that SpMM chooses, width) → median time in ms of analysing ``a`` and packing it, in every dtype."""
     found = {}
-    for dtype in TOLERANCE:
+    for dtype in DTYPES:
         for n in widths:
             try:
                 multiply, plan_ms = planned(a, dtype, n=n)
@@ -113,51 +114,191 @@ def taken(a: Any, widths: list[int]) -> dict[tuple[str, int], float]:
     return found
 
 
-def measured(
-    name: str, a: csr_array, widths: list[int], also: set[str], clock: Clock, dram_gb_per_s: float
-) -> Iterator[dict[str, Any]]:
-    """A row for each precision, width and candidate."""
+@dataclass(frozen=True)
+class Candidate:
+    """A kernel that multiplies one matrix; ``prepare(b, c)`` makes a call of it, having checked that it takes the case.
+
+    ``plan_ms``: time of the plan in ms; None if it is that of the call.
+    """
+
+    head: Head
+    prepare: Callable[[Dense, Dense], Call]
+    plan_ms: float | None = None
+
+
+def general(a: Any, also: set[str]) -> Iterator[Candidate]:
+    """Each general kernel, and those in ``also``. ``a``: CuPy's CSR, m×k."""
+    for head in heads(str(ROOT / "kernels")).values():
+        if (head.study == GENERAL and head.dtype["a"] in DTYPES) or head.name in also:
+            try:
+                multiply, plan_ms = planned(a, head.dtype["a"], kernel=head.name)
+            except FormatError as error:
+                print(f"{head.name}: {error}", file=sys.stderr)
+                continue
+            yield Candidate(head, partial(_product, multiply), plan_ms)
+
+
+def _product(multiply: SpMM, b: Dense, c: Dense) -> Call:
+    return Call(lambda stream: multiply(b.storage, out=c.storage))
+
+
+def external(a: Any, libraries: Iterable[Head]) -> Iterator[Candidate]:
+    """Each kernel of the libraries. ``a``: CuPy's CSR, m×k."""
+    for head in libraries:
+        packed = Csr.from_csr(a, dtype=head.dtype["a"])
+        yield Candidate(head, partial(_call, head, packed))
+
+
+def _call(head: Head, packed: Csr, b: Dense, c: Dense) -> Call:
+    check_case(head, c.rows, c.columns, b.rows)
+    return prepare(head, None, packed, b, c)
+
+
+def outcome(candidate: Candidate, exact: Csr, n: int, clock: Clock) -> dict[str, Any]:
+    """Columns of table ``measure`` that a case gives: its status, and its times if the product is right.
+
+    A kernel of this project that is wrong ends the benchmark. ``exact``: A in float64, with the values that the kernel
+    multiplies.
+    """
     import cupy
+
+    head, (m, k) = candidate.head, exact.shape
+    try:
+        b = Dense(cupy.zeros((k, n), dtype=device_dtype(head.dtype["b"])), k, n, False, head.dtype["b"])
+        fill_at_random(b, cupy.random.default_rng())
+        c = Dense(cupy.zeros((m, n), dtype=device_dtype(head.dtype["c"])), m, n, False, head.dtype["c"])
+        call = candidate.prepare(b, c)
+        c.poison()
+        cupy.cuda.get_current_stream().synchronize()
+        # The first product on a stream allocates scratch, so it must run on the timed stream.
+        with clock.stream:
+            call(clock.stream)
+        clock.stream.synchronize()
+        verdict = verify(exact, b, c, head.dtype_of_sums)
+        if verdict.wrong and not head.external:
+            raise AssertionError(f"{head.name} is wrong at n = {n}: {verdict.wrong}")
+        plan_ms = call.preprocess_ms if candidate.plan_ms is None else candidate.plan_ms
+        row = {"preprocess_ms": plan_ms, "format_bytes": call.format_bytes}
+        if verdict.wrong:
+            return row | {"status": "wrong", "message": verdict.wrong}
+        timing = clock.time(call, cold=False, repeat_cap=100, time_cap_ms=300)
+        # What SpMM packs beyond the entries is not known here.
+        row |= timed(timing, verdict, n, exact.nnz, exact.nnz, head.steps)
+        return row | {"noisy": timing.noisy, "replay_ms": clock.replay_overhead_ms()}
+    except Unsupported as error:
+        return {"status": "unsupported", "message": str(error)}
+    except MemoryError as error:
+        return {"status": "out_of_memory", "message": str(error)}
+    except RuntimeError as error:  # of the library, or of CUDA if the library did what a graph does not take
+        if not head.external:
+            raise
+        return {"status": "launch_failed", "message": str(error)}
+
+
+def measured(
+    name: str, a: csr_array, widths: list[int], also: set[str], libraries: list[Head], clock: Clock, known: Known
+) -> Iterator[dict[str, Any]]:
+    """A row of table ``measure`` for each kernel and width, with the time of the plan that SpMM makes unasked."""
     import cupyx.scipy.sparse as sparse
 
-    rng = cupy.random.default_rng()
-    exact_a = sparse.csr_matrix(a)
-    m, k = a.shape
-    touched = len(np.unique(a.indices))
-    unasked = taken(exact_a, widths)
-    for kernel, dtype, plan_ms, multiply in candidates(exact_a, also):
-        size = 2 if dtype == "float16" else 4
+    on_device = sparse.csr_matrix(a)
+    features = {
+        "matrix_sha256": structure_sha256(a),
+        "m": a.shape[0],
+        "k": a.shape[1],
+        "nnz": a.nnz,
+        "nonempty_columns": len(np.unique(a.indices)),
+    }
+    unasked = taken(on_device, widths)
+    for candidate in chain(general(on_device, also), external(on_device, libraries)):
+        head = candidate.head
+        exact = Csr.from_csr(on_device, dtype=head.dtype["a"])
+        exact = replace(exact, dtype="float64", data=widened(exact.data, exact.dtype))
         for n in widths:
-            try:
-                b = (rng.random((k, n)) * 2 - 1).astype("float16" if size == 2 else "float32")
-                c = cupy.full((m, n), np.nan, dtype=b.dtype)
-                # The first product on a stream allocates scratch, so it must run on the timed stream.
-                clock.stream.wait_event(cupy.cuda.get_current_stream().record())
-                with clock.stream:
-                    multiply(b, out=c)
-                clock.stream.synchronize()
-                error = deviation(c, exact_a, b)
-                if not error < TOLERANCE[dtype]:
-                    raise ValueError(f"{kernel} is wrong on {name} at n = {n}: error {error:.2g}")
-                call = Call(lambda stream, multiply=multiply, b=b, c=c: multiply(b, out=c))
-                timing = clock.time(call, cold=False, repeat_cap=100, time_cap_ms=300)
-            except cupy.cuda.memory.OutOfMemoryError:
-                print(f"{kernel} on {name} at n = {n}: out of memory", file=sys.stderr)
-                continue
-            bytes_once = a.nnz * (4 + size) + 4 * (m + 1) + size * n * (touched + m)
+            row = outcome(candidate, exact, n, clock)
+            if row["status"] != "ok":
+                print(f"{head.name} on {name} at n = {n}: {row['status']}: {row['message']}", file=sys.stderr)
             yield {
-                "precision": PRECISION[dtype],
-                "dtype": dtype,
+                **known.of(head),
+                **sizes(head, features, n),
+                **row,
                 "matrix": name,
-                "n": n,
-                "kernel": kernel,
-                "time_ms": timing.median_ms,
-                "plan_ms": plan_ms,
-                "taken_plan_ms": unasked.get((kernel, n)),
-                "error": error,
-                "share_of_bound": bytes_once / dram_gb_per_s * 1e-6 / timing.median_ms,
-                "mb_once": bytes_once / 1e6,
+                "measured_at": timestamp(),
+                "taken_plan_ms": unasked.get((head.name, n)),
             }
+
+
+@dataclass(frozen=True)
+class Known:
+    """What all rows of a run have in common."""
+
+    gpu: Gpu
+    cuda: str
+
+    def of(self, head: Head) -> dict[str, Any]:
+        """Columns of table ``measure`` that a kernel has on this device."""
+        device = short_name(self.gpu.product, ROOT / "config/devices")
+        packer = FORMATS[head.format].packer if head.format in FORMATS else None
+        return {
+            "device": device,
+            "arch": self.gpu.arch,
+            "driver": self.gpu.driver,
+            "cuda": library_version(head) if head.vendor else self.cuda,
+            "suite": SUITE,
+            "study": head.study,
+            "kernel": head.name,
+            "kernel_sha256": head.sha256(),
+            "format": head.format,
+            "packer_sha256": registry.head(packer, str(ROOT / "kernels")).sha256() if packer else "",
+            "dtype_a": head.dtype["a"],
+            "dtype_b": head.dtype["b"],
+            "dtype_accumulator": head.dtype["accumulator"],
+            "dtype_c": head.dtype["c"],
+            "l2": "warm",
+            "protocol": PROTOCOL,
+            "git_commit": git_commit(),
+        }
+
+
+def write_tables(rows: Iterable[dict[str, Any]], folder: Path) -> None:
+    """Write table ``measure`` of each kernel, which ``spmm-roofline compare`` reads."""
+    columns = set(contracts.table("measure").names)
+    by_kernel: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_kernel.setdefault(row["kernel"], []).append({name: row[name] for name in row if name in columns})
+    for kernel, own in by_kernel.items():
+        path = folder / f"{kernel}.csv"
+        contracts.write(contracts.frame(own, "measure", str(path)), path, "measure")
+
+
+def summarized(rows: Iterable[dict[str, Any]], dram_gb_per_s: float) -> pd.DataFrame:
+    """The cases with a time, with what this page tells of them."""
+    table = pd.DataFrame(row for row in rows if row["status"] == "ok")
+    bytes_once = table.compulsory_bytes
+    return pd.DataFrame(
+        {
+            "precision": table.dtype_a.map(PRECISION),
+            "dtype": table.dtype_a,
+            **{name: table[name] for name in ("matrix", "n", "kernel", "study", "time_ms")},
+            "plan_ms": table.preprocess_ms,
+            "taken_plan_ms": table.taken_plan_ms,
+            "error": table.rel_error,
+            "share_of_bound": bytes_once / dram_gb_per_s * 1e-6 / table.time_ms,
+            "mb_once": bytes_once / 1e6,
+        }
+    )
+
+
+def with_libraries(others: pd.DataFrame | None, libraries: pd.DataFrame) -> pd.DataFrame | None:
+    """The fastest peer of each case (as :func:`peers`) among those of a table and the kernels of libraries."""
+    if libraries.empty:
+        return others
+    best = libraries.sort_values("time_ms").drop_duplicates(KEY).set_index(KEY)
+    own = pd.DataFrame({"peer": best.kernel, "peer_ms": best.time_ms, "vendor_ms": np.nan})
+    if others is None:
+        return own
+    both = pd.concat([others.reset_index(), own.reset_index()]).sort_values("peer_ms", kind="stable")
+    return both.groupby(KEY).first()
 
 
 def told(best: pd.DataFrame) -> None:
@@ -172,7 +313,8 @@ def told(best: pd.DataFrame) -> None:
             for row in own.itertuples():
                 cell = f"{row.n}: {1e3 * row.time_ms:.1f} {row.kernel} {row.share_of_bound:.0%}"
                 if "peer" in rows:
-                    cell += f" ×{row.peer_ms / row.time_ms:.2f} ×{row.vendor_ms / row.time_ms:.2f}"
+                    ratios = (row.peer_ms / row.time_ms, row.vendor_ms / row.time_ms)
+                    cell += "".join(" ×-" if np.isnan(ratio) else f" ×{ratio:.2f}" for ratio in ratios)
                 cells.append(cell)
             print(f"{name:24s} " + " | ".join(cells))
         for n, own in rows.groupby("n"):
@@ -184,10 +326,12 @@ def summary(rows: pd.DataFrame, plan_ms: pd.Series) -> str:
     plans = plan_ms / rows.time_ms
     text = f"a plan takes as long as {plans.median():.0f} products, at most {plans.max():.0f}"
     if "peer" in rows:
-        ratios, vendors = rows.peer_ms / rows.time_ms, rows.vendor_ms / rows.time_ms
-        mean, of_vendors = (np.exp(np.log(x.dropna()).mean()) for x in (ratios, vendors))
-        least = f"least {ratios.min():.2f} ({rows.matrix[ratios.idxmin()]})"
-        text = f"{mean:.2f} × the best peer of the precision, {least}; {of_vendors:.2f} × the vendor's; {text}"
+        ratios, vendors = (rows.peer_ms / rows.time_ms).dropna(), (rows.vendor_ms / rows.time_ms).dropna()
+        if len(vendors):
+            text = f"{np.exp(np.log(vendors).mean()):.2f} × the vendor's; {text}"
+        if len(ratios):
+            least = f"least {ratios.min():.2f} ({rows.matrix[ratios.idxmin()]})"
+            text = f"{np.exp(np.log(ratios).mean()):.2f} × the best peer of the precision, {least}; {text}"
     return text
 
 
@@ -197,7 +341,9 @@ def main() -> int:
     parser.add_argument("--times", type=Path, help="table of other codes' times; its matrices alone are then measured")
     parser.add_argument("--n", default="32,128,512", help="widths of B")
     parser.add_argument("--also", default="", help="further kernels, for example a library's dense product")
+    parser.add_argument("--libraries", nargs="+", default=[], metavar="FILE", help="shared libraries of spmm_peer.h")
     parser.add_argument("--write", type=Path, help="CSV for the times of all kernels")
+    parser.add_argument("--tables", type=Path, metavar="FOLDER", help="folder for tables that `compare` reads")
     options = parser.parse_args()
     if missing := without_cupy("this benchmark"):
         parser.error(missing)
@@ -207,22 +353,32 @@ def main() -> int:
     files = {name: path for name, path in files_in(options.matrices).items() if wanted is None or name in wanted}
     if not files:
         parser.error(f"no matrices in {options.matrices}" + (" that the table names" if wanted else ""))
-    known = heads(str(ROOT / "kernels"))
+    try:
+        known = heads(str(ROOT / "kernels"), tuple(options.libraries))
+    except HeadError as error:
+        parser.error(str(error))
+    libraries = [head for head in known.values() if head.external]
     also = {kernel for kernel in options.also.split(",") if kernel}
-    other = {kernel for kernel in also if kernel not in known or known[kernel].dtype["a"] not in TOLERANCE}
+    other = {kernel for kernel in also if kernel not in known or known[kernel].dtype["a"] not in DTYPES}
     if other:
-        parser.error(f"no kernel in {', '.join(TOLERANCE)} is called {', '.join(sorted(other))}")
-    clock = Clock(machine_code(known["dram_read"]), machine_code(known["dram_copy"]))
+        parser.error(f"no kernel in {', '.join(DTYPES)} is called {', '.join(sorted(other))}")
+    clock = Clock()
     clock.warm_up()
     bandwidth = clock.copy_gb_per_s()
     print(f"copy of device memory: {bandwidth:.0f} GB/s", file=sys.stderr)
-    rng, rows = np.random.default_rng(), []
+    common = Known(visible()[0], runtime_version())
+    rng, rows = np.random.default_rng(), list[dict[str, Any]]()
     for number, (name, path) in enumerate(files.items(), start=1):
         print(f"{number} of {len(files)}: {name}", file=sys.stderr)
-        rows += measured(name, structure(path, rng), widths, also, clock, bandwidth)
+        rows += measured(name, structure(path, rng), widths, also, libraries, clock, common)
         if options.write:
-            pd.DataFrame(rows).to_csv(options.write, index=False)
-    table = pd.DataFrame(rows).sort_values("time_ms").set_index(KEY)
+            summarized(rows, bandwidth).to_csv(options.write, index=False)
+        if options.tables:
+            write_tables(rows, options.tables)
+    table = summarized(rows, bandwidth)
+    of_libraries = table.study == EXTERNAL
+    others = with_libraries(others, table[of_libraries])
+    table = table[~of_libraries].sort_values("time_ms").set_index(KEY)
     if others is not None:
         table = table.join(others)
     told(table[~table.index.duplicated()].sort_index())

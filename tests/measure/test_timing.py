@@ -1,6 +1,9 @@
 """Timing: the interval that ends repeating; on a device, times that the bytes moved explain."""
 
+import sys
 import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -106,6 +109,35 @@ def clock(cubins):
     from spmm_roofline.measure.timing import Clock
 
     return Clock(*cubins)
+
+
+@pytest.mark.gpu
+def test_a_clock_finds_its_kernels_from_any_folder(tmp_path, monkeypatch):
+    from spmm_roofline.measure.timing import Clock
+
+    monkeypatch.chdir(tmp_path)
+    assert Clock().copy_gb_per_s() > 0
+
+
+def test_a_clock_asks_for_its_kernels_from_any_folder(tmp_path, monkeypatch):
+    cupy = SimpleNamespace(
+        cuda=SimpleNamespace(
+            Stream=lambda **_: None,
+            Event=lambda: None,
+            Device=lambda: SimpleNamespace(attributes={"L2CacheSize": 1}, synchronize=lambda: None),
+        ),
+        zeros=lambda size, dtype: np.zeros(1, dtype),
+        empty=lambda size, dtype: np.zeros(1, dtype),
+        uint8=np.uint8,
+        uint32=np.uint32,
+    )
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setattr(timing, "machine_code", lambda head: Path(f"{head.name}.cubin"))
+    monkeypatch.setattr(timing, "prepare", lambda head, cubin, *_: (head.name, str(cubin)))
+    monkeypatch.chdir(tmp_path)
+    clock = timing.Clock()
+    assert (clock._flush, clock._copy) == (("dram_read", "dram_read.cubin"), ("dram_copy", "dram_copy.cubin"))
+    assert timing.Clock(Path("own"), Path("other"))._copy == ("dram_copy", "other")
 
 
 @pytest.mark.gpu

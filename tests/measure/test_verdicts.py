@@ -84,6 +84,7 @@ def cut_off(a, b, each):
 #: (sums, C) → rows and their length, and how the hardware adds them.
 GOOD = {
     ("float16", "float16"): (2000, 1000, lambda a, b: added_in(np.float16, a, b)),
+    ("float16", "float32"): (2000, 1000, lambda a, b: added_in(np.float16, a, b)),
     ("bfloat16", "bfloat16"): (2000, 150, lambda a, b: added_in(ml_dtypes.bfloat16, a, b)),
     ("float32", "float16"): (5000, 32, lambda a, b: a @ b),
     ("float32", "bfloat16"): (5000, 32, lambda a, b: a @ b),
@@ -121,6 +122,7 @@ class Faults:
 #: (sums, C) → faults that the Frobenius norm alone and the error of a row alone must find.
 FAULTS = {
     ("float16", "float16"): Faults(5, 3),
+    ("float16", "float32"): Faults(5, 3),
     ("bfloat16", "bfloat16"): Faults(3, 2),
     ("float32", "float16"): Faults(8, 6),
     ("float32", "bfloat16"): Faults(5, 3),

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from spmm_roofline.formats.values import rounded
-from spmm_roofline.measure.verify import same_bits, tf32_bound
+from spmm_roofline.formats.values import rounded, signed
+from spmm_roofline.measure.verify import Errors, judge, same_bits, tf32_bound
 
 
 def test_the_worst_operands_come_close_to_the_bound():
@@ -26,6 +26,23 @@ def test_rounded_operands_stay_below_the_bound(length):
 def test_the_bound_grows_with_the_row():
     assert tf32_bound(0) == pytest.approx(2.0**-10, rel=1e-3)
     assert tf32_bound(2**13) == pytest.approx(2 * tf32_bound(0), rel=1e-2)
+
+
+@pytest.mark.parametrize("c_dtype", ["float16", "float32"])
+def test_sums_in_float16_are_right_and_a_lost_value_is_not(c_dtype):
+    def verdict(length, lost):
+        rng = np.random.default_rng()
+        a, b = (rounded(signed(rng, 32 * length), "float16").reshape(32, length) for _ in range(2))
+        exact = a.astype(float) @ b.T.astype(float)
+        sums = np.zeros((32, 32), "float16")
+        for at in range(lost, length):
+            sums = (sums.astype("float32") + np.outer(a[:, at], b[:, at]).astype("float32")).astype("float16")
+        squares = ((sums.astype(c_dtype) - exact) ** 2).sum(axis=1)
+        sizes = np.linalg.norm(a.astype(float), axis=1) * np.sqrt((b.astype(float) ** 2).mean() * 32)
+        return judge(Errors(squares, sizes, np.isnan(squares), float((exact**2).sum())), "float16", c_dtype)
+
+    assert not verdict(2000, lost=0).wrong
+    assert verdict(100, lost=1).wrong
 
 
 @pytest.mark.gpu

@@ -10,10 +10,10 @@ HERE = Path(__file__).parent
 INCLUDE = HERE.parents[2] / "kernels" / "external"
 
 
-def on_host(path, **defines):
-    """The stand-in that needs no GPU, as a shared library at ``path``; ``defines`` are macros of on_host.c."""
+def on_host(path, source="on_host.c", **defines):
+    """A stand-in that needs no GPU, as a shared library at ``path``; ``defines`` are macros of ``source``."""
     strict = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]
-    return _built("cc", path, "on_host.c", ["-O1", "-fPIC", "-fvisibility=hidden", *strict], defines)
+    return _built("cc", path, source, ["-O1", "-fPIC", "-fvisibility=hidden", *strict], defines)
 
 
 def on_device(path, arch, **defines):

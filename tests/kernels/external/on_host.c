@@ -1,4 +1,6 @@
-/* A library of the ABI without a GPU: "device pointers" are the host's own. The widths 961 to 963 are refused. */
+/* A library of the ABI without a GPU: "device pointers" are the host's own. The widths 961 to 963 are refused.
+ *
+ * With KERNELS=2 it has a second kernel, SECOND, that makes one product for every width. */
 #include "spmm_peer.h"
 
 #include <stdio.h>
@@ -13,6 +15,15 @@
 #endif
 #ifndef DTYPE
 #define DTYPE "float32"
+#endif
+#ifndef DTYPE_C
+#define DTYPE_C "float32"
+#endif
+#ifndef KERNELS
+#define KERNELS 1
+#endif
+#ifndef SECOND
+#define SECOND "peer_of_every_width"
 #endif
 #ifndef N_MULTIPLE
 #define N_MULTIPLE 1
@@ -31,22 +42,25 @@ typedef struct {
 } product;
 
 static char message[200];
-static int alive;
+static int alive, created;
 
 __attribute__((visibility("default"))) int on_host_alive(void) { return alive; }
+__attribute__((visibility("default"))) int on_host_created(void) { return created; }
 
-const spmm_peer_description* spmm_peer_about(void) {
-    static const spmm_peer_description about = {
-        .abi_version = ABI,
-        .n_multiple = N_MULTIPLE,
-        .name = NAME,
-        .source = "a library of the tests",
-        .dtype = DTYPE,
-        .dtype_sums = "float32",
-        .dtype_c = "float32",
-        .unit = UNIT,
+#define COMMON                                                                                             \
+    .abi_version = ABI, .n_multiple = N_MULTIPLE, .source = "a library of the tests", .dtype = DTYPE,      \
+    .dtype_sums = "float32", .dtype_c = DTYPE_C, .unit = UNIT
+
+#ifndef WITHOUT_COUNT
+int32_t spmm_peer_count(void) { return KERNELS; }
+#endif
+
+const spmm_peer_description* spmm_peer_about(int32_t kernel) {
+    static const spmm_peer_description about[] = {
+        {COMMON, .name = NAME},
+        {COMMON, .name = SECOND, .any_n = 1},
     };
-    return &about;
+    return kernel < 2 ? &about[kernel] : NULL;
 }
 
 static void* copy(const void* from, size_t bytes) {
@@ -55,8 +69,9 @@ static void* copy(const void* from, size_t bytes) {
     return to;
 }
 
-int spmm_peer_create(void** handle, int64_t m, int64_t k, int64_t nnz, const int32_t* indptr, const int32_t* indices,
-                     const float* values, int64_t n) {
+int spmm_peer_create(void** handle, int32_t kernel, int64_t m, int64_t k, int64_t nnz, const int32_t* indptr,
+                     const int32_t* indices, const float* values, int64_t n) {
+    if ((kernel == 1) != (n == 0)) return 701;
     if (n >= 961 && n <= 963) {
         snprintf(message, sizeof message, "there is nothing for n = %d", (int)n);
         return n == 961 ? SPMM_PEER_UNSUPPORTED : n == 962 ? SPMM_PEER_OUT_OF_MEMORY : 700;
@@ -66,24 +81,25 @@ int spmm_peer_create(void** handle, int64_t m, int64_t k, int64_t nnz, const int
     p->indptr = copy(indptr, (m + 1) * sizeof *indptr);
     p->indices = copy(indices, nnz * sizeof *indices);
     p->values = copy(values, nnz * sizeof *values);
-    alive++;
+    alive++, created++;
     *handle = p;
     return SPMM_PEER_OK;
 }
 
 #ifndef WITHOUT_RUN
-int spmm_peer_run(void* handle, const void* b, void* c, void* stream) {
+int spmm_peer_run(void* handle, int64_t n, const void* b, void* c, void* stream) {
     const product* p = handle;
+    if (p->n && p->n != n) return 702;
     if (stream) {
         message[0] = '\0';
         return 1000;
     }
     float* out = c;
-    memset(c, 0, p->m * p->n * sizeof *out);
+    memset(c, 0, p->m * n * sizeof *out);
     for (int64_t i = 0; i < p->m; i++)
         for (int32_t e = p->indptr[i]; e < p->indptr[i + 1]; e++)
-            for (int64_t j = 0; j < p->n; j++)
-                out[i * p->n + j] += FACTOR * p->values[e] * ((const float*)b)[p->indices[e] * p->n + j];
+            for (int64_t j = 0; j < n; j++)
+                out[i * n + j] += FACTOR * p->values[e] * ((const float*)b)[p->indices[e] * n + j];
     return SPMM_PEER_OK;
 }
 #endif

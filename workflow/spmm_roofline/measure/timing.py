@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 
 from ..kernels import registry
+from ..kernels.cubins import machine_code
 from ..kernels.launch import Call, prepare
 from ..kernels.operands import Dense
+from ..paths import KERNELS
 
 #: Relative width of the 95 % interval of the median at which repeating ends.
 INTERVAL_GOAL = 0.01
@@ -96,11 +98,16 @@ def interval_of_median(samples: np.ndarray) -> tuple[float, float]:
 
 
 class Clock:
-    """Times calls on the current device; owns the buffers that flush L2 and that the canary copies."""
+    """Times calls on the current device; owns the buffers that flush L2 and that the canary copies.
 
-    def __init__(self, read_cubin: Path, copy_cubin: Path) -> None:
+    ``read_cubin`` and ``copy_cubin`` are the kernels ``dram_read`` and ``dram_copy`` compiled for the device; by
+    default they are found, or compiled on first use.
+    """
+
+    def __init__(self, read_cubin: Path | None = None, copy_cubin: Path | None = None) -> None:
         import cupy
 
+        read, copy = (registry.head(name, KERNELS) for name in ("dram_read", "dram_copy"))
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self._source = cupy.zeros(COPY_BYTES, dtype=cupy.uint8)
         self._target = cupy.empty(COPY_BYTES, dtype=cupy.uint8)
@@ -109,8 +116,8 @@ class Clock:
         l2_bytes = max(cupy.cuda.Device().attributes["L2CacheSize"], 16 << 20)
         flushed = Dense(self._source[: min(COPY_BYTES, 4 * l2_bytes)], 1, COPY_BYTES, False, "none")
         sink = Dense(self._sink, 1, 1, False, "none")
-        self._flush = prepare(registry.head("dram_read"), read_cubin, None, flushed, sink)
-        self._copy = prepare(registry.head("dram_copy"), copy_cubin, None, source, target)
+        self._flush = prepare(read, read_cubin or machine_code(read), None, flushed, sink)
+        self._copy = prepare(copy, copy_cubin or machine_code(copy), None, source, target)
         self._events = [(cupy.cuda.Event(), cupy.cuda.Event()) for _ in range(BATCH)]
         cupy.cuda.Device().synchronize()
 
