@@ -305,6 +305,18 @@ def test_a_job_brings_its_external_library(job, play, tmp_path):
     assert (rows.kernel_sha256 == head.sha256()).all()
 
 
+def test_a_wrong_case_of_an_external_library_is_a_row_and_costs_nothing_else(job, play, tmp_path):
+    for (npz, row), packed in zip(job.matrices, job.formats, strict=True):
+        describe("csr", npz, row, packed)
+    library = str(on_host(tmp_path / "libmine.so"))
+    play(mesh_32="wrong")
+    job = replace(job, kernel="peer_on_host", cubin=None, kernel_row=None, external=(library,))
+    rows = measured(job, tmp_path)
+    assert rows.status["mesh", 32] == "wrong" and rows.message["mesh", 32] == "it was wrong"
+    assert (rows.status.drop(("mesh", 32)) == "ok").all()
+    assert rows.time_ms.notna().sum() == 5
+
+
 def test_a_format_that_refused_a_matrix_makes_a_row(job, play, tmp_path):
     row = json.loads(Path(job.formats[1]).read_text())
     kept = {key: row[key] for key in ("format", "matrix", "matrix_sha256", "dtype")}

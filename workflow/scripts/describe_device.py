@@ -11,4 +11,5 @@ carry_out(
     read_cubin=snakemake.input.read_cubin,
     copy_cubin=snakemake.input.copy_cubin,
     out=snakemake.output[0],
+    with_rehearsal=True,
 )

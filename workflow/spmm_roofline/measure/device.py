@@ -121,8 +121,14 @@ def lease(poll_s: float = 0.2, log=print) -> Iterator[Gpu]:
         time.sleep(poll_s)
 
 
-def describe(device: str, arch: str, read_cubin: Path, copy_cubin: Path, out: Path) -> None:
-    """Measure the copy rate and the replay overhead of an idle device; writes the document ``measured_device``."""
+def describe(
+    device: str, arch: str, read_cubin: Path, copy_cubin: Path, out: Path, with_rehearsal: bool = False
+) -> None:
+    """Measure the copy rate and the replay overhead of an idle device; writes the document ``measured_device``.
+
+    ``with_rehearsal``: then rehearse measuring (:mod:`.rehearse`), so that CuPy compiles its kernels while other jobs
+    still prepare.
+    """
     with lease() as gpu:
         import cupy
 
@@ -145,6 +151,10 @@ def describe(device: str, arch: str, read_cubin: Path, copy_cubin: Path, out: Pa
             "replay_overhead_ms": round(clock.replay_overhead_ms(), 6),
             "measured_at": timestamp(),
         }
+        if with_rehearsal:
+            from .rehearse import rehearse
+
+            rehearse(print)
     import json
 
     contracts.validate(record, "measured_device", out)

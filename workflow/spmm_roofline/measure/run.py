@@ -35,7 +35,7 @@ Case = tuple[int, str, int]
 
 
 class WrongResult(RuntimeError):
-    """A kernel gave a wrong result: the job fails, its finished rows are kept."""
+    """A kernel of the project gave a wrong result: the job fails, its finished rows are kept."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,9 @@ class Task:
 def run(tasks: Iterable[Task], log: str | Path | None = None) -> None:
     """Measure kernels on one leased GPU and write a table ``measure`` for each task.
 
-    Raises :class:`WrongResult` if an output was wrong; the journals keep the finished rows, and only the wrong ones
-    are measured again by the next run. Raises :class:`~spmm_roofline.contracts.Damaged` for files that cannot be read,
+    Raises :class:`WrongResult` if an output of a kernel of the project was wrong; the journals keep the finished rows,
+    and only the wrong ones are measured again by the next run. What an external library does wrong is a row of its
+    table, with the status ``wrong``. Raises :class:`~spmm_roofline.contracts.Damaged` for files that cannot be read,
     :class:`.process.NoWorker` if no worker starts and :class:`.device.NoDevice` without a GPU. ``log`` is a file that
     gets the progress, beside standard error.
     """
@@ -125,7 +126,10 @@ def _run(tasks: Sequence[Task], say: Progress) -> None:
     else:
         worker.ask(None)
 
-    wrong = [row for table in tables for row in table.wrong()]
+    wrong = [row for table in tables if not table.head.external for row in table.wrong()]
+    for table in tables:
+        if table.head.external and (rows := table.wrong()):
+            say(f"{table.job.kernel}: {len(rows)} of {len(table.journal.rows)} cases are wrong; its other rows count")
     if wrong:
         first = wrong[0]
         cases = sum(len(table.journal.rows) for table in tables)

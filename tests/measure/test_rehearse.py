@@ -1,0 +1,60 @@
+"""The rehearsal of measuring, on the emulated device."""
+
+import sys
+
+import pytest
+from scipy.sparse import csr_array
+
+from spmm_roofline.kernels import registry
+from spmm_roofline.measure import rehearse, worker
+from spmm_roofline.run_config import QUICK, resolved, suite_document
+
+
+@pytest.fixture
+def packed(monkeypatch, device):
+    """Kernels whose A was packed and whose product was judged; the emulation has no cuSPARSE for the reference."""
+    seen = set()
+    act = rehearse._act
+
+    def recorded(subject, kernel):
+        act(subject, kernel)
+        seen.add(kernel.head.name)
+
+    monkeypatch.setattr(rehearse, "_act", recorded)
+    if device == "emulated":
+
+        class Reference:
+            def __init__(self, a):
+                self.a = csr_array((a.data.get(), a.indices.get(), a.indptr.get()), shape=a.shape)
+
+            def product(self, b):
+                return sys.modules["cupy"].asarray(self.a @ b.get())
+
+        monkeypatch.setattr(worker, "Reference", Reference)
+        monkeypatch.setattr(rehearse, "reduce_without_cub", lambda: None)
+    return seen
+
+
+def test_every_kernel_of_the_first_run_is_rehearsed(packed):
+    said = []
+    for number in range(3):
+        rehearse.part(number, 3, said.append)
+    assert not said
+    studies = {head.name: head.study for head in registry.heads().values()}
+    wanted, _ = resolved(suite_document(QUICK)["kernels"], studies)
+    assert len(wanted) > 50 and wanted <= packed
+
+
+def test_what_its_processes_say_is_said(monkeypatch):
+    monkeypatch.setattr(rehearse.sys, "executable", "/bin/echo")
+    monkeypatch.setattr(rehearse, "PROCESSES", 2)
+    said = []
+    rehearse.rehearse(said.append)
+    assert said == [f"-m spmm_roofline.measure.rehearse 2 {number}" for number in range(2)]
+
+
+@pytest.mark.gpu
+def test_the_whole_rehearsal_has_nothing_to_say():
+    said = []
+    rehearse.rehearse(said.append)
+    assert not said
