@@ -61,8 +61,10 @@ def test_what_has_no_time_cannot_run_on_the_device(launched):
     assert rest["message"].str.contains("which the compiler only emulates on sm_90a").all()
 
 
-def test_few_rows_are_noisy(launched):
-    assert launched["noisy"].mean() < 0.005
+@pytest.mark.parametrize(("device", "most"), [("h200", 0.005), ("h100", 0.015)])
+def test_few_rows_are_noisy(launched, device, most):
+    """Most noisy rows of the H100 are products of 7 µs with a flushed L2, whose median is known to 5 to 7 %."""
+    assert launched.loc[launched["device"] == device, "noisy"].mean() < most
 
 
 def test_counters_are_those_of_the_kernels_of_today(recorded):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spmm_roofline.selector.correction import Correction, HeldOut, coordinates
+from spmm_roofline.selector.correction import Correction, Covariances, HeldOut, coordinates
 from tests.selector.test_terms import DENSE, RATES
 
 RANDOM = np.random.default_rng(7)
@@ -48,3 +48,10 @@ def test_coordinates_are_finite_for_an_empty_matrix():
     empty = DENSE | dict.fromkeys(("nnz", "nonempty_columns", "row_length_mean", "row_length_max"), 0)
     found = coordinates(empty | {"alpha_fraction": 0.0, "tile_fill_16x16_fraction": 0.0}, RATES)
     assert found.shape == (1, 12) and np.isfinite(found).all()
+
+
+def test_covariances_that_kernels_share_give_the_corrections_of_each_alone():
+    shared = Covariances()
+    for correction in (Correction(AT, RESIDUALS), Correction(AT, -RESIDUALS), Correction(AT[:9], RESIDUALS[:9])):
+        for at in (AT[:5] + 0.1, AT[5:9]):
+            assert (shared.mean(correction, at) == correction.at(at)[0]).all()

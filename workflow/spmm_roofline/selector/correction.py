@@ -89,6 +89,26 @@ class Correction:
         return near @ weights, spread
 
 
+class Covariances:
+    """Covariances of cases, each computed once: kernels that ran on the same cases share them."""
+
+    def __init__(self) -> None:
+        self._factors: dict[bytes, Any] = {}
+        self._between: dict[tuple[bytes, bytes], Array] = {}
+
+    def mean(self, correction: Correction, coordinates: Array) -> Array:
+        """Correction of the logarithm at ``coordinates``, as :meth:`Correction.at` has it beside its deviation."""
+        from scipy.linalg import cho_factor, cho_solve
+
+        of, at = correction.coordinates.tobytes(), coordinates.tobytes()
+        if of not in self._factors:
+            self._factors[of] = cho_factor(_measured(correction.coordinates), lower=True)
+        if (at, of) not in self._between:
+            self._between[at, of] = _covariance(coordinates, correction.coordinates)
+        mean: Array = self._between[at, of] @ cho_solve(self._factors[of], correction.residuals)
+        return mean
+
+
 class HeldOut:
     """Corrections of measured cases, each group predicted from all other groups.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .correction import HeldOut, coordinates
+from .correction import Covariances, HeldOut, coordinates
 from .devices import extrapolated
 from .model import Model
 from .terms import Array, Rates, Terms, log_sum, terms
@@ -146,12 +146,14 @@ def elsewhere(
     """
     model = _extrapolated(rows[source], rates, heads, units, sheets, source, target)
     judged, predicted = rows[target].reset_index(drop=True), np.full(len(rows[target]), np.nan)
+    covariances = Covariances()
     for name, own in judged.groupby("kernel", sort=True):
         kernel = model.kernels.get(str(name))
         if kernel is not None:
             case = arrays(own)
             times_ms, at = terms(case, kernel.work, model.rates), coordinates(case, model.rates)
-            predicted[own.index.to_numpy()] = kernel.predict(times_ms, at, model.floor_ms)[0]
+            sum_ms = log_sum(times_ms, kernel.coefficients, model.floor_ms)
+            predicted[own.index.to_numpy()] = sum_ms + covariances.mean(kernel.correction, at)
     return judged.assign(predicted=predicted)
 
 
