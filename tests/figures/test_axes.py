@@ -56,3 +56,18 @@ def test_lines_of_ticks_are_at_every_tick():
         shown = [tick.get_loc() for tick in ax.xaxis.get_major_ticks()]
         low, high = ax.get_xlim()
         assert sorted(set(first.gridline.get_xdata())) == [at for at in shown if low <= at <= high]
+
+
+def test_limits_of_bars_are_those_of_matplotlib():
+    from matplotlib.figure import Figure
+
+    from spmm_roofline.figures.axes import Axes
+
+    def limits(kind):
+        ax = Figure().subplots(subplot_kw=kind)
+        ax.bar([1, 2, 3], [4, -5, 0.1], width=0.7)
+        ax.barh([7, 8], [0, 2], left=[1, -3])
+        ax.axvspan(-2, -1)
+        return ax.dataLim.bounds, ax.get_xlim(), ax.get_ylim()
+
+    assert limits({"axes_class": Axes}) == limits({})

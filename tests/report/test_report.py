@@ -137,11 +137,10 @@ def test_a_suite_without_a_section_is_listed_and_its_rows_are_kept(tmp_path, rec
     assert len({re.search(r'id="data">([^<]+)', text).group(1) for text in pages.values()}) == 1
 
 
-def test_a_study_has_a_section_with_its_figures_and_points_to_its_suites(tmp_path, recorded, monkeypatch):
-    few = build(tmp_path / "few", recorded=[recorded])
-    assert "of the paper</span>" not in few, "too few matrices for a paper's figures"
+def test_a_study_has_a_section_with_its_figures_and_points_to_its_suites(tmp_path, recorded, page, monkeypatch):
+    assert "of the paper</span>" not in page, "too few matrices for a paper's figures"
     monkeypatch.setattr(rivals, "LEAST_MATRICES", 2)
-    page = build(tmp_path / "enough", recorded=[recorded])
+    page = build(tmp_path, recorded=[recorded])
     section = page[page.index('<section id="studies">') :]
     section = section[: section.index("</section>")]
     assert 'href="#studies"' in page and 'id="study-cutespmm"' in section

@@ -24,7 +24,8 @@ rule analysis:
         "results/analysis/log/analysis.log",
     conda:
         "../../envs/cpu.yaml"
-    # One, although a child process validates the selector: BLAS gets as many, and its threads would wait for each other.
+    # One, although the job divides its tables among processes: BLAS gets as many threads in each of them, and more of
+    # them would wait for each other.
     threads: 1
     params:
         recorded=PLAN.recorded(),

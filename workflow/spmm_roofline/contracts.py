@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import bisect
 import csv
+import itertools
 import json
 import math
 import os
@@ -18,7 +19,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,21 +161,28 @@ def read(path: str | Path, name: str) -> pd.DataFrame:
 
 def _columns(path: str | Path, name: str) -> dict[str, Sequence[str]]:
     """The texts of one CSV file by column, in the order of its contract. Raises :class:`ContractError`."""
+    lengths: list[int] = []
     try:
         with open(path, newline="", encoding="utf-8") as file:
-            lines = list(csv.reader(file, strict=True))
+            reader = csv.reader(file, strict=True)
+            header = next(reader, None)
+            columns: list[list[str]] = [[] for _ in header or ()]
+            # Few rows at a time are still in the processor's cache when they are divided into columns.
+            while rows := list(itertools.islice(reader, 128)):
+                lengths += map(len, rows)
+                for column, fields in zip(columns, zip(*rows, strict=False), strict=False):
+                    column += fields
     except (csv.Error, UnicodeDecodeError) as error:
         raise Damaged({path: f"not a readable CSV of table {name}: {error}"}) from error
-    if not lines:
+    if header is None:
         raise Damaged({path: f"the file is empty; table {name} begins with a line of column names"})
-    header, *rows = lines
     _check_names(header, table(name), path)
-    for row, fields in enumerate(rows):
-        if len(fields) != len(header):
-            at = f"row {row + 2} has {len(fields)} fields where table {name} has {len(header)}"
+    for row, length in enumerate(lengths):
+        if length != len(header):
+            at = f"row {row + 2} has {length} fields where table {name} has {len(header)}"
             raise Damaged({path: at})
-    values = dict(zip(header, zip(*rows, strict=True) if rows else [()] * len(header), strict=True))
-    absent = [""] * len(rows)
+    values = dict(zip(header, columns, strict=True))
+    absent = [""] * len(lengths)
     return {column: values.get(column, absent) for column in table(name).names}
 
 
@@ -205,15 +212,15 @@ def read_all(paths: Iterable[str | Path], name: str) -> pd.DataFrame:
         return frame([], name)
     files = _of_each(paths, lambda path: _columns(path, name))
     # One check for all files: hundreds of small ones would take longer to check than to read.
-    together = {column: list(chain.from_iterable(file[column] for file in files)) for column in files[0]}
-    ends = list(accumulate(len(next(iter(file.values()))) for file in files))
+    together = {column: list(itertools.chain.from_iterable(file[column] for file in files)) for column in files[0]}
+    ends = list(itertools.accumulate(len(next(iter(file.values()))) for file in files))
 
     def at(row: int) -> str:
         file = min(bisect.bisect_right(ends, row), len(paths) - 1)  # files may hold no row
         return _at(paths[file], row - (ends[file - 1] if file else 0))
 
     if any(together.values()):
-        typed = {column.name: _of_texts(together[column.name], column.type) for column in table(name).columns}
+        typed = {column.name: _parsed(together[column.name], column.type) for column in table(name).columns}
         if all(values is not None for values in typed.values()):
             return _kept(pd.DataFrame(typed), table(name), at)
     return check(pd.DataFrame(together, dtype=object), name, at)
@@ -342,7 +349,7 @@ def _typed(values: pd.Series, column: Column, where: Where) -> pd.Series:
         return values.reset_index(drop=True)
     convert = _CONVERT[column.type]
     given = values.tolist()
-    if (fast := _of_texts(given, column.type)) is not None:
+    if set(map(type, given)) <= {str} and (fast := _parsed(given, column.type)) is not None:
         return pd.Series(fast)
     if column.type == "number" and set(map(type, given)) <= {float, np.float64, type(None)}:
         numbers = np.array(given, dtype=np.float64)
@@ -358,16 +365,14 @@ def _typed(values: pd.Series, column: Column, where: Where) -> pd.Series:
     return pd.Series(pd.array(typed, dtype=dtype))
 
 
-def _of_texts(given: Sequence[Any], kind: str) -> Any:
-    """What the converters make of ``given``, several times as fast, where all are texts of a file and none is refused.
+def _parsed(given: Sequence[str], kind: str) -> Any:
+    """What the converters make of the texts ``given``, several times as fast; None if they would refuse one of them.
 
-    None otherwise: the converters then say which value is wrong.
+    The converters then say which.
     """
     import numpy as np
     import pandas as pd
 
-    if not set(map(type, given)) <= {str}:
-        return None
     if kind == "string":
         # A text that is one object in every row is hashed once and compared at a glance.
         return pd.array(list(map(sys.intern, given)), dtype="string")

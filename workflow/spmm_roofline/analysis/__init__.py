@@ -5,15 +5,19 @@ Each analysis declares its table and its inputs where it is defined (:mod:`.regi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from .. import contracts
-from .registry import ordered, read, steps, tables
+from ..forked import Forked, processors, ready
+from .registry import Step, ordered, read, steps, tables
 
 __all__ = ["read", "run", "tables"]
+
+#: More processes than these would wait for the step that takes longest.
+PROCESSES = 4
 
 
 def run(
@@ -33,6 +37,7 @@ def run(
     bootstrap: int = 2000,
     measured_ceilings: Iterable[str | Path] = (),
     measured_blocks: Iterable[str | Path] = (),
+    processes: int = 0,
 ) -> None:
     """Write every table of :func:`tables` as ``<out>/<name>.csv``.
 
@@ -42,8 +47,9 @@ def run(
     ``measured_device`` made here; ``heads``: kernel → head as plain values; ``claims``: the document of that name, if
     any; ``papers``: CSVs of the table ``analysis_papers``; ``bootstrap``: resamples of an interval;
     ``measured_ceilings`` and ``measured_blocks``: tables of that kind made here. Each input may be empty: local rows
-    alone, recorded rows alone and neither are all fine. Raises :class:`contracts.ContractError` at the first bad file,
-    :class:`claims.ClaimError` at a claim that cannot be read.
+    alone, recorded rows alone and neither are all fine. ``processes``: how many work at a time, by default one on each
+    processor up to :data:`PROCESSES`; the tables do not depend on it. Raises :class:`contracts.ContractError` at the
+    first bad file, :class:`claims.ClaimError` at a claim that cannot be read.
     """
     from .inputs import Files
 
@@ -62,44 +68,32 @@ def run(
         measured_blocks=measured_blocks,
     )
     made: dict[str, Any] = {"files": files, "fingerprints": fingerprints, "heads": heads, "resamples": bootstrap}
-    contract_of = tables()
-
-    def write(name: str) -> None:
-        if name in contract_of:
-            contracts.write(made[name], Path(out) / f"{name}.csv", contract_of[name])
-
-    waiting, later = set[str](), []
-    for step in ordered(steps(), made.keys()):
-        if waiting.intersection(step.inputs):  # it needs a step beside: all others are made and written first
-            waiting.add(step.name)
-            later.append(step)
-        elif step.beside:
-            made[step.name] = _begin(step.make, *(made[name] for name in step.inputs))
-            waiting.add(step.name)
-        else:
+    order = ordered(steps(), made.keys())
+    order += [
+        Step(f"{name}.csv", partial(contracts.write, path=Path(out) / f"{name}.csv", name=contract), (name,))
+        for name, contract in tables().items()
+    ]
+    processes = processes or min(PROCESSES, processors())
+    if processes > 1:
+        _make_in_parallel(order, made, processes)
+    else:
+        for step in order:
             made[step.name] = step.make(*(made[name] for name in step.inputs))
-            write(step.name)
-    for name in waiting & made.keys():
-        made[name] = _result(made[name])
-        write(name)
-    for step in later:
-        made[step.name] = step.make(*(made[name] for name in step.inputs))
-        write(step.name)
 
 
-def _begin(function: Callable[..., Any], *arguments: Any) -> Any:
-    """``function(*arguments)``, in another process as a future where the system can fork."""
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
+def _make_in_parallel(order: Iterable[Step], made: dict[str, Any], processes: int) -> None:
+    """Add to ``made`` what the steps make, each in a process of its own; of those that can begin, the first begin."""
+    import pandas  # noqa: F401  (once here instead of once in each process)
 
-    if "fork" not in multiprocessing.get_all_start_methods():
-        return function(*arguments)
-    pool = ProcessPoolExecutor(1, multiprocessing.get_context("fork"))
-    begun = pool.submit(function, *arguments)
-    pool.shutdown(wait=False)
-    return begun
-
-
-def _result(value: Any) -> Any:
-    """What a step has made; waits for one that runs in another process."""
-    return value.result() if isinstance(value, Future) else value
+    waiting, running = list(order), dict[Forked, Step]()
+    try:
+        while waiting or running:
+            able = [step for step in waiting if made.keys() >= set(step.inputs)]
+            for step in able[: processes - len(running)]:
+                waiting.remove(step)
+                running[Forked(step.make, *(made[name] for name in step.inputs))] = step
+            for call in ready(running):
+                made[running.pop(call).name] = call.result()
+    finally:
+        for call in running:
+            call.end()

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import contracts
+from .. import contracts, forked
 
 
 @dataclass(frozen=True)
 class Step:
     """One declared function: ``inputs`` are its parameters; ``contract`` is empty for a value that is not written.
 
-    ``beside``: it takes so long that it gets a process of its own.
+    ``beside``: it takes so long that it begins as soon as it can, beside the others.
     """
 
     name: str
@@ -81,12 +81,19 @@ def tables() -> dict[str, str]:
     return {step.name: step.contract for step in steps().values() if step.contract}
 
 
-def read(folder: str | Path) -> dict[str, Any]:
-    """All tables of a folder that the stage has written, by name.
+def read(folder: str | Path, processes: int = 1) -> dict[str, Any]:
+    """All tables of a folder that the stage has written, by name; ``processes`` are read at a time.
 
     Raises :class:`contracts.ContractError` if one is missing or breaks its contract.
     """
-    return {name: contracts.read(Path(folder) / f"{name}.csv", contract) for name, contract in tables().items()}
+    import pandas  # noqa: F401  (once here instead of once in each process)
+
+    contract_of = tables()
+    path_of = {name: Path(folder) / f"{name}.csv" for name in contract_of}
+    largest_first = sorted(path_of, key=lambda name: -path_of[name].stat().st_size if path_of[name].exists() else 0)
+    found = forked.each(lambda name: contracts.read(path_of[name], contract_of[name]), largest_first, processes)
+    read_of = dict(zip(largest_first, found, strict=True))
+    return {name: read_of[name] for name in contract_of}
 
 
 def ordered(found: Mapping[str, Step], given: Collection[str], wanted: Collection[str] = ()) -> list[Step]:

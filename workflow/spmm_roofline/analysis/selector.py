@@ -6,12 +6,13 @@ The selector itself is :mod:`spmm_roofline.selector`; here it meets the tables o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import contracts
+from .. import contracts, forked
 from ..selector.document import make, text
 from ..selector.terms import FEATURES, Rates
 from ..selector.validation import Validation
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 #: How many of the best predictions are run once where somebody has the time to try (``tried_regret``).
 TRIED = 3
+#: What is held out → the column that tells it.
+HELD_OUT = {"matrix": "matrix_sha256", "kind": "kind"}
 
 
 @table(beside=True)
@@ -35,14 +38,17 @@ def selector(cases: pd.DataFrame, matrices: pd.DataFrame, rates: Mapping[str, Ra
     :data:`~spmm_roofline.selector.training.LEAST_MATRICES` matrices that are not held out. ``rates``: device → its
     ceilings; a device without them is left out.
     """
-    found = []
-    for device in sorted(set(cases["device"]) & set(rates)):
+
+    def chosen(held_out: tuple[str, str]) -> list[dict[str, Any]]:
+        device, name = held_out
         validation = Validation(gather(cases, matrices, device), rates[device])
-        for name, by in (("matrix", "matrix_sha256"), ("kind", "kind")):
-            chosen = choices(validation.held_out(by)).assign(device=device, held_out=name)
-            found += contracts.records(chosen)
+        return contracts.records(choices(validation.held_out(HELD_OUT[name])).assign(device=device, held_out=name))
+
+    # Nothing else of this stage takes as long.
+    found = forked.each(chosen, product(sorted(set(cases["device"]) & set(rates)), HELD_OUT), forked.processors())
     key = list(contracts.table("analysis_selector").key)
-    return contracts.frame(sorted(found, key=lambda row: [row[column] for column in key]), "analysis_selector")
+    rows = sorted(chain.from_iterable(found), key=lambda row: [row[column] for column in key])
+    return contracts.frame(rows, "analysis_selector")
 
 
 @value("rates")

@@ -1,8 +1,8 @@
 """Axes with few artists: the ticks of an axis share their lines.
 
 Matplotlib makes five artists for each tick and draws each one alone. A report has tens of thousands of ticks, which
-took a third of the time of its figures. What is drawn does not differ. A version of Matplotlib without the methods that
-are replaced here draws as before.
+took a third of the time of its figures, and thousands of bars. What is drawn does not differ. A version of Matplotlib
+without the methods that are replaced here draws as before.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib import axes, axis
+from matplotlib.patches import Rectangle
 
 #: Matplotlib's types do not tell of the methods that are replaced here.
 plain: Any = axis
@@ -123,3 +124,14 @@ class Axes(plain_axes.Axes):
         self.xaxis.__class__, self.yaxis.__class__ = _XAxis, _YAxis
         self.xaxis.reset_ticks()
         self.yaxis.reset_ticks()
+
+    def _update_patch_limits(self, patch: Any) -> None:
+        """Matplotlib looks for the extrema of each side of a bar as if it were a curve; its corners are enough."""
+        if not isinstance(patch, Rectangle):
+            super()._update_patch_limits(patch)
+        elif patch.get_width() or patch.get_height():
+            placed = patch.get_transform()
+            along_x, along_y = placed.contains_branch_separately(self.transData)
+            if along_x or along_y:
+                corners = (placed - self.transData).transform(patch.get_path().vertices)
+                self.update_datalim(corners, updatex=along_x, updatey=along_y)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import contracts
+from ..forked import Forked, processors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,11 +41,13 @@ def build(
     from ..analysis import read
     from ..figures import draw_all
     from . import drawings
-    from .page import render
+    from .page import packed_rows, render
 
-    tables = _plain(read(analysis))
+    tables = _plain(read(analysis, processes))
+    packing = Forked(packed_rows, tables) if processes > 1 and processors() > 1 else None
     drawn = list(draw_all(tables, processes, suites))
-    page = render(tables, drawn, config, heads, Path(template_folder), provenance, suites)
+    rows = packing.result() if packing else None
+    page = render(tables, drawn, config, heads, Path(template_folder), provenance, suites, rows)
     # Nothing is written before everything is made, so that an error leaves the old page and its figures as they are.
     drawings.write(drawn, Path(figures))
     contracts.write_text(html, page)

@@ -46,8 +46,12 @@ def render(
     template_folder: Path,
     provenance: Mapping[str, Any],
     chosen: Collection[str] | None = None,
+    rows: str | None = None,
 ) -> str:
-    """HTML of the whole page; see :func:`spmm_roofline.report.build` for the arguments; ``chosen``: its ``suites``."""
+    """HTML of the whole page; see :func:`spmm_roofline.report.build` for the arguments; ``chosen``: its ``suites``.
+
+    ``rows``: what :func:`packed_rows` makes of ``data``, where that is known.
+    """
     environment = templates(template_folder)
     titles = provenance.get("suites", {})
     environment.globals["sha256"] = sha256
@@ -81,7 +85,7 @@ def render(
         provenance=provenance,
         precisions=PRECISIONS,
         untimed=every.untimed(data["status"]),
-        explorer=every.all_rows(every.with_limits(cases, data["roofline"])),
+        explorer=rows or packed_rows(data),
         packed=packed,
         library=library(),
         rows=len(cases),
@@ -90,6 +94,11 @@ def render(
     )
     sheet, page = with_classes(page)
     return page.replace("</style>", f"{sheet}\n</style>", 1)
+
+
+def packed_rows(data: dict[str, pd.DataFrame]) -> str:
+    """All rows for the page's script, which takes longer than the rest of the page."""
+    return packed(every.all_rows(every.with_limits(data["cases"], data["roofline"])))
 
 
 def again(figure: Drawn, suites: Iterable[str]) -> dict[str, str]:
