@@ -2,7 +2,7 @@
 
     python examples/gcn.py arxiv-like
     python examples/gcn.py arxiv-like my.mtx --model gcn sage --dtype float32 bfloat16 --csv gcn.csv --plot gcn.svg
-    python examples/gcn.py products-like --scale 0.25 --backends ours cusparse --compile
+    python examples/gcn.py products-like --scale 0.25 --backends ours cusparse --graph
 
 A graph is a square matrix file (.mtx, .npz, .smtx, .rb), whose pattern is made symmetric, or is generated with the size
 and the degree law of a data set of OGB: arxiv-like, products-like. Features and labels are synthetic. GCN aggregates by
@@ -17,7 +17,8 @@ aggregates; the others aggregate first. All backends start from the same weights
 The table gives the time of a step and that of its sparse products by themselves (medians, CUDA events). `limit` is the
 speed-up of the step if the products took no time. `plan` is the time to set up the products, first calls included.
 `memory` is what a backend needs beyond graph, features and labels. `deviation` is the largest relative difference of
-the loss from that of a training in float64; the exit code is 1 if it exceeds the tolerance of the dtype.
+the loss from that of a training in float64; the exit code is 1 if it exceeds the tolerance of the dtype. A step that
+takes as long whatever the backend waits for the host: --graph replays it as one CUDA graph.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ except ImportError:  # --help works without PyTorch, and main says what to insta
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow"))
 
-from measuring import held_bytes, let_go, missing, not_positive, reason, tensor_dtype, timed, unwritable, write
+from measuring import graphed, held_bytes, let_go, missing, not_positive, reason, tensor_dtype, timed, unwritable, write
 
 from spmm_roofline.matrices.canonical import MatrixError
 from spmm_roofline.matrices.file import read
@@ -51,6 +52,8 @@ from spmm_roofline.matrices.file import read
 DEVICE = "cuda"
 #: Steps of a backend before the next one takes its turn, so that all of them see the same clocks.
 TURN = 5
+#: Steps before a captured one can be replayed: the first, and those of the capture.
+CAPTURE = 3
 #: dtype → largest relative deviation of a loss from float64.
 TOLERANCE = {"float32": 1e-3, "tf32": 1e-2, "bfloat16": 5e-2}
 
@@ -321,25 +324,49 @@ class Network(Module):
 class Training:
     """A network with its optimiser; ``losses`` has the loss of each step so far, as tensors."""
 
-    def __init__(self, task: Task, aggregate: Aggregate, dtype: str, compiled: bool = False) -> None:
+    def __init__(
+        self, task: Task, aggregate: Aggregate, dtype: str, compiled: bool = False, captured: bool = False
+    ) -> None:
         # BF16 is for products, as autocast has it; weights and their updates stay in FP32.
         of_weights = torch.float64 if dtype == "float64" else torch.float32
         network = Network(task, aggregate, tensor_dtype(dtype)).to(DEVICE, of_weights)
         self.x, self.labels = task.x.to(of_weights), task.labels
         # A larger rate makes training chaotic: at 0.01, curves in float32 and float64 part after some forty steps.
-        self.optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
+        self.optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, capturable=captured)
         self.network = torch.compile(network) if compiled else network
         self.autocast = torch.autocast(DEVICE, torch.bfloat16, enabled=dtype == "bfloat16")
         self.losses: list[Any] = []
+        self.replay: Callable[[], Any] | None = None
 
     def step(self) -> None:
+        """Take a step, and keep its loss."""
+        self.losses.append(self.replay() if self.replay else self._step())
+
+    def capture(self) -> None:
+        """From here on, a step is the replay of one CUDA graph, and costs the host microseconds. Takes two steps."""
+        losses: list[Any] = []
+
+        def step() -> Any:
+            losses.append(self._step())
+            return losses[-1]
+
+        replay, loss = graphed(step)
+        self.losses += losses[:2]
+
+        def replayed() -> Any:
+            replay()
+            return loss.clone()
+
+        self.replay = replayed
+
+    def _step(self) -> Any:
         """Forward, loss, backward, update."""
         with self.autocast:
             loss = F.cross_entropy(self.network(self.x).to(self.x.dtype), self.labels)
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
-        self.losses.append(loss.detach())
+        return loss.detach()
 
     def curve(self) -> list[float]:
         return torch.stack(self.losses).tolist()
@@ -397,17 +424,18 @@ def planned(task: Task, backend: str, dtype: str) -> tuple[Aggregate, float]:
     return aggregate, max(wall_ms - min(timed(products, 2)), 0.0)
 
 
-def first_step(task: Task, backend: str, aggregate: Aggregate, dtype: str, compiled: bool) -> Training:
-    """A training after its first step, compiled if that works."""
-    if compiled:
+def first_step(task: Task, backend: str, aggregate: Aggregate, dtype: str, options: argparse.Namespace) -> Training:
+    """A training after its first step, compiled on request if that works."""
+    captured = options.graph and DEVICE == "cuda"
+    if options.compile:
         visible = aggregate if BACKENDS[backend].can_be_traced else torch.compiler.disable(aggregate)
-        training = Training(task, visible, dtype, compiled=True)
+        training = Training(task, visible, dtype, True, captured)
         try:
             training.step()
             return training
         except Exception as error:
             print(f"{backend} runs without torch.compile: {type(error).__name__}", file=sys.stderr)
-    training = Training(task, aggregate, dtype)
+    training = Training(task, aggregate, dtype, captured=captured)
     training.step()
     return training
 
@@ -421,9 +449,11 @@ def begin(task: Task, backend: str, dtype: str, options: argparse.Namespace) -> 
         planned(task, backend, dtype)  # the first plan also loads and compiles code
         let_go()
         result.aggregate, result.plan_ms = planned(task, backend, dtype)
-        result.training = first_step(task, backend, result.aggregate, dtype, options.compile)
+        result.training = first_step(task, backend, result.aggregate, dtype, options)
         torch.cuda.reset_peak_memory_stats()
-        for _ in range(options.warmup - 1):
+        if options.graph:
+            result.training.capture()
+        for _ in range(options.warmup - len(result.training.losses)):
             result.training.step()
         torch.cuda.synchronize()
         result.memory_bytes = torch.cuda.max_memory_allocated() + held_bytes() - before
@@ -566,6 +596,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--scale", type=float, default=1.0, help="factor of a generated graph's nodes and edges")
     made.add_argument("--seed", type=int, default=0, help="of graph, features and weights; default: 0")
     made.add_argument("--compile", action="store_true", help="compile the network with torch.compile")
+    made.add_argument("--graph", action="store_true", help="capture a step as a CUDA graph, and replay it")
     made.add_argument("--csv", type=Path, help="write the rows to this file")
     made.add_argument("--plot", type=Path, help="draw times and losses to this .svg, .png or .pdf file")
     return made
@@ -573,6 +604,8 @@ def parser() -> argparse.ArgumentParser:
 
 def refusal(options: argparse.Namespace) -> str:
     """What is wrong with the options, in a sentence; empty if nothing."""
+    if options.graph and options.warmup < CAPTURE:
+        return f"--graph takes {CAPTURE} steps to capture one; --warmup is {options.warmup}"
     return not_positive(options, "hidden", "features", "classes", "steps", "warmup") or unwritable(options)
 
 

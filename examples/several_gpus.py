@@ -26,7 +26,10 @@ try:
 except ImportError:  # --help works without PyTorch, and main says what to install
     torch = None
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow"))
+
+from measuring import missing, not_positive, tensor_dtype
 
 from spmm_roofline.matrices.canonical import MatrixError
 from spmm_roofline.matrices.file import read
@@ -123,30 +126,21 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def missing() -> str:
-    """What this machine lacks, in a sentence; empty if nothing."""
-    if torch is None:
-        return "this example needs PyTorch: pip install torch"
-    return "" if torch.cuda.is_available() else "this example needs an NVIDIA GPU, and PyTorch sees none"
-
-
 def main(arguments: list[str] | None = None) -> int:
     command = parser()
     options = command.parse_args(arguments)
-    if lack := missing():
+    if lack := missing() or not_positive(options, "rows", "entries", "n"):
         command.error(lack)
     there = torch.cuda.device_count()
     numbers = sorted(set(options.gpus or [1, there]))
     if not 1 <= numbers[0] <= numbers[-1] <= there:
         command.error(f"--gpus asks for {numbers[-1] if numbers[0] > 0 else numbers[0]}, and there are {there}")
-    if min(options.rows, options.entries, options.n) < 1:
-        command.error("--rows, --entries and --n must be positive")
     try:
         a = matrix_of(options)
     except MatrixError as error:
         command.error(str(error))
-    stored = torch.float32 if options.dtype == "tf32" else getattr(torch, options.dtype)
-    b = torch.randn((a.shape[1], options.n), generator=torch.Generator().manual_seed(0)).to(stored)
+    b = torch.randn((a.shape[1], options.n), generator=torch.Generator().manual_seed(0))
+    b = b.to(tensor_dtype(options.dtype))
     print(f"{a.shape[0]:,} x {a.shape[1]:,}, {a.nnz:,} entries, n = {options.n}, {options.dtype}")
     print(f"{'GPUs':>5s}{'ms':>10s}{'speed-up':>10s}{'of linear':>11s}{'error':>10s}")
     alone_ms, wrong = None, False

@@ -1,10 +1,7 @@
 """The example examples/gcn.py: its losses, its output and its refusals, on the emulated device."""
 
 import csv
-import importlib.util
 import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,45 +9,19 @@ from scipy.io import mmwrite
 from scipy.sparse import csr_array, random_array
 
 from tests import emulation
+from tests.examples import HostEvent, graphed, loaded, on_the_host, refusal
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "gcn.py"
 NODES, STEPS = 40, 4
-
-
-class HostEvent:
-    """An event of CUDA in the time of the host."""
-
-    def __init__(self, enable_timing):
-        assert enable_timing
-
-    def record(self):
-        self.at = time.perf_counter()
-
-    def synchronize(self):
-        pass
-
-    def elapsed_time(self, end):
-        return (end.at - self.at) * 1e3
-
-
-def loaded():
-    spec = importlib.util.spec_from_file_location("example_gcn", EXAMPLE)
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture
 def gcn(monkeypatch):
     """The example, with tensors of the CPU on the emulated device."""
-    torch = pytest.importorskip("torch")
-    if not emulation.compiler():
-        pytest.skip("the emulation of a device needs the C++ compiler g++")
-    module = loaded()
+    module, torch = on_the_host("gcn", monkeypatch)
     monkeypatch.setattr(module, "DEVICE", "cpu")
-    monkeypatch.setattr(module, "missing", str)
     monkeypatch.setattr(module, "held_bytes", int)
     monkeypatch.setattr(module, "let_go", lambda: None)
+    monkeypatch.setattr(module, "graphed", graphed)
     monkeypatch.setattr(torch.cuda, "Event", HostEvent)
     for name in ("synchronize", "reset_peak_memory_stats"):
         monkeypatch.setattr(torch.cuda, name, lambda: None)
@@ -160,6 +131,19 @@ def test_a_compiled_network_learns_the_same(gcn, graph, capsys):
     assert "without torch.compile" not in capsys.readouterr().err
 
 
+def test_a_captured_step_learns_the_same(gcn, graph):
+    assert gcn.main(command(graph, "--warmup", "3", "--backends", "ours", "--graph")) == 0
+
+
+@pytest.mark.gpu
+def test_a_step_is_captured_on_a_gpu(graph, tmp_path):
+    pytest.importorskip("torch")
+    written = tmp_path / "rows.csv"
+    more = ["--warmup", "3", "--dtype", "float32", "bfloat16", "--backends", "ours", "--graph", "--csv", str(written)]
+    assert loaded("gcn").main(command(graph, *more)) == 0
+    assert [row["message"] for row in csv.DictReader(written.open())] == ["", ""]
+
+
 @pytest.mark.parametrize("model", ["gcn", "sage"])
 def test_a_generated_graph_has_the_size_and_hubs(gcn, model):
     options = gcn.parser().parse_args(["arxiv-like", "--scale", "0.02"])
@@ -187,17 +171,15 @@ def test_a_generated_graph_has_the_size_and_hubs(gcn, model):
         (["arxiv-like", "--scale", "1e-9"], "--scale 1e-09 gives arxiv-like 0 nodes"),
         (["arxiv-like", "--backends", "dgl"], "invalid choice: 'dgl'"),
         (["arxiv-like", "--steps", "0"], "--steps is 0; it must be positive"),
+        (["arxiv-like", "--graph", "--warmup", "2"], "--graph takes 3 steps to capture one; --warmup is 2"),
         (["arxiv-like", "--csv", "absent/rows.csv"], "absent/rows.csv cannot be written: there is no folder absent"),
         (["arxiv-like", "--plot", "picture.txt"], "picture.txt is no .svg, .png or .pdf file"),
     ],
 )
 def test_a_bad_input_is_one_sentence(gcn, arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    mmwrite(tmp_path / "wide.mtx", random_array((3, 4), density=0.5, rng=0))
-    with pytest.raises(SystemExit) as ended:
-        gcn.main(arguments)
-    assert ended.value.code == 2
-    assert message in capsys.readouterr().err.splitlines()[-1]
+    mmwrite("wide.mtx", random_array((3, 4), density=0.5, rng=0))
+    assert message in refusal(gcn, arguments, capsys)
 
 
 @pytest.mark.gpu
@@ -205,7 +187,7 @@ def test_every_backend_learns_the_same_on_a_gpu(graph, tmp_path):
     pytest.importorskip("torch")
     written = tmp_path / "rows.csv"
     more = ["--model", "gcn", "sage", "--dtype", "float32", "tf32", "bfloat16", "--csv", str(written)]
-    assert loaded().main(command(graph, *more)) == 0
+    assert loaded("gcn").main(command(graph, *more)) == 0
     for row in csv.DictReader(written.open()):
         assert not row["message"] or row["backend"] == "pyg", row
 
@@ -215,12 +197,12 @@ def test_without_a_gpu_it_says_so(capsys):
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     with pytest.raises(SystemExit):
-        loaded().main(["arxiv-like"])
+        loaded("gcn").main(["arxiv-like"])
     assert "needs an NVIDIA GPU" in capsys.readouterr().err
 
 
 def test_without_pytorch_it_says_what_to_install(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(SystemExit):
-        loaded().main(["arxiv-like"])
+        loaded("gcn").main(["arxiv-like"])
     assert "pip install torch" in capsys.readouterr().err

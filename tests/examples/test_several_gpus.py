@@ -1,9 +1,6 @@
 """The example examples/several_gpus.py, on emulated devices."""
 
-import importlib.util
-import sys
 from contextlib import nullcontext
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,20 +8,13 @@ from scipy.io import mmwrite
 from scipy.sparse import random_array
 
 from tests import emulation
-
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "several_gpus.py"
+from tests.examples import on_the_host, refusal
 
 
 @pytest.fixture
 def example(monkeypatch):
     """The example, with tensors of the CPU on emulated devices; every GPU is the same one."""
-    torch = pytest.importorskip("torch")
-    if not emulation.compiler():
-        pytest.skip("the emulation of a device needs the C++ compiler g++")
-    spec = importlib.util.spec_from_file_location("example_several_gpus", EXAMPLE)
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    monkeypatch.setattr(module, "missing", str)
+    module, torch = on_the_host("several_gpus", monkeypatch)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda gpu: None)
     monkeypatch.setattr(torch.cuda, "device", lambda gpu: nullcontext())
@@ -54,6 +44,4 @@ def test_a_generated_matrix(example, capsys):
     [(["--gpus", "4"], "asks for 4, and there are 3"), (["--n", "0"], "must be positive"), (["no.mtx"], "no.mtx")],
 )
 def test_what_cannot_be_done_is_one_sentence(example, arguments, message, capsys):
-    with pytest.raises(SystemExit):
-        example.main(arguments)
-    assert message in capsys.readouterr().err
+    assert message in refusal(example, arguments, capsys)
