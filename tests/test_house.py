@@ -78,7 +78,7 @@ EDGES = {
     ("plan", "kernels"): "heads say which format a kernel needs and what it includes",
     ("plan", "measure"): "the plan names the device and the protocol",
 }
-FOR_EVERYBODY = {"contracts", "fingerprint", "folder", "paths", "spelling", "__version__", "share_package"}
+FOR_EVERYBODY = {"contracts", "fingerprint", "folder", "forked", "paths", "spelling", "__version__", "share_package"}
 
 #: Columns whose unit is not the ending of the name, with the reason.
 UNITS_ELSEWHERE = {("formats", "bytes_per_nnz"): "bytes per non-zero"}

@@ -187,7 +187,7 @@ def test_a_suite_leaves_out_what_a_pattern_excludes(config):
     plan = Plan(config | {"suite": suite_with(kernels=kernels)})
     own = plan.suites["mine"].kernels
     assert own == [name for name, head in plan.heads.items() if head.study == "smat" and not name.endswith("_f32")]
-    assert not any("quantum" in notice for notice in plan.notices()), "nothing is missing if nothing is excluded"
+    assert any("no kernel matches !quantum/*" in notice for notice in plan.notices())
 
 
 def test_a_suite_without_any_kernel_is_refused(config):

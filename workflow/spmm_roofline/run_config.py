@@ -118,11 +118,8 @@ def resolved(patterns: Iterable[str], studies: Mapping[str, str]) -> tuple[set[s
         plain = pattern.removeprefix(EXCLUDES)
         named = {f"{study}/{name}" if "/" in plain else name: name for name, study in studies.items()}
         matched = {named[match] for match in fnmatch.filter(named, plain)}
-        if plain != pattern:
-            excluded |= matched
-        elif matched:
-            found |= matched
-        else:
+        (found if plain == pattern else excluded).update(matched)
+        if not matched:
             missing.append(pattern)
     return found - excluded, missing
 
@@ -145,9 +142,10 @@ def check_patterns(suite: str, missing: Iterable[str], chosen: Collection[str], 
     """Raise :class:`PlanError` for a pattern that looks misspelt, and where no pattern of a suite matches a kernel.
 
     ``missing`` are the patterns without a match and ``chosen`` the kernels that the others match; ``kernels``: name →
-    study of every kernel. A pattern that resembles no name may be meant for a kernel that is yet to be written.
+    study of every kernel. A pattern that resembles no name may be meant for a kernel that is yet to be written, and one
+    that excludes may have had a kernel to exclude.
     """
-    missing = list(missing)
+    missing = [pattern for pattern in missing if not pattern.startswith(EXCLUDES)]
     for pattern in missing:
         meant = _meant(pattern, kernels)
         if meant is not None:
