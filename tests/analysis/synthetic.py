@@ -446,7 +446,7 @@ def analyse(out: Path, **changes) -> Path:
         "formats": [],
         "kernels": [],
         "fingerprints": FINGERPRINTS,
-        "devices": ROOT / "config/devices",
+        "devices": list((ROOT / "config/devices").glob("*.yaml")),
         "device_records": [],
         "heads": HEADS | CEILING_HEADS,
         "out": out,

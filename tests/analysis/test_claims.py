@@ -1,5 +1,7 @@
 """Claims: each function of an expression by hand, every verdict, and what cannot be read is refused."""
 
+import itertools
+
 import pandas as pd
 import pytest
 import yaml
@@ -18,6 +20,7 @@ DOCUMENT, RIVALS = FILE["claims"], FILE["rivals"]
 #: matrix → (share of 2:4 tiles, time of mma_t, mma_bt, mma_bt_f32) at N = 128.
 TIMES = {"a": (0.5, 8.0, 2.0, 1.0), "b": (0.05, 3.0, 3.0, 6.0), "c": (0.3, 1.0, 2.0, 4.0)}
 
+KERNELS = ("mma_t", "mma_bt", "mma_bt_f32")
 HEADS = synthetic.HEADS | {"mma_t": synthetic.HEADS["mma_t"] | {"format": "bcsr_classed"}}
 
 #: As :data:`TIMES`, of four matrices: the ratios of mma_t and mma_bt are 4, 1, 1/2 and 2.
@@ -34,9 +37,8 @@ def judged(expression, **options):
     return row
 
 
-def judged_on(expression, sets, *, times=TIMES, noisy=False, why="", **expect):
-    """The rows of one claim on sets of suites."""
-    kernels = ("mma_t", "mma_bt", "mma_bt_f32")
+def judged_on(expression, sets, *, times=TIMES, noisy=(), why="", **expect):
+    """The rows of one claim on sets of suites; ``noisy`` are the kernels and matrices whose rows are."""
     cases = pd.DataFrame(
         [
             {"device": "h200", "suite": "quick", "matrix": matrix, "matrix_sha256": matrix, "n": n, "l2": "cold"}
@@ -45,7 +47,7 @@ def judged_on(expression, sets, *, times=TIMES, noisy=False, why="", **expect):
                 "kernel": kernel,
                 "time_ms": n / 128 * time,
                 "status": "ok",
-                "noisy": noisy,
+                "noisy": (kernel, matrix) in noisy,
                 "host": "4.4",
             }
             | {
@@ -56,7 +58,7 @@ def judged_on(expression, sets, *, times=TIMES, noisy=False, why="", **expect):
                 "k": 128 if matrix == "a" else 64,
             }
             for matrix, (_, *row) in times.items()
-            for kernel, time in zip(kernels, row, strict=True)
+            for kernel, time in zip(KERNELS, row, strict=True)
             for n in (64, 128)
         ]
         # A time that was not verified is no time.
@@ -71,7 +73,7 @@ def judged_on(expression, sets, *, times=TIMES, noisy=False, why="", **expect):
                 "host": "4.4",
             }
             | {"preprocess_ms": 6.0, "useful_gflops": float("nan"), "compulsory_bytes": 100}
-            for kernel in kernels
+            for kernel in KERNELS
         ]
     )
     matrices = pd.DataFrame(
@@ -239,8 +241,20 @@ def test_each_set_is_judged_by_itself_and_the_reason_has_numbers():
 
 
 def test_noisy_times_judge_nothing():
-    row = judged('geomean(speedup("mma_bt", "mma_t", n=128))', noisy=True)
+    row = judged('geomean(speedup("mma_bt", "mma_t", n=128))', noisy=list(itertools.product(KERNELS, TIMES)))
     assert row["verdict"] == "not_testable" and "none of its suites" in row["message"]
+
+
+def test_a_case_whose_fastest_rival_is_noisy_is_left_out():
+    """On c, the fastest rival takes 2 and the next one 4: by that one, mma_t would gain twice as much."""
+    expression = 'maximum(speedup("mma_t", ["mma_bt", "mma_bt_f32"], n=128))'
+    assert judged(expression)["value"] == 2.0
+    row = judged(expression, noisy={("mma_bt", "c")})
+    assert row["value"] == 1.0 and row["matrices"] == 2, "c is left out, where mma_bt was the fastest rival"
+    slower = judged(expression, noisy={("mma_bt_f32", "c")})
+    assert slower["value"] == 2.0 and slower["matrices"] == 3, "a noisy row that is not the fastest changes nothing"
+    rates = judged('minimum(quantiles("mma_t", ["mma_bt", "mma_bt_f32"], 1, n=128))', noisy={("mma_bt", "c")})
+    assert rates["matrices"] == 2
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def judged():
         **dict.fromkeys(("measured", "profiled", "matrices", "formats", "kernels", "papers"), ()),
         **dict.fromkeys(("device_records", "measured_ceilings"), ()),
         recorded=[ROOT / "resources/recorded/h200"],
-        devices=ROOT / "config/devices",
+        devices=(ROOT / "config/devices").glob("*.yaml"),
         claims=ROOT / "config/claims.yaml",
     )
     made = {"files": files, "fingerprints": {name: head.sha256() for name, head in found.items()}}

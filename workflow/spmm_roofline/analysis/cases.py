@@ -153,12 +153,14 @@ def missing(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]]) -> pd.Da
 
 def baseline(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], lacking: pd.DataFrame) -> pd.DataFrame:
     """The fastest cuSPARSE row of each comparable case and precision whose algorithms were all run: the columns of the
-    case, ``baseline_ms`` and ``winner``. ``lacking`` is the table of :func:`missing`."""
+    case, ``baseline_ms`` and ``winner``. ``lacking`` is the table of :func:`missing`.
+
+    A case whose fastest row is noisy has no baseline: the next algorithm would flatter all others.
+    """
     case = [*COMPARABLE, "precision"]
-    own = timed(rows)
-    own = own[own["kernel"].isin(_members(heads))].merge(lacking, on=case)
+    own = rows[(rows["status"] == "ok") & rows["kernel"].isin(_members(heads))].merge(lacking, on=case)
     own = own[own["baseline_missing"] == ""].sort_values(["time_ms", "kernel"]).drop_duplicates(case)
-    return own[[*case, "time_ms", "kernel"]].rename(columns={"time_ms": "baseline_ms", "kernel": "winner"})
+    return timed(own)[[*case, "time_ms", "kernel"]].rename(columns={"time_ms": "baseline_ms", "kernel": "winner"})
 
 
 def _members(heads: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

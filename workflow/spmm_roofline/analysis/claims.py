@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .. import contracts
-from .cases import timed
 from .registry import table
 from .vocabulary import Evidence, NothingToTest, Vocabulary
 
@@ -43,14 +42,21 @@ def claims(
     what is not in its vocabulary or names an unknown kernel.
     """
     evidence = Evidence(
-        timed(cases), matrices.set_index("matrix"), formats, counters, heads, rivals, l2_bytes, resamples
+        cases[cases["status"] == "ok"],
+        matrices.set_index("matrix"),
+        formats,
+        counters,
+        heads,
+        rivals,
+        l2_bytes,
+        resamples,
     )
     rows = []
     for device in sorted(cases["device"].unique()):
         for claim in claim_documents:
             sets = [_judge(claim, name, suites, device, evidence) for name, suites in claim["sets"].items()]
             said = overall([row["verdict"] for row in sets])
-            why = _why(claim, device, evidence) if said != "reproduced" else ""
+            why = _why(claim, device, evidence) if said not in ("reproduced", "not_testable") else ""
             rows += [row | {"overall": said, "why": why} for row in sets]
     return contracts.frame(rows, "analysis_claims")
 

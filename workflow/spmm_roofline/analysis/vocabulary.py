@@ -36,7 +36,7 @@ CASE = [column for column in COMPARABLE if column != "device"]
 #: Columns of ``analysis_cases`` that the words read.
 READ = (
     *("device", *CASE, "kernel", "m", "k", "time_ms", "useful_gflops", "preprocess_ms", "compulsory_bytes"),
-    "status",
+    *("status", "noisy"),
 )
 
 #: What a profiled case is known by.
@@ -56,7 +56,7 @@ class Evidence:
     """What claims are judged on, for all devices."""
 
     cases: pd.DataFrame
-    """rows of ``analysis_cases`` that were verified and are not noisy"""
+    """rows of ``analysis_cases`` that were verified; those that are noisy give no value"""
     structure: pd.DataFrame
     """table ``matrices``, indexed by matrix"""
     formats: pd.DataFrame
@@ -144,13 +144,12 @@ class Vocabulary:
     def speedup(self, kernels: str | list[str], over: str | list[str], **which: Any) -> pd.Series:
         """Time of the fastest of ``over`` by time of the fastest of ``kernels``; see :meth:`_cases` for ``which``.
 
-        A kernel on both sides counts on the first.
+        A kernel on both sides counts on the first. A case is left out where the fastest row of a side is noisy: the
+        next one would stand for a slower side.
         """
         mine, rivals = self._both(kernels, over)
-        rows = self._cases([*mine, *rivals], **which)
-        ratios = (self._least(rows, rivals) / self._least(rows, mine)).dropna()
-        if ratios.empty:
-            raise NothingToTest(self._missing(self._cases(**which), [*mine, *rivals]))
+        times = self._fastest(mine, rivals, **which)
+        ratios = times["rivals"] / times["mine"]
         ratios.index = self.evidence.case_index.take(ratios.index)
         return self._use(ratios)
 
@@ -177,12 +176,12 @@ class Vocabulary:
         import pandas as pd
 
         mine, rivals = self._both(kernels, over)
+        certain = self._fastest(mine, rivals, **which).index
         rows = self._cases([*mine, *rivals], **which)
+        rows = rows[rows["case"].isin(certain)]
         rates = pd.concat(
             [rows[rows["kernel"].isin(names)].groupby(CASE)["useful_gflops"].max() for names in (mine, rivals)], axis=1
-        ).dropna()
-        if rates.empty:
-            raise NothingToTest(self._missing(self._cases(**which), [*mine, *rivals]))
+        )
         self._use(rates)
         groups = rates.groupby(self._groups(rates)[1:])
         ratios = [
@@ -304,6 +303,19 @@ class Vocabulary:
 
     @cached_property
     def _rows(self) -> pd.DataFrame:
+        """The rows that give values."""
+        return self._verified[~self._noise]
+
+    @cached_property
+    def _noisy(self) -> pd.DataFrame:
+        return self._verified[self._noise]
+
+    @cached_property
+    def _noise(self) -> pd.Series:
+        return self._verified["noisy"].fillna(False).astype(bool)
+
+    @cached_property
+    def _verified(self) -> pd.DataFrame:
         import pandas as pd
 
         found = [self.evidence.by_suite.get((self.device, suite)) for suite in self.suites]
@@ -384,6 +396,23 @@ class Vocabulary:
     def _least(self, rows: pd.DataFrame, kernels: list[str]) -> pd.Series:
         """The least time by number of the case."""
         return rows.loc[rows["kernel"].isin(kernels), ["case", "time_ms"]].groupby("case")["time_ms"].min()
+
+    def _fastest(self, mine: list[str], rivals: list[str], **which: Any) -> pd.DataFrame:
+        """The least time of both sides, ``mine`` and ``rivals``, by number of the case.
+
+        Raises :class:`NothingToTest` if there is no case.
+        """
+        import pandas as pd
+
+        rows = self._cases([*mine, *rivals], **which)
+        noisy = self._narrowed(self._noisy[self._noisy["kernel"].isin([*mine, *rivals])], **which)
+        sides = {"mine": mine, "rivals": rivals}
+        times = pd.concat({side: self._least(rows, kernels) for side, kernels in sides.items()}, axis=1).dropna()
+        for side, kernels in sides.items():
+            times = times[~(self._least(noisy, kernels).reindex(times.index) < times[side])]
+        if times.empty:
+            raise NothingToTest(self._missing(self._cases(**which), [*mine, *rivals]))
+        return times
 
     def _use(self, by_case: Any) -> Any:
         index = by_case.index
