@@ -20,17 +20,37 @@ LOCK = envs/lock-$(EXTRA).txt
 INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
 INSTALLED = $(VENV)/installed-$(EXTRA)
 
-.PHONY: help report test dist setup lock
+# What a report does without: one stamp each.
+DOCS = $(VENV)/installed-docs
+RELEASE = $(VENV)/installed-release
+
+.PHONY: help report test docs provenance image dist setup lock
 
 help:  ## list these targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1 \2/p' $(MAKEFILE_LIST) | while read -r target line; do printf 'make %-8s %s\n' "$$target" "$$line"; done
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1 \2/p' $(MAKEFILE_LIST) | while read -r target line; do printf 'make %-10s %s\n' "$$target" "$$line"; done
 
 report: setup  ## walk the whole road and write results/report/report.html
 	$(VENV)/bin/python -m snakemake --cores $(CORES) report $(ARGS)
 	@echo "The report lies at $(CURDIR)/results/report/report.html"
 
-test: setup  ## run all tests and linters
+test: setup $(DOCS) $(RELEASE)  ## run all tests and linters
 	$(VENV)/bin/python -m pytest -n 2 $(ARGS)
+
+docs: setup $(DOCS)  ## build the documentation site into docs/_build/html
+	$(VENV)/bin/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going docs docs/_build/html
+	@echo "The site lies at $(CURDIR)/docs/_build/html/index.html"
+
+provenance: setup $(RELEASE)  ## describe the finished run as an RO-Crate: ro-crate-metadata.json
+	$(VENV)/bin/python -m snakemake --reporter provenance report $(ARGS)
+
+# The image of `--sdm apptainer`.
+BUILDER ?= docker
+IMAGE ?= spmm-roofline:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+IMAGE_EXTRA ?= cuda13
+COMMIT = $(shell git describe --always --abbrev=12 --exclude='*' --dirty=+ 2>/dev/null || echo unknown)
+
+image:  ## build the container image; BUILDER=podman, IMAGE_EXTRA=cuda12 or compile
+	$(BUILDER) build --build-arg EXTRA=$(IMAGE_EXTRA) --build-arg COMMIT=$(COMMIT) --tag $(IMAGE) .
 
 # Machine code travels in the wheel, so that a user's first product needs no compiler.
 dist: setup  ## build wheel and sdist into dist/
@@ -51,6 +71,12 @@ $(INSTALLED): $(LOCK) envs/lock-build.txt
 	$(INSTALL) --no-build-isolation --editable .
 	@touch $@
 
+# Both come on top of what a run needs.
+$(DOCS) $(RELEASE): $(VENV)/installed-%: envs/lock-%.txt $(INSTALLED)
+	@echo "Adding what $(basename $(<F)) names"
+	$(INSTALL) --require-hashes --no-build-isolation -r $<
+	@touch $@
+
 .PHONY: no-python
 no-python:
 	@echo "This project needs Python 3.11 or later and found none: install python3.11, or name one with PYTHON=/path/to/python." >&2
@@ -68,4 +94,8 @@ lock: setup  ## remake envs/lock-*.txt from pyproject.toml; UPGRADE=1 takes the 
 	for extra in compile cuda12 cuda13; do \
 		$(COMPILE) $(if $(UPGRADE),--upgrade) --extra workflow --extra $$extra --extra slurm --extra dev \
 			pyproject.toml --output-file envs/lock-$$extra.txt || exit 1; \
+	done
+	for extras in "docs" "release --extra provenance"; do \
+		$(COMPILE) $(if $(UPGRADE),--upgrade) --constraint envs/lock-compile.txt --extra $$extras \
+			pyproject.toml --output-file envs/lock-$${extras%% *}.txt || exit 1; \
 	done

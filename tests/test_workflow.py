@@ -1,5 +1,6 @@
 """The rule graph on a real run: what an edit reruns, what it does not, and what bad input does."""
 
+import json
 import os
 import re
 import subprocess
@@ -12,7 +13,8 @@ import yaml
 from spmm_roofline.kernels.registry import heads
 from spmm_roofline.measure import blocks
 from tests.kernels.external.build import on_host
-from tests.project import PARTS, TINY
+from tests.project import PARTS, TINY, Project
+from tests.report.crates import issues
 
 
 @pytest.fixture
@@ -24,7 +26,7 @@ def project(finished_project):
         files = [finished.root / part] if (finished.root / part).is_file() else (finished.root / part).rglob("*")
         before |= {path: path.read_bytes() for path in files if path.is_file() and "__pycache__" not in path.parts}
     yield finished
-    for part in PARTS[1:]:
+    for part in PARTS:
         for path in (finished.root / part).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts and path not in before:
                 path.unlink()
@@ -60,6 +62,20 @@ def test_snakemakes_own_report_has_page_figures_and_claims(project):
     assert project.jobs() == set()
 
 
+def test_a_finished_run_is_described_as_an_ro_crate(project, monkeypatch):
+    pytest.importorskip("rocrate", reason="make test installs what it needs")
+    monkeypatch.setattr(Project, "environment", os.environ | {"PYTHONPATH": str(project.root / "workflow")})
+    assert "wrote ro-crate-metadata.json" in project.snakemake("--reporter", "provenance", "report")
+    metadata = project.root / "ro-crate-metadata.json"
+    graph = json.loads(metadata.read_text())["@graph"]
+    tools = {entity["name"] for entity in graph if entity["@id"].startswith("#tool-")}
+    assert {"import_matrices", "pack_formats", "compile_kernels", "measure_kernels", "analysis", "report"} <= tools
+    assert {"results/matrices/mesh.npz", "results/report/report.html"} <= {entity["@id"] for entity in graph}
+    assert issues(project.root, monkeypatch) == []
+    metadata.unlink()
+    assert project.jobs() == set()
+
+
 def test_a_touch_and_a_comment_rerun_nothing(project):
     (project.root / "kernels/smat/mma_bt.cu").touch()
     (project.root / "kernels/include/ptx/mma.cuh").touch()
@@ -68,13 +84,14 @@ def test_a_touch_and_a_comment_rerun_nothing(project):
 
 
 def test_a_clone_beside_its_results_runs_nothing_after_one_command(project):
-    (command,) = re.findall(r"^    (touch .*workflow/scripts.*)$", Path("README.md").read_text(), re.MULTILINE)
+    page = Path("docs/start/report.md")
+    (command,) = re.findall(r"^    (touch .*workflow/scripts.*)$", page.read_text(), re.MULTILINE)
     parts = [path for part in PARTS for path in [project.root / part, *(project.root / part).rglob("*")]]
     times = {path: (path.stat().st_atime_ns, path.stat().st_mtime_ns) for path in parts if path.is_file()}
     try:
         for path in times:
             path.touch()
-        assert project.jobs(), "Snakemake no longer takes new scripts for changed ones: README may leave this out"
+        assert project.jobs(), f"Snakemake no longer takes new scripts for changed ones: {page} may leave this out"
         subprocess.run(command, shell=True, cwd=project.root, check=True)
         assert project.jobs() == set()
     finally:

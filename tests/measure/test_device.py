@@ -12,7 +12,7 @@ import pytest
 from spmm_roofline.measure import device
 from spmm_roofline.measure.device import Gpu, NoDevice, lease, short_name
 
-DEVICES = Path("config/devices")
+DEVICES = sorted(Path("config/devices").glob("*.yaml"))
 
 
 @pytest.mark.parametrize(

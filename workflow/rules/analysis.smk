@@ -10,8 +10,9 @@ rule analysis:
         device_records=PLAN.device_records(),
         measured_ceilings=PLAN.ceilings(),
         measured_blocks=PLAN.blocks(),
-        claims="config/claims.yaml",
+        claims=PLAN.claims,
         papers=PLAN.papers(),
+        model=PLAN.model(),
     output:
         expand("results/analysis/{table}.csv", table=PLAN.analysis_tables("claims")),
         claims=report(
@@ -31,7 +32,8 @@ rule analysis:
         recorded=PLAN.recorded(),
         fingerprints=PLAN.fingerprints,
         heads=PLAN.head_dicts(),
-        devices="config/devices",
+        devices=PLAN.datasheets(),
+        own=PLAN.own_matrices(),
         bootstrap=PLAN.config["analysis"].get("bootstrap", 2000),
     script:
         "../scripts/analysis.py"
@@ -54,5 +56,6 @@ rule selector:
         "../../envs/cpu.yaml"
     params:
         heads=PLAN.head_dicts(),
+        datasheets=PLAN.datasheets(),
     script:
         "../scripts/selector.py"

@@ -10,7 +10,7 @@ for batch in PLAN.profiles:
             batch.rule
         input:
             batch.inputs,
-            metrics="config/metrics.yaml",
+            metrics=PLAN.metrics,
         output:
             batch.files,
         log:

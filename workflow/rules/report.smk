@@ -3,7 +3,7 @@ rule report:
         analysis=rules.analysis.output,
         profiled=PLAN.profiled(),
         code=PLAN.modules_of("figures", "report", "report/tables"),
-        template=sorted(str(path) for path in Path("report").glob("*.*")),
+        template=PLAN.template(),
     output:
         # `update`: Snakemake keeps the old page and brings it back if the new one fails.
         html=update(
@@ -55,7 +55,7 @@ rule bundle:
     conda:
         "../../envs/cpu.yaml"
     params:
-        folders=["config", *PLAN.recorded(), rules.report.output.figures],
+        folders=[*PLAN.config_files(), *PLAN.recorded(), rules.report.output.figures],
         provenance=PLAN.provenance(),
     script:
         "../scripts/bundle.py"

@@ -142,9 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     source.add_argument("--recorded", type=Path, help="folder of recorded rows, one subfolder per device")
     source.add_argument("--results", type=Path, help="folder of a run's results, of which the analysis is read")
     train.add_argument("--out", type=Path, required=True, help="file for the model, JSON")
-    train.add_argument(
-        "--devices", type=Path, default=Path("config/devices"), help="folder of datasheets (default: config/devices)"
-    )
+    train.add_argument("--devices", type=Path, help="folder of datasheets (default: config/devices)")
 
     pack = _command(
         commands,
@@ -289,16 +287,19 @@ def _advise(options: argparse.Namespace) -> None:
 def _train(options: argparse.Namespace) -> None:
     from .analysis.selector import train_on_recorded, train_on_tables
     from .kernels.registry import heads
-    from .paths import KERNELS
+    from .paths import KERNELS, find_all
 
+    sheets = sorted(options.devices.glob("*.yaml")) if options.devices else find_all("config/devices", "*.yaml")
+    if not sheets:
+        options.usage_error(f"{options.devices or 'config/devices'} holds no datasheet")
     found = heads(str(KERNELS))
     plain = {name: head.as_dict() for name, head in found.items()}
     if options.results:
         tables = {name: options.results / "analysis" / f"{name}.csv" for name in _TABLES}
-        train_on_tables(**tables, heads=plain, out=options.out)
+        train_on_tables(**tables, heads=plain, out=options.out, datasheets=sheets)
     else:
         prints = {name: head.sha256() for name, head in found.items()}
-        train_on_recorded(options.recorded, options.devices, plain, prints, options.out)
+        train_on_recorded(options.recorded, sheets, plain, prints, options.out)
     print(f"wrote {options.out}")
 
 
@@ -330,7 +331,7 @@ def _new_kernel(options: argparse.Namespace) -> None:
         f"`{head.name}` {measured}; to add it to another one, name it or `{head.study}/*` under `kernels` of a file in "
         "config/suites",
         "`make report` compiles it, checks its products and, on a GPU, times it",
-        "`python tests/test_house.py --fix` adds it to the README, and `make test` reports what does not fit",
+        "`python docs/tables.py` adds it to docs/reference/kernels.md, and `make test` reports what does not fit",
     ]
     print("\n".join(f"  {number}. {step}" for number, step in enumerate(steps, 1)))
 

@@ -10,14 +10,13 @@ import fnmatch
 import importlib.metadata
 import importlib.util
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from . import __version__, analysis, contracts, fingerprint, matrices
+from . import __version__, analysis, contracts, fingerprint, matrices, paths
 from .batches import Batch, Contents, Stale, batches_of, journal
 from .formats import FORMATS
 from .formats import module_path as format_module
@@ -27,6 +26,7 @@ from .measure import device as gpu_device
 from .measure.job import Job, job_of
 from .measure.run import Task
 from .run_config import (
+    SUITES,
     PlanError,
     block_document,
     check_files,
@@ -47,8 +47,14 @@ MEASURING_KERNELS = {**CLOCK_KERNELS, "check_cubin": "check"}
 #: What the compiler made of every kernel, as it ships with the project: rows of table ``kernels``.
 COMPILED = "resources/compiled.csv"
 
-#: Counters to profile.
-METRICS = "config/metrics.yaml"
+#: One folder a device, with what was measured on it.
+RECORDED = "resources/recorded"
+
+#: Documents ``device``.
+DEVICES = "config/devices"
+
+#: The trained model of the selector.
+MODEL = "resources/selector.json"
 
 #: Sources whose matrices cannot fail to arrive: several of them are imported by one job.
 LOCAL_SOURCES = ("generated", "grids", "dlmc")
@@ -113,7 +119,7 @@ class Plan:
         self._fingerprints: dict[Path, str] = {}
         self._contents: dict[str, str] = {}
         self._taken: dict[tuple[str, str], list[str]] = {}
-        known = registered(external=tuple(self.config["kernels"].get("external", ())))
+        known = registered(str(paths.find("kernels")), external=tuple(self.config["kernels"].get("external", ())))
         self.heads: dict[str, Head] = known.heads
         #: Files of kernels that this run leaves out → what is wrong with their heads.
         self.refused = known.refused
@@ -134,9 +140,7 @@ class Plan:
             if "suite" in self.config:
                 chosen = [name.strip() for name in self.config["suite"].split(",")]
                 if chosen == ["recorded"]:
-                    chosen = sorted(
-                        {path.parent.name for path in Path("resources/recorded").glob("*/*/*.csv")} - {"profile"}
-                    )
+                    chosen = sorted({path.parent.name for path in paths.find_all(RECORDED, "*/*/*.csv")} - {"profile"})
             found = {name: self._suite(suite_document(name)) for name in chosen}
         check_profiled(self.config["profile"]["suites"], found)
         return found
@@ -214,6 +218,14 @@ class Plan:
                     '--config "profile={suites: [quick]}"'
                 )
 
+    def check_deployment(self, methods: Iterable[str]) -> None:
+        """Raise :class:`PlanError` if jobs shall run in a container and the config names no image."""
+        if "apptainer" in {*map(str, methods)} and "container" not in self.config:
+            raise PlanError(
+                "`--sdm apptainer` needs the name of an image, because none is published: build one as "
+                "config/README.md says and add --config container=spmm-roofline.sif"
+            )
+
     def _why_no_device(self) -> str:
         if self.config["measure"]["device"] == "none":
             return "measure.device is none"
@@ -252,11 +264,10 @@ class Plan:
         wanted = self.config["measure"]["device"]
         if wanted == "none":
             return None
-        devices = Path("config/devices")
         if wanted != "auto":
-            path = devices / f"{wanted}.yaml"
+            path = paths.find(Path(DEVICES) / f"{wanted}.yaml")
             if not path.exists():
-                known = ["auto", "none", *sorted(file.stem for file in devices.glob("*.yaml"))]
+                known = ["auto", "none", *(Path(file).stem for file in self.datasheets())]
                 raise PlanError(
                     f"measure.device is {wanted!r}, but {path} does not exist{choices(wanted, known, 'choices')}"
                 )
@@ -265,7 +276,7 @@ class Plan:
         # An environment made only for compiling has no CuPy; it never uses the GPU.
         if not gpus or importlib.util.find_spec("cupy") is None:
             return None
-        return gpu_device.short_name(gpus[0].product, devices), gpus[0].arch
+        return gpu_device.short_name(gpus[0].product, self.datasheets()), gpus[0].arch
 
     @property
     def device_name(self) -> str:
@@ -310,6 +321,17 @@ class Plan:
         layers = [layer for suite in self.block_suites for layer in blocks.weights_of(suite)]
         return {spec["matrix"]: spec for layer in layers for spec in layer.specs}
 
+    def own_matrices(self) -> dict[str, dict[str, Any]]:
+        """Matrix of ``--config matrix=…`` → the widths and the state of L2 that it is measured with."""
+        if "matrix" not in self.config:
+            return {}
+        return {name: {"n": suite.n, "l2": suite.l2} for suite in self.suites.values() for name in suite.specs}
+
+    def model(self) -> list[str]:
+        """The model of the selector, for a run that predicts times of the user's own matrices."""
+        found = paths.find(MODEL)
+        return [str(found)] if "matrix" in self.config and found.exists() else []
+
     def matrix_rows(self) -> list[str]:
         return [f"results/matrices/{name}.json" for name in self.specs]
 
@@ -331,7 +353,8 @@ class Plan:
     @property
     def compiled_table(self) -> list[str]:
         """The table of compilations that ships with the project, if it is there."""
-        return [COMPILED] if Path(COMPILED).exists() else []
+        found = paths.find(COMPILED)
+        return [str(found)] if found.exists() else []
 
     @cached_property
     def needed_compilations(self) -> list[tuple[str, str]]:
@@ -423,27 +446,49 @@ class Plan:
     def recorded(self) -> list[str]:
         """Folders of recorded devices that the report shows."""
         wanted = self.config["analysis"]["recorded"]
-        present = sorted(p.parent.name for p in Path("resources/recorded").glob("*/device.json"))
+        present = {path.parent.name: str(path.parent) for path in paths.find_all(RECORDED, "*/device.json")}
         if wanted == "all":
-            wanted = present
+            wanted = list(present)
         unknown = sorted(set(wanted) - set(present))
         if unknown:
             said = choices(unknown[0], ["all", *present], "choices")
-            raise PlanError(f"analysis.recorded names {unknown[0]!r}, but resources/recorded has no such device{said}")
-        return [f"resources/recorded/{name}" for name in wanted]
+            raise PlanError(f"analysis.recorded names {unknown[0]!r}, but {RECORDED} has no such device{said}")
+        return [present[name] for name in wanted]
 
     def recorded_files(self) -> list[str]:
         return sorted(str(path) for folder in self.recorded() for path in Path(folder).rglob("*.*"))
 
     def papers(self) -> list[str]:
         """Numbers that the papers report, one table per study."""
-        return sorted(map(str, Path("config/published").glob("*.csv")))
+        return [str(path) for path in paths.find_all("config/published", "*.csv")]
+
+    def datasheets(self) -> list[str]:
+        """Documents ``device``."""
+        return [str(path) for path in paths.find_all(DEVICES, "*.yaml")]
+
+    @property
+    def claims(self) -> str:
+        """The document of the claims to judge."""
+        return str(paths.find("config/claims.yaml"))
+
+    @property
+    def metrics(self) -> str:
+        """The document of the counters to profile."""
+        return str(paths.find("config/metrics.yaml"))
+
+    def template(self) -> list[str]:
+        """Templates, style and scripts of the page."""
+        return sorted(str(path) for path in paths.shown(paths.PAGE).glob("*.*"))
+
+    def config_files(self) -> list[str]:
+        """All files of the config: of the user and of the project."""
+        return [str(path) for path in paths.find_all("config", "**/*")]
 
     def modules_of(self, *folders: str) -> list[str]:
         """Modules in folders of the package, as inputs of a rule: Snakemake tracks scripts, not what they import."""
         package = Path(__file__).parent
         found = sorted(path for folder in folders for path in (package / folder).glob("*.py"))
-        return [os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path) for path in found]
+        return [str(paths.shown(path)) for path in found]
 
     def analysis_tables(self, *without: str) -> list[str]:
         """Tables that the analysis writes, except ``without``, which the rule declares itself."""
@@ -527,7 +572,7 @@ class Plan:
         """Jobs that profile, one a shard of a suite, with all kernels whose tables are stale there."""
         return [
             batch
-            for name, tables in self._stale_tables(self.profiled(), METRICS)
+            for name, tables in self._stale_tables(self.profiled(), self.metrics)
             for batch in batches_of(f"profile_{name}", tables, len(tables), self._inputs_of_tables)
         ]
 
@@ -559,7 +604,7 @@ class Plan:
 
     def _recorded_rows(self, suite: str, kernel: str) -> dict[tuple[str, str], tuple[str, str]]:
         """(matrix, n) → (fingerprint of the source, protocol) of the rows that are recorded for this device."""
-        rows = _read(Path("resources/recorded") / self.device_name / suite / f"{kernel}.csv")
+        rows = _read(self._record / suite / f"{kernel}.csv")
         return {(row["matrix"], row["n"]): (row["kernel_sha256"], row["protocol"]) for row in rows}
 
     def _same_code(self, kernel: str) -> set[tuple[str, str]]:
@@ -578,7 +623,12 @@ class Plan:
     @cached_property
     def _compilations(self) -> list[dict[str, str]]:
         """Rows of table ``kernels`` that ship: of every kernel as it is, and of the kernels that were recorded."""
-        return _read(Path(COMPILED)) + _read(Path("resources/recorded") / self.device_name / "kernels.csv")
+        return _read(paths.find(COMPILED)) + _read(self._record / "kernels.csv")
+
+    @property
+    def _record(self) -> Path:
+        """Folder of what is recorded for the device."""
+        return paths.find(Path(RECORDED) / self.device_name)
 
     def _inputs_of_tables(self, tables: Sequence[str]) -> list[str]:
         """Files that the measurement of some tables reads."""
@@ -805,7 +855,7 @@ def shards(names: list[str], most: int) -> tuple[Shard, ...]:
 
 def _titles() -> dict[str, str]:
     """Suite → title, for every suite: the report shows recorded rows of suites outside this run too."""
-    found = (contracts.document(path, "suite") for path in sorted(Path("config/suites").glob("*.yaml")))
+    found = (contracts.document(path, "suite") for path in paths.find_all(SUITES, "*.yaml"))
     return {document["name"]: document["title"] for document in found}
 
 
@@ -827,7 +877,7 @@ def compiler_family() -> str:
 
 def compiled_already() -> dict[tuple[str, str], tuple[str, str]]:
     """(kernel, arch) → (fingerprint of the source, compiler) of the rows that ship in :data:`COMPILED`."""
-    rows = _read(Path(COMPILED))
+    rows = _read(paths.find(COMPILED))
     return {(row["kernel"], row["arch"]): (row["kernel_sha256"], row["compiler"]) for row in rows}
 
 

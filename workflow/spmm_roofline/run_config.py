@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from . import contracts
+from . import contracts, paths
 from .kernels import arch
 from .matrices import expand
 from .matrices.canonical import MatrixError
@@ -92,9 +92,9 @@ def block_document(name: str) -> dict[str, Any]:
 
 
 def _document(folder: Path, kind: str, name: str) -> dict[str, Any]:
-    path = folder / f"{name}.yaml"
+    path = paths.find(folder / f"{name}.yaml")
     if not path.exists():
-        known = sorted(path.stem for path in folder.glob("*.yaml"))
+        known = [path.stem for path in paths.find_all(folder, "*.yaml")]
         raise PlanError(f"{folder} has no suite called {name!r}{choices(name, known, 'suites')}")
     document: dict[str, Any] = contracts.document(path, kind)
     if document["name"] != name:
@@ -103,7 +103,8 @@ def _document(folder: Path, kind: str, name: str) -> dict[str, Any]:
 
 
 def suite_names() -> list[str]:
-    return sorted(path.stem for path in SUITES.glob("*.yaml"))
+    """Every suite: of the user and of the project."""
+    return [path.stem for path in paths.find_all(SUITES, "*.yaml")]
 
 
 def resolved(patterns: Iterable[str], studies: Mapping[str, str]) -> tuple[set[str], list[str]]:
@@ -126,7 +127,7 @@ def resolved(patterns: Iterable[str], studies: Mapping[str, str]) -> tuple[set[s
 
 def suites_with(kernel: str, study: str) -> list[str]:
     """Suites whose patterns choose a kernel."""
-    documents = {name: contracts.document(SUITES / f"{name}.yaml", "suite") for name in suite_names()}
+    documents = {path.stem: contracts.document(path, "suite") for path in paths.find_all(SUITES, "*.yaml")}
     return [name for name, suite in documents.items() if resolved(suite["kernels"], {kernel: study})[0]]
 
 
@@ -231,8 +232,8 @@ def own_suites(config: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], li
 def _names_in_suites(config: Mapping[str, Any]) -> dict[str, str]:
     """Matrix → what it is, for the matrices of every suite that can be named without the network."""
     found: dict[str, str] = {}
-    for name in suite_names():
-        document = contracts.document(SUITES / f"{name}.yaml", "suite")
+    for file in paths.find_all(SUITES, "*.yaml"):
+        document = contracts.document(file, "suite")
         sources = dict(document["matrices"])
         if "suitesparse" in sources:
             sources["suitesparse"] = [entry for entry in sources["suitesparse"] if "query" not in entry]
@@ -241,7 +242,7 @@ def _names_in_suites(config: Mapping[str, Any]) -> dict[str, str]:
         except MatrixError:  # a suite that this run does not read
             continue
         for spec in specs:
-            what = _resolved(spec["path"]) if spec["source"] == "file" else f"a matrix of suite {name}"
+            what = _resolved(spec["path"]) if spec["source"] == "file" else f"a matrix of suite {file.stem}"
             found.setdefault(spec["matrix"], what)
     return found
 

@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,9 +71,9 @@ def visible() -> list[Gpu]:
     ]
 
 
-def short_name(product: str, devices: Path) -> str:
-    """Name of a device in folders and rows: from its file in ``config/devices``, else derived from the product name."""
-    for path in sorted(Path(devices).glob("*.yaml")):
+def short_name(product: str, datasheets: Iterable[str | Path]) -> str:
+    """Name of a device in folders and rows: from the document ``device`` that matches, else from the product name."""
+    for path in datasheets:
         sheet = contracts.document(path, "device")
         if product in sheet["matches"]:
             return sheet["name"]

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from .. import paths
 from ..formats import FORMATS
 from ..formats.values import itemsize
 from ..kernels import registry
@@ -73,10 +74,13 @@ def csr_bytes(m: int, nnz: int, a: int) -> int:
 def git_commit() -> str:
     """Commit of this checkout, with ``+`` if it was changed since; ``unknown`` outside a repository.
 
-    SPMM_ROOFLINE_COMMIT says it for a copy of the project that came without its history.
+    An archive that git made names its commit itself. SPMM_ROOFLINE_COMMIT says it for any other copy of the project
+    that came without its history.
     """
     if given := os.environ.get("SPMM_ROOFLINE_COMMIT"):
         return given
+    if archived := paths.archived_commit():
+        return archived[:12]
     here = Path(__file__).parent
 
     def git(*arguments: str) -> str:
