@@ -1,7 +1,7 @@
 """Cost of packing: time and peak memory of every format on a FEM-like matrix, on the host and on a GPU.
 
     taskset -c 0,1 python benchmarks/formats.py                 # two cores, and the GPU if there is one
-    taskset -c 0,1 python benchmarks/formats.py --write docs/formats.md
+    taskset -c 0,1 python benchmarks/formats.py --write docs/reference/packing.md
 
 The matrix has three unknowns per node on a cube of nodes, each coupled with 27 neighbours (generator fem3d). Times are
 medians and exclude transfers. Peaks include the packed arrays, not the input CSR. sparse24 packs a square 2:4 matrix
@@ -158,8 +158,8 @@ hold the matrix are left out.
 
 {table}
 
-Measured by `taskset -c 0,1 python benchmarks/formats.py --repeats {repeats} --write docs/formats.md`; `--help` says
-which options there are.
+Measured by `taskset -c 0,1 python benchmarks/formats.py --repeats {repeats} --write docs/reference/packing.md`;
+`--help` says which options there are.
 """
 
 

@@ -237,7 +237,7 @@ class Known:
 
     def of(self, head: Head) -> dict[str, Any]:
         """Columns of table ``measure`` that a kernel has on this device."""
-        device = short_name(self.gpu.product, ROOT / "config/devices")
+        device = short_name(self.gpu.product, (ROOT / "config/devices").glob("*.yaml"))
         packer = FORMATS[head.format].packer if head.format in FORMATS else None
         return {
             "device": device,

@@ -92,7 +92,7 @@ def analysis(folder: Path) -> None:
         formats=[],
         kernels=[],
         fingerprints={name: head.sha256() for name, head in known.items()},
-        devices=ROOT / "config/devices",
+        devices=(ROOT / "config/devices").glob("*.yaml"),
         device_records=[],
         heads={name: head.as_dict() for name, head in known.items()},
         out=folder / "analysis",

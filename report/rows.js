@@ -2,15 +2,17 @@
 const explorer = document.getElementById("explorer");
 const selects = [...document.querySelectorAll("select[data-column]")];
 
-async function unpack(id) {
-  const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), (sign) => sign.charCodeAt(0));
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
-}
-
 // Columns by name, and the rows as arrays in the order of `columns`.
 async function readRows() {
-  const {columns, shown, texts, values} = JSON.parse(await unpack("data"));
+  const {columns, shown, texts, relative, values} = JSON.parse(await unpack(document.getElementById("data")));
   for (const at in texts) values[at] = values[at].map((place) => texts[at][place]);
+  // Keys that are whole numbers would come in their own order, so that the entries are a list.
+  for (const [at, times, over] of relative)
+    values[at] = values[at].map((factor, row) => {
+      if (factor === null) return null;
+      const product = times.reduce((found, name) => found * (values[name][row] ?? 1), factor);
+      return Number((product / (over === null || !product ? 1 : values[over][row] ?? 1)).toPrecision(5));
+    });
   return {columns, shown, texts, rows: values[0].map((_, row) => values.map((column) => column[row]))};
 }
 
@@ -21,9 +23,9 @@ function shownAs(value) {
 
 async function makeTable({columns, shown, texts, rows}) {
   const style = document.createElement("style");
-  style.textContent = await unpack("library-style");
+  style.textContent = await unpack(document.getElementById("library-style"));
   document.head.prepend(style);
-  const bundle = URL.createObjectURL(new Blob([await unpack("library-script")], {type: "text/javascript"}));
+  const bundle = URL.createObjectURL(new Blob([await unpack(document.getElementById("library-script"))], {type: "text/javascript"}));
   const {default: DataTable} = await import(bundle);
   URL.revokeObjectURL(bundle);
 
@@ -107,9 +109,14 @@ async function tell(mark) {
   leave();
   near = mark;
   mark.classList.add("near");
-  const {columns, rows} = await allRows();
-  if (near !== mark) return;
-  const row = Object.fromEntries(columns.map((name, at) => [name, rows[caseOf(mark)][at]]));
+  const {rows} = await allRows();
+  if (near === mark) await tellRow(rows[caseOf(mark)], mark);
+}
+
+// Says what a row is beside the mark that stands for it.
+async function tellRow(values, mark) {
+  const {columns} = await allRows();
+  const row = Object.fromEntries(columns.map((name, at) => [name, values[at]]));
   const digits = (value) => value.toLocaleString("en", {minimumSignificantDigits: 3, maximumSignificantDigits: 3});
   const rate = row.useful_gflops < 1000 ? `${digits(row.useful_gflops)} GFLOP/s` : `${digits(row.useful_gflops / 1000)} TFLOP/s`;
   const said = [rate];
@@ -130,9 +137,10 @@ function leave() {
   tip.style.display = "none";
 }
 
-async function show(mark) {
-  const [{columns, rows}, {table, filter}] = await Promise.all([allRows(), allRowsTable()]);
-  const row = rows[caseOf(mark)];
+const show = async (mark) => showRow((await allRows()).rows[caseOf(mark)]);
+
+async function showRow(row) {
+  const [{columns}, {table, filter}] = await Promise.all([allRows(), allRowsTable()]);
   for (const select of selects)
     select.value = ["precision", "status"].includes(select.dataset.column) ? "" : row[columns.indexOf(select.dataset.column)];
   table.search("");
@@ -161,10 +169,9 @@ function watch(svg) {
   });
 }
 
-if (explorer && "DecompressionStream" in window)
-  for (const svg of new Set([...document.querySelectorAll("[data-cases]")].map((group) => group.ownerSVGElement))) watch(svg);
+if (explorer && canUnpack) arrivals.push((part) => { if (part.querySelector("[data-cases]")) watch(part); });
 
-if (explorer && !("DecompressionStream" in window)) {
+if (explorer && !canUnpack) {
   document.getElementById("rows-wait").textContent = "This browser cannot unpack the rows: it lacks DecompressionStream, " +
     "which Chrome and Edge have from version 80, Firefox from 113 and Safari from 16.4. The same rows are in results/analysis/cases.csv.";
 } else if (explorer) {
@@ -174,3 +181,5 @@ if (explorer && !("DecompressionStream" in window)) {
     allRowsTable();
   }, {rootMargin: "1000px"}).observe(document.getElementById("rows"));
 }
+
+for (const part of document.querySelectorAll("figure svg")) arrived(part);

@@ -34,7 +34,9 @@ def read_recorded():
     """Cases, matrices, heads and ceilings as the analysis of the recorded rows alone has them."""
     found = heads(str(ROOT / "kernels"))
     plain = {name: head.as_dict() for name, head in found.items()}
-    made = recorded_tables(RECORDED, DEVICES, plain, {name: head.sha256() for name, head in found.items()})
+    made = recorded_tables(
+        RECORDED, DEVICES.glob("*.yaml"), plain, {name: head.sha256() for name, head in found.items()}
+    )
     return made["cases"], made["matrices"], plain, made["rates"]
 
 
@@ -221,14 +223,14 @@ def test_the_model_is_trained_on_the_tables(tmp_path):
     folder = synthetic.write_recorded(tmp_path / "h200", ceilings=synthetic.ceiling_rows())
     out = synthetic.analyse(tmp_path / "analysis", recorded=[folder])
     paths = {name: out / f"{name}.csv" for name in ("cases", "matrices", "ceilings", "devices")}
-    train_on_tables(**paths, heads=synthetic.HEADS, out=out / "selector.json")
+    train_on_tables(**paths, heads=synthetic.HEADS, out=out / "selector.json", datasheets=DEVICES.glob("*.yaml"))
     content = contracts.document(out / "selector.json", "selector")
     model = document.read(content, "h200")
     assert "row_split" in model.kernels and model.kernels["row_split"].widths == synthetic.WIDTHS
     assert document.text(content) == (out / "selector.json").read_text()
 
 
-def test_recorded_rows_without_datasheets_are_refused(tmp_path):
-    folder = synthetic.write_recorded(tmp_path / "recorded/h200")
-    with pytest.raises(FileNotFoundError, match="no such folder of datasheets"):
-        recorded_tables(folder.parent, tmp_path / "nosuch", synthetic.HEADS, synthetic.FINGERPRINTS)
+def test_a_folder_without_datasheets_is_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "--recorded", str(RECORDED), "--devices", str(tmp_path), "--out", str(tmp_path / "model.json")])
+    assert f"{tmp_path} holds no datasheet" in capsys.readouterr().err

@@ -37,7 +37,7 @@ def test_the_folder_is_the_registry():
     devices = {"between", "swapped"}
     blocks = {"pruned_block", "masked_block"}
     own = {"throughput", "speedup", "heatmap", "statuses", "matrices", "rounding", "selector"}
-    assert suites == own | counted | together | devices | blocks
+    assert suites == own | counted | together | devices | blocks | {"spy"}
     for kind in kinds.values():
         assert kind.study in PAPERS if kind.section == "study" else True, f"figures/{kind.name}.py names no study"
         assert kind.title and len(kind.caption) > 80, f"the docstring of figures/{kind.name}.py needs title and caption"
@@ -47,8 +47,8 @@ def test_each_figure_is_drawn_where_it_has_something_to_show(drawn):
     suites = {kind.name for kind in figures.kinds() if kind.section != "study"}
     shown = {figure.kind.name for figure in drawn.values() if figure.kind.section != "study"}
     # The world of synthetic.py has no measured rate of L2, without which nothing is predicted.
-    # One device is no comparison; test_between.py draws two. Blocks are in test_blocks.py.
-    assert shown == suites - {"selector", "between", "swapped", "pruned_block", "masked_block"}, (
+    # One device is no comparison; test_between.py draws two. Blocks are in test_blocks.py, a spy plot in test_own.py.
+    assert shown == suites - {"selector", "between", "swapped", "pruned_block", "masked_block", "spy"}, (
         "test_studies.py draws the others"
     )
     assert "statuses-h200-real-sample" in drawn

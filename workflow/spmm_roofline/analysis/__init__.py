@@ -28,7 +28,7 @@ def run(
     formats: Iterable[str | Path],
     kernels: Iterable[str | Path],
     fingerprints: Mapping[str, str],
-    devices: str | Path,
+    devices: Iterable[str | Path],
     device_records: Iterable[str | Path],
     heads: Mapping[str, Mapping[str, Any]],
     out: str | Path,
@@ -37,19 +37,22 @@ def run(
     bootstrap: int = 2000,
     measured_ceilings: Iterable[str | Path] = (),
     measured_blocks: Iterable[str | Path] = (),
+    own: Mapping[str, Mapping[str, Any]] | None = None,
+    model: Iterable[str | Path] = (),
     processes: int = 0,
 ) -> None:
     """Write every table of :func:`tables` as ``<out>/<name>.csv``.
 
     ``measured`` and ``profiled``: CSVs of the tables ``measure`` and ``profile`` made here; ``recorded``: folders
     ``resources/recorded/<device>``; ``matrices``, ``formats``, ``kernels``: JSON rows made here; ``fingerprints``:
-    kernel → hash of its present source; ``devices``: folder of datasheet documents; ``device_records``: documents
+    kernel → hash of its present source; ``devices``: documents ``device``; ``device_records``: documents
     ``measured_device`` made here; ``heads``: kernel → head as plain values; ``claims``: the document of that name, if
     any; ``papers``: CSVs of the table ``analysis_papers``; ``bootstrap``: resamples of an interval;
-    ``measured_ceilings`` and ``measured_blocks``: tables of that kind made here. Each input may be empty: local rows
-    alone, recorded rows alone and neither are all fine. ``processes``: how many work at a time, by default one on each
-    processor up to :data:`PROCESSES`; the tables do not depend on it. Raises :class:`contracts.ContractError` at the
-    first bad file, :class:`claims.ClaimError` at a claim that cannot be read.
+    ``measured_ceilings`` and ``measured_blocks``: tables of that kind made here; ``own``: matrix of the user → the
+    widths ``n`` and the state ``l2`` to predict its times for; ``model``: the file of the selector that predicts them.
+    Each input may be empty: local rows alone, recorded rows alone and neither are all fine. ``processes``: how many
+    work at a time, by default one on each processor up to :data:`PROCESSES`; the tables do not depend on it. Raises
+    :class:`contracts.ContractError` at the first bad file, :class:`claims.ClaimError` at a claim that cannot be read.
     """
     from .inputs import Files
 
@@ -67,7 +70,14 @@ def run(
         measured_ceilings=measured_ceilings,
         measured_blocks=measured_blocks,
     )
-    made: dict[str, Any] = {"files": files, "fingerprints": fingerprints, "heads": heads, "resamples": bootstrap}
+    made: dict[str, Any] = {
+        "files": files,
+        "fingerprints": fingerprints,
+        "heads": heads,
+        "resamples": bootstrap,
+        "own": own or {},
+        "model": next(map(str, model), None),
+    }
     order = ordered(steps(), made.keys())
     order += [
         Step(f"{name}.csv", partial(contracts.write, path=Path(out) / f"{name}.csv", name=contract), (name,))

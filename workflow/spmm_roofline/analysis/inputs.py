@@ -27,7 +27,7 @@ class Files:
     matrices: Iterable[str | Path]
     formats: Iterable[str | Path]
     kernels: Iterable[str | Path]
-    devices: str | Path
+    devices: Iterable[str | Path]
     device_records: Iterable[str | Path]
     claims: str | Path | None
     papers: Iterable[str | Path]
@@ -119,7 +119,7 @@ def claim_documents(files: Files) -> list[Mapping[str, Any]]:
 @value()
 def datasheets(files: Files) -> Documents:
     """Device → document ``device``."""
-    return {path.stem: contracts.document(path, "device") for path in sorted(Path(files.devices).glob("*.yaml"))}
+    return {path.stem: contracts.document(path, "device") for path in sorted(map(Path, files.devices))}
 
 
 @value()

@@ -5,7 +5,7 @@ The selector itself is :mod:`spmm_roofline.selector`; here it meets the tables o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,11 +124,11 @@ def train_on_tables(
     devices: str | Path,
     heads: Mapping[str, Mapping[str, Any]],
     out: str | Path,
-    datasheets: str | Path = "config/devices",
+    datasheets: Iterable[str | Path],
 ) -> None:
     """Write the document ``selector`` to ``out`` from the CSVs of four tables that this stage wrote.
 
-    ``heads``: kernel → head as plain values; ``datasheets``: folder of documents ``device``. Raises
+    ``heads``: kernel → head as plain values; ``datasheets``: documents ``device``. Raises
     :class:`contracts.ContractError` for a file that breaks its contract.
     """
     rates = known_rates(contracts.read(ceilings, "analysis_ceilings"), contracts.read(devices, "analysis_devices"))
@@ -138,17 +138,18 @@ def train_on_tables(
 
 def train_on_recorded(
     recorded: str | Path,
-    devices: str | Path,
+    devices: Iterable[str | Path],
     heads: Mapping[str, Mapping[str, Any]],
     fingerprints: Mapping[str, str],
     out: str | Path,
 ) -> None:
     """Write the document ``selector`` to ``out`` from the recorded rows alone.
 
-    ``recorded``: folder with one folder per device; ``devices``: folder of documents ``device``; ``heads``: kernel →
-    head as plain values; ``fingerprints``: kernel → hash of its source. Raises :class:`contracts.ContractError` for a
+    ``recorded``: folder with one folder per device; ``devices``: documents ``device``; ``heads``: kernel → head
+    as plain values; ``fingerprints``: kernel → hash of its source. Raises :class:`contracts.ContractError` for a
     file that breaks its contract.
     """
+    devices = list(devices)
     made = recorded_tables(recorded, devices, heads, fingerprints)
     compile_ms = _compile_ms(sorted(Path(recorded).glob("*/kernels.csv")))
     _write(made["cases"], made["matrices"], made["rates"], heads, _sheets(devices), out, compile_ms)
@@ -156,21 +157,19 @@ def train_on_recorded(
 
 def recorded_tables(
     recorded: str | Path,
-    devices: str | Path,
+    devices: Iterable[str | Path],
     heads: Mapping[str, Mapping[str, Any]],
     fingerprints: Mapping[str, str],
 ) -> dict[str, Any]:
     """The inputs of :func:`selector` as the recorded rows alone give them; arguments as of :func:`train_on_recorded`.
 
-    Raises ``FileNotFoundError`` if ``recorded`` holds no device or ``devices`` is missing.
+    Raises ``FileNotFoundError`` if ``recorded`` holds no device.
     """
     from .inputs import Files
 
     folders = sorted(path.parent for path in Path(recorded).glob("*/device.json"))
     if not folders:
         raise FileNotFoundError(f"{recorded} holds no recorded device: no folder in it has a device.json")
-    if not Path(devices).is_dir():
-        raise FileNotFoundError(f"{devices}: there is no such folder of datasheets; a relative path counts from here")
     made: dict[str, Any] = {
         "files": Files(
             measured=[],
@@ -193,9 +192,9 @@ def recorded_tables(
     return made
 
 
-def _sheets(folder: str | Path) -> dict[str, dict[str, Any]]:
-    """Device → datasheet of every file in a folder."""
-    found = (contracts.document(path, "device") for path in sorted(Path(folder).glob("*.yaml")))
+def _sheets(paths: Iterable[str | Path]) -> dict[str, dict[str, Any]]:
+    """Device → datasheet."""
+    found = (contracts.document(path, "device") for path in paths)
     return {sheet["name"]: sheet for sheet in found}
 
 

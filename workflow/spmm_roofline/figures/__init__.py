@@ -1,7 +1,8 @@
 """Figures of the report. One module is one figure, and the folder is the registry.
 
 The docstring of a figure is its title (first line) and its caption. ``SECTION`` and ``ORDER`` say where it appears on
-the page. It is drawn once for each combination of values in the columns ``PER`` of ``cases``. Its two functions take a
+the page. It is drawn once for each combination of values in the columns ``PER`` of ``cases``, or of the table that
+``OF`` names. Its two functions take a
 dict of tables that hold only the rows of that combination: ``draw(tables, styles)`` returns a Matplotlib figure, or
 None if there is nothing to show; ``says(tables)`` returns the one sentence that the data support.
 
@@ -45,6 +46,8 @@ class Kind:
     draw: Callable
     says: Callable
     study: str = ""
+    table: str = "cases"
+    """the table whose combinations of ``per`` have a figure each"""
     paper: str = ""
     """the place in the study's text that the figure is the form of, such as ``figure 9``"""
 
@@ -61,6 +64,8 @@ class Drawn:
     svg: str
     says: str
     tables: tuple[str, ...] = ()
+    plotted: str = ""
+    """CSV of what it draws"""
     element: str = ""
     """the figure as an element of the page, where the process that drew it made it"""
 
@@ -94,16 +99,19 @@ def kinds() -> list[Kind]:
             per = tuple(module.PER)
             where = (module.SECTION, module.ORDER)
             words = (title.rstrip("."), " ".join(caption.split()))
-            of = (getattr(module, "STUDY", ""), getattr(module, "PAPER", ""))
+            of = (getattr(module, "STUDY", ""), getattr(module, "OF", "cases"), getattr(module, "PAPER", ""))
             found.append(Kind(name, *words, *where, per, module.draw, module.says, *of))
     return sorted(found, key=lambda kind: (kind.section, kind.order, kind.name))
 
 
-def draw_all(tables: Tables, processes: int = 1, suites: Collection[str] | None = None) -> Iterator[Drawn]:
+def draw_all(
+    tables: Tables, processes: int = 1, suites: Collection[str] | None = None, only: Collection[str] | None = None
+) -> Iterator[Drawn]:
     """Every figure for every combination of its ``PER`` in ``tables["cases"]``, in order.
 
-    ``suites``: those whose own figures are drawn; None for all. ``processes`` forked workers divide the figures among
-    them; a system that cannot fork uses one process. The figures do not depend on the number of processes.
+    ``suites``: those whose own figures are drawn; ``only``: the modules whose figures are drawn; None for all.
+    ``processes`` forked workers divide the figures among them; a system that cannot fork uses one process. The figures
+    do not depend on the number of processes.
     """
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
@@ -113,7 +121,7 @@ def draw_all(tables: Tables, processes: int = 1, suites: Collection[str] | None 
     tables = _with_cases(tables)
     styles = style.kernel_styles(tables["cases"])
     if processes < 2 or "fork" not in multiprocessing.get_all_start_methods():
-        yield from (figure for _, figure in _draw(tables, styles, suites, lambda number: True))
+        yield from (figure for _, figure in _draw(tables, styles, suites, only, lambda number: True))
         return
     fork = multiprocessing.get_context("fork")
     taken = fork.Value("l", 0)
@@ -122,7 +130,7 @@ def draw_all(tables: Tables, processes: int = 1, suites: Collection[str] | None 
     import matplotlib.figure  # noqa: F401
     import seaborn  # noqa: F401
 
-    with ProcessPoolExecutor(processes, fork, _inherit, (tables, styles, suites, taken)) as pool:
+    with ProcessPoolExecutor(processes, fork, _inherit, (tables, styles, suites, only, taken)) as pool:
         workers = [pool.submit(_draw_some) for _ in range(processes)]
         drawn = [numbered for worker in workers for numbered in worker.result()]
     yield from (figure for _, figure in sorted(drawn, key=lambda numbered: numbered[0]))
@@ -131,8 +139,14 @@ def draw_all(tables: Tables, processes: int = 1, suites: Collection[str] | None 
 _inherited: dict[str, Any] = {}
 
 
-def _inherit(tables: Tables, styles: dict[str, dict], suites: Collection[str] | None, taken: Any) -> None:
-    _inherited.update(tables=tables, styles=styles, suites=suites, taken=taken)
+def _inherit(
+    tables: Tables,
+    styles: dict[str, dict],
+    suites: Collection[str] | None,
+    only: Collection[str] | None,
+    taken: Any,
+) -> None:
+    _inherited.update(tables=tables, styles=styles, suites=suites, only=only, taken=taken)
 
 
 def _draw_some() -> list[tuple[int, Drawn]]:
@@ -145,11 +159,16 @@ def _draw_some() -> list[tuple[int, Drawn]]:
             taken.value += first
         return first
 
-    return list(_draw(_inherited["tables"], _inherited["styles"], _inherited["suites"], take))
+    inherited = _inherited
+    return list(_draw(inherited["tables"], inherited["styles"], inherited["suites"], inherited["only"], take))
 
 
 def _draw(
-    tables: Tables, styles: dict[str, dict], suites: Collection[str] | None, wanted: Callable[[int], bool]
+    tables: Tables,
+    styles: dict[str, dict],
+    suites: Collection[str] | None,
+    only: Collection[str] | None,
+    wanted: Callable[[int], bool],
 ) -> Iterator[tuple[int, Drawn]]:
     """The figures whose numbers are ``wanted``, each with its number."""
     import matplotlib
@@ -162,7 +181,8 @@ def _draw(
     combinations = (
         (kind, of)
         for kind in kinds()
-        for of in _combinations(tables, kind.per)
+        if only is None or kind.name in only
+        for of in _combinations(tables, kind.per, kind.table)
         if kind.section != "suite" or suites is None or of["suite"] in suites
     )
     with matplotlib.rc_context(style.RC):
@@ -180,13 +200,15 @@ def _draw(
 def _drawn(kind: Kind, of: dict[str, str], tables: Tables, styles: dict[str, dict]) -> Drawn | None:
     """One figure, or None if it has nothing to show."""
     from . import style
+    from .plotted import plotted
 
     own = _Selection(tables, of)
     figure = kind.draw(own, styles)
     if figure is None:
         return None
     says = kind.says(own)
-    drawn = Drawn(kind, of, style.svg(figure), says, tuple(sorted(own)))
+    numbers = plotted(figure)
+    drawn = Drawn(kind, of, style.svg(figure), says, tuple(sorted(own)), numbers)
     return replace(drawn, element=drawn.inline)
 
 
@@ -224,11 +246,11 @@ class _Selection(dict):
         return self[name]
 
 
-def _combinations(tables: Tables, per: tuple[str, ...]) -> Iterator[dict[str, str]]:
+def _combinations(tables: Tables, per: tuple[str, ...], table: str = "cases") -> Iterator[dict[str, str]]:
     if not per:
         yield {}
         return
-    combinations = tables["cases"][list(per)].drop_duplicates().sort_values(list(per))
+    combinations = tables[table][list(per)].drop_duplicates().sort_values(list(per))
     for values in combinations.itertuples(index=False, name=None):
         yield dict(zip(per, values, strict=True))
 

@@ -202,6 +202,8 @@ def tie(marks: Artist, rows: pd.DataFrame) -> None:
     ``rows`` are the drawn rows in drawing order; their column ``case`` is the number of the row in ``cases``.
     Rasterized marks are not tied.
     """
+    if "kernel" in rows and rows["kernel"].nunique() == 1:
+        marks.series = rows["kernel"].iloc[0]  # type: ignore[attr-defined]
     if "case" in rows and not marks.get_rasterized():
         marks.set_gid("_".join(["case", *_runs(rows["case"])]))
 

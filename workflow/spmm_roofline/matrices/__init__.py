@@ -100,6 +100,7 @@ def _of_entries(entries: Any, where: str) -> tuple[csr_array, dict[str, Any]]:
     """Canonical CSR of fetched entries, and the columns of table ``matrices`` that follow from them."""
     from .canonical import canonical
     from .features import features
+    from .occupancy import occupancy
 
     matrix = canonical(entries, where)
     return matrix.csr, {
@@ -108,6 +109,7 @@ def _of_entries(entries: Any, where: str) -> tuple[csr_array, dict[str, Any]]:
         "explicit_zeros": matrix.explicit_zeros,
         "duplicates": matrix.duplicates,
         **features(matrix.csr),
+        "occupancy": occupancy(matrix.csr),
     }
 
 

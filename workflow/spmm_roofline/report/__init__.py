@@ -45,7 +45,12 @@ def build(
 
     tables = _plain(read(analysis, processes))
     packing = Forked(packed_rows, tables) if processes > 1 and processors() > 1 else None
-    drawn = list(draw_all(tables, processes, suites))
+    try:
+        drawn = list(draw_all(tables, processes, suites))
+    except BaseException:
+        if packing:  # Python would wait at its end for a process that waits for a reader
+            packing.end()
+        raise
     rows = packing.result() if packing else None
     page = render(tables, drawn, config, heads, Path(template_folder), provenance, suites, rows)
     # Nothing is written before everything is made, so that an error leaves the old page and its figures as they are.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..figures.numbers import PRECISIONS, counted, listed, percent, times
-from ..figures.sentences import BOUNDS, few, leaders
+from ..figures.sentences import BOUNDS, few, leaders, population
 from .choices import choice, opened
 from .tables.study import VERDICTS
 
@@ -29,7 +29,7 @@ def answers(tables: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
                 "rows": int(rows[device, l2]),
                 "stale": int(about["stale_rows"]),
                 "facts": facts(about),
-                "limits": limits(cases),
+                "short": short(tables, about, cases, l2),
                 "alone": alone(cases),
                 "claims": scorecard(tables["claims"], device),
                 "choices": [
@@ -44,6 +44,71 @@ def answers(tables: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
         answer["most"] = opened(answer["choices"])
         answer["described"] = answer["device"] in {earlier["device"] for earlier in found[:rank]}
     return found
+
+
+def short(tables: dict[str, pd.DataFrame], about: pd.Series, fastest: pd.DataFrame, l2: str) -> list[tuple[str, str]]:
+    """The answer in four sentences: what was measured, what wins by how much, what limits it, how far to trust it."""
+    cases = tables["cases"]
+    rows = cases[(cases["device"] == about.name) & (cases["l2"] == l2)]
+    rows = rows[~rows["kernel"].str.startswith("cusparse_best_")]
+    return [
+        ("Measured", covered(tables, rows)),
+        ("Fastest", gains(fastest)),
+        ("Limit", limits(fastest)),
+        ("Trust", trust(tables["claims"], str(about.name), rows)),
+    ]
+
+
+def covered(tables: dict[str, pd.DataFrame], launched: pd.DataFrame) -> str:
+    """How many kernels, matrices and widths were measured, and when."""
+    days = sorted({stamp[:10] for stamp in launched["measured_at"]})
+    return (
+        f"{counted(launched['kernel'].nunique(), 'kernel')} on {population(tables, launched['matrix'])}, at "
+        f"{counted(launched['n'].nunique(), 'width')} N; {counted(len(launched), 'row')}, "
+        f"{days[0] if len(days) == 1 else f'{days[0]} to {days[-1]}'}."
+    )
+
+
+def gains(fastest: pd.DataFrame) -> str:
+    """By how much other kernels beat cuSPARSE, a clause for each precision in which one does."""
+    clauses: list[str] = []
+    for precision, name in PRECISIONS.items():
+        known, wins = _won(fastest, precision)
+        if len(wins):
+            won = f"{len(wins):,} of {len(known):,}{'' if clauses else ' cases'}"
+            clauses.append(f"{times(_mean(wins['speedup']))} in {name} ({won})")
+    if not clauses:
+        return "No kernel is known to beat cuSPARSE."
+    said = f"The fastest kernel beats the best of cuSPARSE by {listed(clauses)}"
+    return f"{said}: geometric means over the cases that it wins."
+
+
+def trust(claims: pd.DataFrame, device: str, launched: pd.DataFrame) -> str:
+    """What was checked, which of the rows are doubtful, and how many claims of the studies hold on the device."""
+    marks = ("stale", "noisy", "throttled")
+    doubtful = listed([f"{int(launched[name].fillna(False).sum()):,} {name}" for name in marks])
+    said = f"Every result was compared with float64 before its time counted; of these rows {doubtful}"
+    verdicts = dict(scorecard(claims, device))
+    tested = sum(count for name, count in verdicts.items() if name != "not_testable")
+    if tested:
+        said += f"; {verdicts['reproduced']} of {counted(tested, 'claim')} of the studies reproduced"
+    return f"{said}."
+
+
+def _won(fastest: pd.DataFrame, precision: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of a precision with a baseline, and those of them that another kernel than cuSPARSE wins.
+
+    The fastest kernel of a class without cuSPARSE may still be slower than cuSPARSE in FP32.
+    """
+    rows = fastest[fastest["precision"] == precision]
+    known = rows[rows["speedup"].notna()]
+    return known, known[(known["study"] != "cusparse") & (known["speedup"] > 1)]
+
+
+def _mean(factors: pd.Series) -> float:
+    import numpy as np
+
+    return float(np.exp(np.log(factors.astype("float64")).mean()))
 
 
 def _once(fastest: pd.DataFrame, cases: pd.DataFrame, device: str, l2: str) -> pd.DataFrame:
@@ -74,25 +139,21 @@ def alone(fastest: pd.DataFrame) -> str:
 
 def sentence(fastest: pd.DataFrame, precision: str) -> str:
     """A sentence on the fastest kernels of a precision: how often and by how much they beat the baseline."""
-    import numpy as np
-
     rows = fastest[fastest["precision"] == precision]
     name = PRECISIONS[precision]
     if rows.empty:
         return ""
-    known = rows[rows["speedup"].notna()]
+    known, wins = _won(fastest, precision)
     rival = "cuSPARSE in FP32" if precision == "tf32" else "cuSPARSE"
     rest = len(rows) - len(known)
     more = f" {counted(rest, 'more case has', 'more cases have')} no baseline." if rest else ""
     if known.empty:
         return f"In {name} no case has a baseline: cuSPARSE was not run with all of its algorithms."
-    # The fastest kernel of a class without cuSPARSE may still be slower than cuSPARSE in FP32.
-    wins = known[(known["study"] != "cusparse") & (known["speedup"] > 1)]
     every = f"all {counted(len(known), 'case')}" if len(known) > 1 else "the one case"
     if wins.empty:
         return f"In {name} {rival} is the fastest in {every}.{more}"
     names = few(leaders(wins["kernel"].value_counts()))
-    gain = times(float(np.exp(np.log(wins["speedup"]).mean())))
+    gain = times(_mean(wins["speedup"]))
     most = every if len(wins) == len(known) else f"{len(wins):,} of {counted(len(known), 'case')}"
     return (
         f"In {name} another kernel beats {rival} in {most}, there by {gain} in the geometric mean, most often "
@@ -107,12 +168,13 @@ def limits(fastest: pd.DataFrame) -> str:
         return "What limits them is unknown: the device has no measured DRAM rate or no file in config/devices."
     counts = known["bound"].value_counts()
     order = sorted((name for name in BOUNDS if name in counts), key=lambda name: -counts[name])
-    units = [f"{BOUNDS[name]} in {percent(counts[name] / len(known))}" for name in order]
+    named = BOUNDS | {"launch": f"the launch alone ({BOUNDS['launch']})"}
+    units = [f"{named[name]} in {percent(counts[name] / len(known))}" for name in order]
     median = float(known["bound_fraction"].median())
-    rest = " and spend most of their time on something else" if median < 0.5 else ""
+    rest = ", so that most of their time goes into something else" if median < 0.5 else ""
     return (
-        f"The bound of the fastest rows is {listed(units)}; in the median they reach {percent(median)} of "
-        f"their limit{rest}."
+        f"For the fastest kernels the lowest limit is {listed(units)} of the cases; in the median they reach "
+        f"{percent(median)} of it{rest}."
     )
 
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .. import contracts
+from .. import contracts, paths
 from .drawings import check as check_figures
 
 MANIFEST = "MANIFEST.sha256"
@@ -39,18 +39,18 @@ class BundleError(ValueError):
     """A bundle that is not what was packed; the message names the file and the difference."""
 
 
-def bundle(paths: Iterable[str | Path], provenance: dict[str, Any], out: str | Path) -> None:
-    """Pack files and whole folders, named relative to the project, with manifest and versions into ``out`` (.tar.gz).
+def bundle(files: Iterable[str | Path], provenance: dict[str, Any], out: str | Path) -> None:
+    """Pack files and whole folders, named relative to the run or to the project, with manifest and versions.
 
-    ``provenance``: version, protocol, device and compiler from the plan. Raises ``ValueError`` for a path outside the
-    project.
+    ``provenance``: version, protocol, device and compiler from the plan; ``out``: the archive (.tar.gz). Raises
+    ``ValueError`` for a path that lies neither in the working folder nor in the project.
     """
     contents: dict[str, bytes | Path] = {VERSIONS: _versions(provenance)}
-    for path in map(Path, paths):
+    for path in map(Path, files):
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file():
-                name = Path(os.path.relpath(file)).as_posix()
-                if name.startswith("../"):
+                name = paths.name(file)
+                if name is None:
                     raise ValueError(f"{file} lies outside of the project and cannot be in its bundle")
                 contents[name] = file
     for name, content in contents.items():

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from .. import contracts
-from ..figures.numbers import PRECISIONS, counted, listed, percent, significant, size, times
+from ..figures import limits as lines
+from ..figures.numbers import PRECISIONS, bandwidth, counted, listed, percent, rate, significant, size, times
 from .tables.cells import Cell, Column, Table, code, count, number, text_or_dash
 from .tables.cells import table as made_of
 
@@ -51,6 +52,26 @@ BUSY = {
 HALF_BUSY = 0.5
 #: A remark is made below the first two of these values and above the others.
 LOW_OCCUPANCY, FEW_THREADS, MUCH_EXCESS, MANY_CONFLICTS = 0.5, 24.0, 0.2, 0.1
+
+
+def roofs(ceilings: pd.DataFrame, devices: Iterable[str]) -> dict[str, Any]:
+    """Device → the lines of its roofline for the page's script: slopes of memory, and levels by precision."""
+    found = {}
+    for device in devices:
+        own = ceilings[ceilings["device"] == device]
+        slopes = [
+            {"label": f"{lines.SLOPES[level][0]} {bandwidth(value)}", "gb_per_s": value}
+            for level, value in lines.slopes(own).items()
+        ]
+        levels = {
+            precision: [
+                {"label": f"{level.label}: {rate(level.value)}", "value": level.value, "measured": level.measured}
+                for level in lines.levels(own, precision)
+            ]
+            for precision in lines.UNITS
+        }
+        found[device] = {"slopes": slopes, "levels": levels}
+    return found
 
 
 def limits(data: dict[str, pd.DataFrame], drawn: Iterable[Drawn]) -> Iterable[dict[str, Any]]:

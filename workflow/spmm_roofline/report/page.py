@@ -12,7 +12,8 @@ from ..figures.papers import PAPERS
 from . import answer, limits
 from .devices import compared
 from .drawings import sha256
-from .embedded import library, packed
+from .embedded import library, packed, with_later
+from .own import own
 from .sections import blocks, suites, together
 from .sentences import ceilings_say, claims_say
 from .studies import studies
@@ -54,15 +55,17 @@ def render(
     """
     environment = templates(template_folder)
     titles = provenance.get("suites", {})
-    environment.globals["sha256"] = sha256
+    environment.globals.update(sha256=sha256, packed=packed)
     environment.globals["again"] = lambda figure: again(figure, titles)
     drawn = list(drawn)
     cases = data["cases"]
     launched = cases[~cases["kernel"].str.startswith("cusparse_best_")]
     shown = set(launched["kernel"]) | set(data["kernels"]["kernel"])
     answers = answer.answers(data)
+    named = {answer["device"]: answer["title"] for answer in answers}
     page = environment.get_template("page.html.j2").render(
         title=config.get("report", {}).get("title") or "Which SpMM kernel is fastest, and what limits it?",
+        own=own(data, drawn, named, named),
         answers=answers,
         answer_figures=[figure for figure in drawn if figure.kind.section == "answer"],
         claims=study.scorecard(data["claims"], {name: paper.title for name, paper in PAPERS.items()}),
@@ -72,7 +75,7 @@ def render(
         together=list(together(data, drawn)),
         blocks=list(blocks(data, drawn)),
         limits=list(limits.limits(data, drawn)),
-        compared=compared(data, drawn, {answer["device"]: answer["title"] for answer in answers}),
+        compared=compared(data, drawn, named),
         suites=list(suites(data, drawn, titles, chosen)),
         ladder=made.ladder(heads, data["ladder"], shown or set(heads)),
         resources=made.resources(data["kernels"]),
@@ -82,18 +85,21 @@ def render(
         formats=made.formats(data["formats"]),
         ceilings=limited.ceilings(data["ceilings"], sorted(cases["device"].unique())),
         ceilings_say=ceilings_say(data["ceilings"], sorted(cases["device"].unique())),
+        roofs={"ceilings": limits.roofs(data["ceilings"], sorted(cases["device"].unique())), "names": PRECISIONS},
         provenance=provenance,
         precisions=PRECISIONS,
         untimed=every.untimed(data["status"]),
         explorer=rows or packed_rows(data),
-        packed=packed,
         library=library(),
         rows=len(cases),
         style=(template_folder / "style.css").read_text(),
-        scripts=[(template_folder / name).read_text() for name in ("tables.js", "rows.js")],
+        scripts=[
+            (template_folder / name).read_text()
+            for name in ("later.js", "tables.js", "downloads.js", "rows.js", "roofline.js")
+        ],
     )
     sheet, page = with_classes(page)
-    return page.replace("</style>", f"{sheet}\n</style>", 1)
+    return with_later(page.replace("</style>", f"{sheet}\n</style>", 1))
 
 
 def packed_rows(data: dict[str, pd.DataFrame]) -> str:
@@ -107,7 +113,7 @@ def again(figure: Drawn, suites: Iterable[str]) -> dict[str, str]:
     ``measure`` is empty unless the figure shows one of ``suites``, the suites of the project.
     """
     suite = figure.of.get("suite", "")
-    draw = "snakemake --cores 4 report"
+    draw = "snakemake --cores 4 report" + (" --config matrix=…" if figure.kind.section == "own" else "")
     return {
         "sources": listed([f"results/analysis/{name}.csv" for name in figure.tables]),
         "draw": draw,

@@ -31,6 +31,7 @@ def select(
     model: str | Path | None = None,
     layout: str | None = None,
     sums: Any = None,
+    holds: Mapping[str, bool] | None = None,
 ) -> Advice:
     """The kernels for C[m×n] = A[m×k]·B[k×n] on ``device`` in order of their predicted times.
 
@@ -57,6 +58,13 @@ def select(
         The layout that B and C must have, ``row_major`` or ``column_major``.
     sums
         The dtype that a kernel must accumulate in, named as ``dtype``.
+    holds
+        Special formats of which it is known that they hold A, or that they do not; A is not packed in these.
+
+    Returns
+    -------
+    spmm_roofline.selector.choices.Advice
+        The kernels with their times in ms, the reason for the first, and what the times rest on.
 
     Raises
     ------
@@ -64,6 +72,14 @@ def select(
         For an argument that is not one of these, and where no kernel is left.
     spmm_roofline.matrices.canonical.MatrixError
         For a matrix without rows or columns.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> from spmm_roofline import select
+    >>> a = sparse.random_array((2000, 1000), density=0.01)
+    >>> advice = select(a, n=128, dtype="float16", device="h200")
+    >>> kernel, time_ms = advice.kernel, advice.choices[0].time_ms
     """
     asked = conditions(n, dtype, l2, layout, sums)
     known = load(Path(model or MODEL), device)
@@ -73,7 +89,7 @@ def select(
         (_choice(known, kernel, case) for kernel in _able(known, asked, case)),
         key=lambda choice: (choice.time_ms, choice.kernel),
     )
-    choices = tuple(_that_hold(ranked, known, matrix))
+    choices = tuple(_that_hold(ranked, known, matrix, holds or {}))
     baseline = _baseline(known, asked, case)
     choices = tuple(_with_pay_back(choice, baseline) for choice in choices)
     if not choices:
@@ -189,18 +205,21 @@ def _with_pay_back(choice: Choice, baseline: Choice | None) -> Choice:
     return replace(choice, pays_back_calls=calls)
 
 
-def _that_hold(ranked: Sequence[Choice], model: Model, matrix: csr_array | None) -> Iterator[Choice]:
+def _that_hold(
+    ranked: Sequence[Choice], model: Model, matrix: csr_array | None, told: Mapping[str, bool]
+) -> Iterator[Choice]:
     """The choices whose format holds the matrix.
 
-    General formats hold every matrix. A special format is tried once by packing A, in the order of the predicted times,
-    unless its kernel is far from the fastest general one.
+    General formats hold every matrix; ``told`` says it of others. Any other special format is tried once by packing A,
+    in the order of the predicted times, unless its kernel is far from the fastest general one.
     """
     from ..formats import FORMATS
     from ..formats.base import FormatError
 
     formats = {kernel.format for kernel in model.kernels.values()}
-    holds = {name: True for name in formats if FORMATS[name].holds_any}
-    general_ms = min((choice.time_ms for choice in ranked if choice.format in holds), default=float("inf"))
+    general = {name: True for name in formats if FORMATS[name].holds_any}
+    general_ms = min((choice.time_ms for choice in ranked if choice.format in general), default=float("inf"))
+    holds = {**told, **general}
     for choice in ranked:
         if choice.format not in holds and matrix is not None and choice.time_ms <= FAR * general_ms:
             try:

@@ -55,6 +55,11 @@ def load(path: Path, device: str | None = None) -> Model:
     return dataclasses.replace(found, said=wanted.said)
 
 
+def measured_devices(path: Path) -> list[str]:
+    """Devices whose times the model in the file ``path`` was trained on. Raises :class:`SelectionError`."""
+    return sorted(_content(path)["devices"])
+
+
 @lru_cache(maxsize=4)
 def _content(path: Path) -> dict[str, Any]:
     """The document ``selector`` as far as all of it must be sound. Raises :class:`SelectionError`."""

@@ -54,6 +54,28 @@ OF_ROOFLINE += ["l2_limit_gflops", "launch_limit_gflops", "save_dram_bytes", "sa
 #: The other columns, which only the download has.
 FURTHER = [*(name for name in contracts.table("analysis_cases").names if name not in SHOWN), *OF_ROOFLINE]
 
+#: Column → what it is nearly a multiple of: columns to multiply and a column to divide by. The page holds the factor
+#: that is left over, which few rows do not share and which compresses to next to nothing. Entries may use earlier ones.
+RELATIVE = {
+    "time_p10_ms": (["time_ms"], None),
+    "time_p90_ms": (["time_ms"], None),
+    "time_low_ms": (["time_ms"], None),
+    "time_high_ms": (["time_ms"], None),
+    "useful_gflops": (["nnz", "n"], "time_ms"),
+    "padded_gflops": (["useful_gflops"], None),
+    "speedup": (["baseline_ms"], "time_ms"),
+    "preprocess_ms": (["pack_ms"], None),
+    "intensity_flop_per_byte": (["nnz", "n"], "compulsory_bytes"),
+    "bandwidth_limit_gflops": (["intensity_flop_per_byte"], None),
+    "launch_limit_gflops": (["nnz", "n"], "replay_ms"),
+    "dram_limit_gflops": (["memory_limit_gflops"], None),
+    "l2_limit_gflops": (["memory_limit_gflops"], None),
+    "bound_fraction": (["useful_gflops"], "memory_limit_gflops"),
+    "distance": ([], "bound_fraction"),
+}
+#: Significant digits of a number, and of a column that needs fewer.
+DIGITS, FEWER_DIGITS = 5, {"rel_error": 3, "max_row_error": 3, "time_p10_ms": 4, "time_p90_ms": 4, "look_ms": 4}
+
 
 def with_limits(cases: pd.DataFrame, roofline: pd.DataFrame) -> pd.DataFrame:
     """Cases with their bound at the counted bytes (``ceiling``), the distance from it, and what they must save."""
@@ -66,26 +88,53 @@ def all_rows(cases: pd.DataFrame) -> dict[str, Any]:
     """Every row of :func:`with_limits` for the page's script, column by column, which compresses better than by row.
 
     ``columns``: names; ``shown``: the number of columns in the table; ``values``: a list for each column; ``texts``:
-    index of a text column → its distinct texts, to which its values are indices, since texts repeat in many rows.
+    index of a text column → its distinct texts, to which its values are indices, since texts repeat in many rows;
+    ``relative``: for each column whose values are factors its index, the indices of the columns to multiply them by,
+    and the index of the column to divide them by or None (see :data:`RELATIVE`), in the order in which to compute them.
     """
     columns = SHOWN + FURTHER
-    values, texts = [], {}
+    values, texts, given = [], {}, _relative(cases)
     for at, column in enumerate(columns):
-        plain = _plain(cases[column])
+        plain = _plain(given.get(column, cases[column]), FEWER_DIGITS.get(column, DIGITS))
         if cases[column].dtype.kind in "Ob" and any(isinstance(value, str) for value in plain):
             plain = ["" if value is None else value for value in plain]
             texts[at] = sorted(set(plain))
             number_of = {text: number for number, text in enumerate(texts[at])}
             plain = [number_of[text] for text in plain]
         values.append(plain)
-    return {"columns": columns, "shown": len(SHOWN), "texts": texts, "values": values}
+    number = {column: at for at, column in enumerate(columns)}
+    relative = [
+        [number[column], [number[name] for name in times], None if over is None else number[over]]
+        for column, (times, over) in RELATIVE.items()
+        if column in given
+    ]
+    return {"columns": columns, "shown": len(SHOWN), "texts": texts, "relative": relative, "values": values}
 
 
-def _plain(values: pd.Series) -> list[Any]:
-    """JSON values of a column: None where one is missing, "yes" or "" for booleans, six significant digits."""
+def _relative(cases: pd.DataFrame) -> dict[str, pd.Series]:
+    """Column → its factors, for those of :data:`RELATIVE` whose values all follow from them."""
+    import numpy as np
+
+    found = {}
+    for column, (times, over) in RELATIVE.items():
+        value = cases[column].astype("float64")
+        # What is missing leaves the value as it is, as in the page.
+        of, by = (
+            np.prod([cases[name].astype("float64").fillna(1.0) for name in names], axis=0) if names else 1.0
+            for names in (times, [over] if over else [])
+        )
+        factor = (value * by / of).where(value != 0, 0.0)
+        if np.isfinite(factor[value.notna()]).all():
+            found[column] = factor.where(value.notna())
+    return found
+
+
+def _plain(values: pd.Series, digits: int = DIGITS) -> list[Any]:
+    """JSON values of a column: None where one is missing, "yes" or "" for booleans, numbers of some ``digits``."""
     given, gaps = values.tolist(), values.isna().tolist()
     if values.dtype.kind == "f":
-        return [None if gap else float(f"{value:.6g}") for value, gap in zip(given, gaps, strict=True)]
+        found = [None if gap else float(f"{value:.{digits}g}") for value, gap in zip(given, gaps, strict=True)]
+        return [int(value) if value is not None and value.is_integer() else value for value in found]
     if values.dtype.kind == "b":
         return [None if gap else "yes" if value else "" for value, gap in zip(given, gaps, strict=True)]
     return [None if gap else value for value, gap in zip(given, gaps, strict=True)]

@@ -123,5 +123,5 @@ FORMATS = (
 )
 
 
-def formats(rows: pd.DataFrame) -> Table:
-    return table("Size of each matrix in each format", FORMATS, rows.sort_values(["matrix", "format"]).itertuples())
+def formats(rows: pd.DataFrame, caption: str = "Size of each matrix in each format") -> Table:
+    return table(caption, FORMATS, rows.sort_values(["matrix", "format"]).itertuples())

@@ -1,0 +1,72 @@
+"""Times of the user's own matrices: predicted, and measured where the structure was recorded."""
+
+import pytest
+
+from spmm_roofline import analysis, contracts
+from spmm_roofline.analysis import predicted
+from spmm_roofline.paths import MODEL
+from spmm_roofline.selector.advice import select
+from tests.analysis import synthetic
+
+OWN = {"mine": {"n": [128], "l2": "cold"}}
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """A run with a matrix of the user that has the structure of a recorded one."""
+    folder = tmp_path_factory.mktemp("own")
+    row = synthetic.matrix_row("cfd1") | {
+        "matrix": "mine",
+        "source": "file",
+        "origin": "mine.mtx",
+        "occupancy": "12/01",
+    }
+    path = folder / "mine.json"
+    contracts.write_row({name: row.get(name) for name in contracts.table("matrices").names}, path, "matrices")
+    recorded = synthetic.write_recorded(folder / "h200")
+    out = synthetic.analyse(folder / "analysis", recorded=[recorded], matrices=[path], own=OWN, model=[MODEL])
+    return analysis.read(out)
+
+
+def test_times_are_those_of_the_selector(tables):
+    rows = tables["predicted"]
+    assert {*rows["matrix"]} == {"mine"} and {*rows["n"]} == {128}
+    about = contracts.records(tables["matrices"][tables["matrices"]["matrix"] == "mine"])[0]
+    advice = select(about, 128, "float32", "h200", model=MODEL)
+    own = rows[(rows["device"] == "h200") & (rows["precision"] == "float32")].set_index("kernel")
+    for choice in advice.choices:
+        row = own.loc[choice.kernel]
+        assert row["predicted_ms"] == pytest.approx(choice.time_ms)
+        assert row["low_ms"] < row["predicted_ms"] < row["high_ms"]
+
+
+def test_a_recorded_structure_has_its_measured_times_which_rank_first(tables):
+    rows = tables["predicted"]
+    cases = tables["cases"]
+    own = cases[(cases["matrix"] == "cfd1") & (cases["n"] == 128) & (cases["status"] == "ok")]
+    own = own[~own["kernel"].str.startswith("cusparse_best_") & ~own["noisy"].fillna(False).astype(bool)]
+    measured = rows[rows["measured_ms"].notna()]
+    least = own.groupby("kernel")["time_ms"].min()
+    assert {*measured["kernel"]} == {*least.index} and {*measured["device"]} == {"h200"}
+    assert {*measured["origin"]} == {"recorded"}
+    for _, case in rows.groupby(["device", "precision", "n", "l2"]):
+        case = case.sort_values("rank")
+        assert list(case["rank"]) == [*range(1, len(case) + 1)]
+        assert case["measured_ms"].notna().is_monotonic_decreasing, "measured kernels come first"
+        for column, known in (("measured_ms", True), ("predicted_ms", False)):
+            assert case.loc[case["measured_ms"].notna() == known, column].is_monotonic_increasing
+
+
+def test_a_limit_needs_all_three(tables):
+    rows = tables["predicted"]
+    limits = rows[[f"{name}_ms" for name in predicted.LIMITS]]
+    known = rows["bound"] != ""
+    assert (limits.notna().all(axis=1) == known.fillna(False)).all()
+    for row in rows[known.fillna(False)].itertuples():
+        assert getattr(row, f"{row.bound}_ms") == max(row.memory_ms, row.compute_ms, row.launch_ms)
+
+
+def test_without_a_matrix_or_a_model_there_is_nothing(tables):
+    nothing = [tables[name] for name in ("cases", "matrices", "formats", "selector")]
+    for own, model in (({}, str(MODEL)), (OWN, None)):
+        assert predicted.predicted(own, model, *nothing, {}, {}, {}).empty
