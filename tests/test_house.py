@@ -1,11 +1,7 @@
-"""The rules of the architecture, one test each; every failure is one sentence.
-
-`python tests/test_house.py --fix` rewrites the generated tables of the README.
-"""
+"""The rules of the architecture, one test each; every failure is one sentence."""
 
 import ast
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,7 +16,6 @@ from spmm_roofline.plan import Plan
 ROOT = Path(__file__).resolve().parents[1]
 WORKFLOW = ROOT / "workflow"
 PACKAGE = WORKFLOW / "spmm_roofline"
-README = ROOT / "README.md"
 
 #: The stages in order. One word names a stage everywhere.
 STAGES = ("matrices", "formats", "kernels", "measure", "profile", "analysis", "report")
@@ -31,8 +26,11 @@ BESIDE_THE_ROAD = {
     "multiply": "a program multiplies with it, without a pipeline run",
     "compare": "a user asks it whether a new run is faster than an old one, whatever made them",
 }
-#: Folders of programs that use the package and have tests, with the reason.
-PROGRAMS = {"examples": "a user runs them, and copies from them"}
+#: Folders that use the package and have tests, with the reason.
+PROGRAMS = {
+    "examples": "a user runs them, and copies from them",
+    "docs": "a user follows them: snippets run, links lead somewhere, tables and pictures agree with the code",
+}
 #: Allowed imports between folders, with the reason; every folder may import :data:`FOR_EVERYBODY`.
 EDGES = {
     ("formats", "matrices"): "a format is packed from the canonical CSR, which its own stage knows how to load",
@@ -101,10 +99,27 @@ MENTIONED = {
 
 #: Entries of the root folder that belong to the project.
 TREE = (
-    *(".ci", ".gitignore", ".gitattributes", "CHANGELOG.md", "CITATION.cff", "LICENSE", "Makefile", "README.md"),
     *(
+        ".ci",
+        ".git_archival.txt",
+        ".gitignore",
+        ".gitattributes",
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "LICENSE",
+        "Makefile",
+        "README.md",
+    ),
+    *(
+        ".dockerignore",
+        ".github",
+        ".snakemake-workflow-catalog.yml",
+        ".zenodo.json",
+        "CONTRIBUTING.md",
+        "Dockerfile",
         "MANIFEST.in",
         "Snakefile",
+        "SECURITY.md",
         "pyproject.toml",
         "setup.py",
         "benchmarks",
@@ -123,6 +138,7 @@ TEXT = {
     ".py",
     ".smk",
     ".yaml",
+    ".yml",
     ".toml",
     ".md",
     ".cff",
@@ -476,99 +492,3 @@ def test_the_default_run_names_suites_that_exist():
     config = contracts.document(ROOT / "config" / "config.yaml", "config")
     for suite in {*config["measure"]["suites"], *config["profile"]["suites"]}:
         assert (ROOT / "config" / "suites" / f"{suite}.yaml").is_file(), f"config.yaml names the suite {suite!r}"
-
-
-# --- the README's generated tables ----------------------------------------------------------------------------------
-
-
-def markdown(header, rows):
-    rows = [[str(cell).replace("|", r"\|").replace("\n", " ") for cell in row] for row in rows]
-    return "\n".join(f"| {' | '.join(row)} |" for row in [header, ["---"] * len(header), *rows])
-
-
-def columns_table(name):
-    rows = []
-    for column in contracts.table(name).columns:
-        meaning = column.description + (f": {', '.join(f'`{value}`' for value in column.enum)}" if column.enum else "")
-        filled = ", ".join(f"`{other}` is `{value}`" for other, value in column.when)
-        rows.append([f"`{column.name}`", column.unit, meaning, f"where {filled}" if filled else ""])
-    return markdown(["column", "unit", "meaning", "filled"], rows)
-
-
-def tables_table():
-    return markdown(
-        ["table", "one row is", "key"],
-        [[f"[`{t.name}`](workflow/schemas/tables/{t.name}.yaml)", t.title, ", ".join(t.key)] for t in tables()],
-    )
-
-
-def kernels_table():
-    rows = [
-        [f"`{h.name}`", h.study, f"`{h.after}`" if h.after else "", h.idea, f"`{h.format}`"]
-        for h in registry().values()
-    ]
-    return markdown(["kernel", "study", "after", "idea", "format of A"], rows)
-
-
-def documents_table(folder, document):
-    found = [contracts.document(path, document) for path in sorted((ROOT / "config" / folder).glob("*.yaml"))]
-    return markdown([document, "what it is"], [[f"`{entry['name']}`", entry["title"]] for entry in found])
-
-
-def suites_table():
-    """Every suite with the number of its matrices that each recorded device has rows of."""
-    import csv
-
-    config = contracts.document(ROOT / "config" / "config.yaml", "config")
-    devices = sorted(path.name for path in (ROOT / "resources" / "recorded").iterdir())
-    rows = []
-    for path in sorted((ROOT / "config" / "suites").glob("*.yaml")):
-        suite = contracts.document(path, "suite")
-        asked = any("query" in entry for entry in suite["matrices"].get("suitesparse", []))
-        all_of_it = "the collection" if asked else len(matrices.expand(suite, config))
-        recorded = []
-        for device in devices:
-            files = (ROOT / "resources" / "recorded" / device / suite["name"]).glob("*.csv")
-            known = {row["matrix"] for file in files for row in csv.DictReader(file.open())}
-            recorded.append(f"{len(known)} of {all_of_it}" if known else f"none of {all_of_it}")
-        rows.append([f"`{suite['name']}`", suite["title"], *recorded])
-    return markdown(["suite", "what it is", *(f"matrices recorded on `{device}`" for device in devices)], rows)
-
-
-GENERATED = {
-    "columns": columns_table,
-    "tables": tables_table,
-    "kernels": kernels_table,
-    "suites": suites_table,
-    "devices": lambda: documents_table("devices", "device"),
-}
-_MARKED = re.compile(r"<!-- (\w+)(?:: (\w+))? -->\n.*?<!-- end -->", re.DOTALL)
-
-
-def generated(text):
-    """The README with every marked table generated again."""
-
-    def make(match):
-        kind, argument = match.groups()
-        table = GENERATED[kind](*([argument] if argument else []))
-        return f"<!-- {kind}{f': {argument}' if argument else ''} -->\n{table}\n<!-- end -->"
-
-    return _MARKED.sub(make, text)
-
-
-def test_generated_tables_of_the_readme_are_in_step():
-    text = README.read_text()
-    kinds = {kind for kind, _ in _MARKED.findall(text)}
-    assert kinds == set(GENERATED), f"the README marks the tables {sorted(kinds)}, not {sorted(GENERATED)}"
-    assert generated(text) == text, "the README's tables are out of date: run `python tests/test_house.py --fix`"
-
-
-def test_the_readme_names_only_files_that_exist():
-    for path in re.findall(r"\]\(([\w./-]+)\)", README.read_text()):
-        assert (ROOT / path).exists(), f"README.md points to {path}, which does not exist"
-
-
-if __name__ == "__main__":
-    if sys.argv[1:] != ["--fix"]:
-        sys.exit("usage: python tests/test_house.py --fix")
-    README.write_text(generated(README.read_text()))

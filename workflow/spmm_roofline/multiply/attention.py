@@ -59,6 +59,11 @@ class MaskedAttention:
     scores
         Pairs for which a score is computed, those that fill blocks included.
 
+    Raises
+    ------
+    ValueError
+        For operands that do not fit.
+
     Notes
     -----
     Operands are arrays (batch, heads, m, width), or fewer leading dimensions, of CuPy, PyTorch or any library with
@@ -66,10 +71,9 @@ class MaskedAttention:
     bytes; other strides are free. Sums and softmax are in FP32, and the powers are rounded to the dtype before the
     product with V, as in FlashAttention. A query without keys gives zeros. There is no gradient.
 
-    Raises :class:`ValueError` for operands that do not fit.
-
     Examples
     --------
+    >>> from spmm_roofline import MaskedAttention
     >>> attend = MaskedAttention(mask)
     >>> o = attend(q, k, v)                             # scale: 1 / sqrt(width)
     """
@@ -103,7 +107,22 @@ class MaskedAttention:
         return sum(int(array.nbytes) for array in self._arrays)
 
     def __call__(self, q: Any, k: Any, v: Any, scale: float | None = None) -> Any:
-        """Return the attention (…, m, width) of ``q`` (…, m, width) to ``k`` and ``v`` (…, k, width)."""
+        """The attention of queries to the keys of their mask.
+
+        Parameters
+        ----------
+        q
+            Queries, (…, m, width).
+        k, v
+            Keys and values, (…, k, width), of the same library and dtype.
+        scale
+            Factor of the scores; by default 1 / sqrt(width).
+
+        Returns
+        -------
+        array
+            (…, m, width), of the library and dtype of ``q``.
+        """
         if any(map(needs_operator, (q, k, v))):
             from . import operators
 

@@ -51,13 +51,31 @@ def spmm(
         Tensor nnz: values of A for this call, in the order of A's entries, in any floating dtype. By default, the
         values that A was planned with, or its last ``update``. A tensor batch×nnz gives batch products of one pattern;
         ``b`` is then k×n or batch×k×n.
+    alpha
+        Factor of the product.
     bias
         Tensor n, on the same GPU and of the dtype of ``b``: one value for each column, added to every row. Its gradient
         is the sum of the rows of the gradient. Autocast casts it as well.
     relu
         Whether to replace negative results by zero. The gradient is zero where the result is.
 
-    Raises :class:`ValueError` for operands that do not fit.
+    Returns
+    -------
+    torch.Tensor
+        m×n, or m for a vector, or batch×m×n.
+
+    Raises
+    ------
+    ValueError
+        For operands that do not fit.
+
+    Examples
+    --------
+    >>> from spmm_roofline import SpMM, spmm
+    >>> multiply = SpMM(a, dtype="float32")
+    >>> b.requires_grad_()
+    >>> spmm(multiply, b, relu=True).sum().backward()
+    >>> gradient = b.grad                               # Aᵀ times the gradient of the product
     """
     b = _autocast(b)
     bias = None if bias is None else _autocast(bias)
@@ -72,8 +90,32 @@ def spmm(
 def sddmm(a: SpMM, x: Tensor, y: Tensor) -> Tensor:
     """x[i]·y[j] for every entry (i, j) of A, as a tensor of nnz values that is differentiable in ``x`` and ``y``.
 
-    ``x``: m×n, ``y``: k×n, both float16, bfloat16, float32 or float64; the order is that of A's entries. Within
-    ``torch.autocast`` both are cast, except float64.
+    Within ``torch.autocast`` both are cast, except float64.
+
+    Parameters
+    ----------
+    a
+        A plan, :class:`SpMM`; its values do not matter.
+    x
+        Tensor m×n: float16, bfloat16, float32 or float64.
+    y
+        Tensor k×n of the same dtype.
+
+    Returns
+    -------
+    torch.Tensor
+        nnz values in the order of A's entries.
+
+    Raises
+    ------
+    ValueError
+        For operands that do not fit.
+
+    Examples
+    --------
+    >>> from spmm_roofline import SpMM, sddmm, spmm
+    >>> multiply = SpMM(a, dtype="float32")
+    >>> scores = sddmm(multiply, spmm(multiply, b), b)
     """
     return _at_entries(_autocast(x), _autocast(y), a.number)
 

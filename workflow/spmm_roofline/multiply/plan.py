@@ -84,6 +84,15 @@ class SpMM:
     shape
         m and k, where A is given by its arrays.
 
+    Raises
+    ------
+    ValueError
+        For an unknown dtype or kernel, and for operands that do not fit.
+    spmm_roofline.kernels.launch.Unsupported
+        If the kernel does not take the sizes.
+    MemoryError
+        If A cannot fit into the free memory of the device (:meth:`predict_bytes`).
+
     Notes
     -----
     B may be an array of CuPy, PyTorch, or any library with DLPack; C is one of the same library. Nothing is copied
@@ -98,25 +107,30 @@ class SpMM:
     Equal operands give equal bits, whatever the stream, in graphs as well; ``tune=True`` and GPUs of another size may
     choose another kernel or another order of sums.
 
-    Raises :class:`ValueError` for an unknown dtype or kernel and for operands that do not fit,
-    :class:`spmm_roofline.kernels.launch.Unsupported` if the kernel does not take the sizes, :class:`MemoryError` if A
-    cannot fit into the free memory of the device (:meth:`predict_bytes`), and CuPy's own errors.
-
     Examples
     --------
+    >>> from spmm_roofline import SpMM
     >>> multiply = SpMM(a, dtype="float16")
     >>> c = multiply(b)                                 # b: k×n, or multiply @ b
-    >>> multiply(b, out=c, alpha=0.5, beta=1.0)
-    >>> multiply(b, bias=bias, relu=True)               # bias: n values, one for each column of C
-    >>> multiply.T @ c                                  # Aᵀ·C, k×n
-    >>> multiply.sample(c, b)                           # c[i]·b[j] for every entry (i, j) of A
+    >>> c = multiply(b, out=c, alpha=0.5, beta=1.0)     # 0.5·A·b + c, into c
+    >>> d = multiply(b, bias=bias, relu=True)           # bias: n values, one for each column of C
+    >>> d = multiply.T @ c                              # Aᵀ·C, k×n
+    >>> values = multiply.sample(c, b)                  # c[i]·b[j] for every entry (i, j) of A
     >>> multiply.update(values)                         # other values in the same places
     """
 
     #: Arrays of NumPy and CuPy leave ``array @ product`` to this class, which then refuses it.
     __array_ufunc__ = None
 
-    def __new__(cls, a: Any = None, *arguments: Any, **options: Any) -> SpMM:
+    def __new__(
+        cls,
+        a: Any = None,
+        dtype: str = "float16",
+        kernel: str | None = None,
+        tune: bool = False,
+        n: int = 128,
+        shape: tuple[int, int] | None = None,
+    ) -> SpMM:
         """Row blocks, each an object of this class, for a matrix that one plan cannot hold."""
         from .blocks import RowBlocks, needs_blocks
 
@@ -181,17 +195,35 @@ class SpMM:
         bias: Any = None,
         relu: bool = False,
     ) -> Any:
-        """Return alpha·A·B + beta·``out`` + ``bias``, an array m×n of the dtype of ``b``; write it to ``out`` if given.
+        """alpha·A·B + beta·``out`` + bias, or its ReLU, asynchronously on the current stream of B's library.
 
-        ``b``: array k×n, or k for a vector. CuPy may have bfloat16 values as such or as their bits, in uint16 arrays.
-        B may have rows of any stride that is a multiple of 16 bytes, and ``out`` if it is padded to 16 bytes or its
-        width is a multiple of 128. In FP32, TF32 and FP64 rows may also begin at any element, wherever a copy would
-        cost more than it saves (:func:`.kernels.choose.without_copy`). Others are copied, and so are rows whose
-        elements are not contiguous.
+        Parameters
+        ----------
+        b
+            Array k×n, or k for a vector, of the dtype of A. CuPy may have bfloat16 values as such or as their bits, in
+            uint16 arrays. Rows of any stride that is a multiple of 16 bytes are read in place. In FP32, TF32 and FP64
+            rows may also begin at any element, wherever a copy would cost more than it saves
+            (:func:`.kernels.choose.without_copy`). Others are copied, as are rows whose elements are not contiguous.
+        out
+            Array m×n of the same library and dtype, which gets the result. It is written in place if its rows are
+            aligned and padded to 16 bytes, or its width is a multiple of 128, or as ``b`` for unaligned rows.
+        alpha, beta
+            Factors of the product and of ``out``.
+        bias
+            n values of the dtype of C, added to every row of C before it is rounded. A bias is copied unless it is
+            contiguous, begins at a multiple of 16 bytes and fills rows of 16 bytes, or rows of C begin at any element.
+        relu
+            Whether to replace negative results by zero before C is rounded. Only general kernels have it, and bias.
 
-        ``bias``: n values of the dtype of C, added to every row of C; ``relu`` then replaces negative results by zero.
-        Both take part before C is rounded. Only general kernels have them. A bias is copied unless it is contiguous,
-        begins at a multiple of 16 bytes and fills rows of 16 bytes, or rows of C begin at any element.
+        Returns
+        -------
+        array
+            ``out``, or a new array m×n whose rows are padded to 16 bytes.
+
+        Raises
+        ------
+        ValueError
+            For operands that do not fit, and for a gradient with ``out`` or ``beta``.
         """
         if needs_operator(b) or (bias is not None and needs_operator(bias)):
             from . import operators
@@ -313,8 +345,23 @@ class SpMM:
     def sample(self, x: Any, y: Any) -> Any:
         """x[i]·y[j] for every entry (i, j) of A: the product X·Yᵀ, sampled at the pattern of A (SDDMM).
 
-        ``x``: m×n, ``y``: k×n, of the dtype of A; returns nnz values of this dtype in the order of A's entries: that of
-        the arrays that A was given by, or row by row and sorted by column. Values of A are not multiplied.
+        Parameters
+        ----------
+        x
+            Array m×n of the dtype of A.
+        y
+            Array k×n of the same library and dtype.
+
+        Returns
+        -------
+        array
+            nnz values of this dtype in the order of A's entries: that of the arrays that A was given by, or row by row
+            and sorted by column. Values of A are not multiplied.
+
+        Raises
+        ------
+        ValueError
+            For operands that do not fit.
         """
         library = library_of(x, "x")
         if library_of(y, "y") is not library:
@@ -363,10 +410,19 @@ class SpMM:
         return self.relative(transposed=not self.transposed)
 
     def update(self, values: Any) -> None:
-        """Replace A's values, nnz of them in the order of A's entries; nothing is planned anew.
+        """Replace A's values; nothing is planned anew.
 
         The products with Aᵀ change as well. The first update packs A once more, to learn where each value belongs.
-        Raises ``ValueError`` if A was given with several values for one place, or is multiplied by a library.
+
+        Parameters
+        ----------
+        values
+            nnz values in the order of A's entries, on the device of A.
+
+        Raises
+        ------
+        ValueError
+            If A was given with several values for one place, or is multiplied by a library.
         """
         self._kin.setdefault(self._key, self)
         for product in list(self._kin.values()):
@@ -382,11 +438,30 @@ class SpMM:
     def predict_bytes(m: int, nnz: int, dtype: str = "float16", value_bytes: int = 8) -> Prediction:
         """Bounds of :attr:`plan_bytes` right after planning, ``least`` and ``most``; nothing is allocated.
 
-        They hold for the general kernels and any matrix with ``m`` rows and ``nnz`` entries. ``value_bytes``: bytes of
-        one of A's values as they are given, 8 for integers. For a matrix with four entries or more per row, ``most`` is
-        at most five times what a plan takes, plus 1 MiB. Aᵀ, another dtype, ``tune=True``, and a width or unaligned
-        rows with another format take more, once each. So does packing while it runs. Raises ``ValueError`` for an
-        unknown dtype.
+        They hold for the general kernels. For a matrix with four entries or more per row, ``most`` is at most five
+        times what a plan takes, plus 1 MiB. Aᵀ, another dtype, ``tune=True``, and a width or unaligned rows with
+        another format take more, once each. So does packing while it runs.
+
+        Parameters
+        ----------
+        m
+            Rows of A.
+        nnz
+            Entries of A.
+        dtype
+            As of :class:`SpMM`.
+        value_bytes
+            Bytes of one of A's values as they are given, 8 for integers.
+
+        Returns
+        -------
+        Prediction
+            ``least`` and ``most``, in bytes.
+
+        Raises
+        ------
+        ValueError
+            For an unknown dtype.
         """
         able = _able(None, dtype).values()
         bounds = [packed(head.format, m, nnz, dtype) for head in able if head.dtype["a"] == dtype]

@@ -1,4 +1,4 @@
-"""Every snippet of the README and of docs/: run where it needs neither a GPU, a network nor minutes, else checked.
+"""Every snippet of the README and of the site: run where it needs neither a GPU, a network nor minutes, else checked.
 
 A snippet is a block that is indented by four spaces after an empty line, or fenced. Each is one of the kinds of
 :data:`KINDS`; one that is none of them fails.
@@ -19,6 +19,7 @@ import yaml
 from scipy import sparse
 from scipy.io import mmwrite
 
+from docs import tables
 from spmm_roofline import SpMM, contracts
 from spmm_roofline.cli import _parser, main
 from spmm_roofline.formats import FORMATS
@@ -27,8 +28,9 @@ from spmm_roofline.kernels.registry import registered
 from spmm_roofline.run_config import SUITES, checked, suite_document
 from tests import emulation
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = tables.PAGES
+TEXT = "\n".join(page.read_text() for page in PAGES)
 PROGRAMS = ("pip", "make", "snakemake", "spmm-roofline", "python", "touch", "nvcc")
 
 #: Subcommands of ``spmm-roofline`` that are only parsed, with the reason; all others run.
@@ -43,8 +45,8 @@ ONLY_COMPILED = {"import ssgetpy": "it downloads the index of the collection"}
 
 
 def blocks(text):
-    """Snippets of a page, dedented; what a command prints is fenced as ``text``."""
-    text = re.sub(r"^```text\n.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    """Snippets of a page, dedented; what a command prints is fenced as ``text``, and directives are no snippets."""
+    text = re.sub(r"^```(?:text\n|\{).*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
     fenced = re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     indented = re.findall(r"(?<=\n\n)((?: {4}.*\n|\n(?= {4}))+)", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M))
     dedented = (re.sub(r"^ {4}", "", block, flags=re.MULTILINE) for block in indented)
@@ -80,7 +82,7 @@ COMMANDS = [
 
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
-    """A folder with what commands of the README need, and matrices of the names that they use."""
+    """A folder with what commands of the pages need, and matrices of the names that they use."""
     for name in ("config", "resources", "workflow", "benchmarks", "profiles", "envs", "report", "pyproject.toml"):
         (tmp_path / name).symlink_to(ROOT / name)
     for name in ("Makefile", "Snakefile"):
@@ -107,7 +109,7 @@ def test_every_snippet_is_of_a_kind_that_is_checked(page, block, kind):
 
 def test_every_exception_is_used():
     used = {line.split()[1] for _, line in COMMANDS if line.startswith("spmm-roofline")}
-    inline = set(re.findall(r"`spmm-roofline ([a-z-]+)", (ROOT / "README.md").read_text()))
+    inline = set(re.findall(r"`spmm-roofline ([a-z-]+)", TEXT))
     assert ONLY_PARSED.keys() <= used | inline | {"compare"}
     assert all(any(block.startswith(first) for _, block, _ in SNIPPETS) for first in ONLY_COMPILED)
 
@@ -123,7 +125,7 @@ def test_a_command_is_one_that_works(page, line, checkout):
 
 def inline_commands():
     """Commands of the package and of benchmarks within the text, which may break lines."""
-    text = " ".join((ROOT / "README.md").read_text().split())
+    text = " ".join(TEXT.split())
     found = re.findall(r"`((?:spmm-roofline \w|python \w+/)[^`]*)`", text)
     return [command for command in found if len(command.split()) > 2]
 
@@ -146,8 +148,11 @@ def check_spmm_roofline(arguments):
 
 def check_python(arguments):
     script, *given = arguments
-    if script == "tests/test_house.py":
-        assert given == ["--fix"]
+    if script == "docs/tables.py":
+        assert given == []
+        return
+    if script == "-m":
+        assert given[0] == "pytest" and all(Path(ROOT, path).exists() for path in given[1:] if "/" in path)
         return
     told = subprocess.run([sys.executable, ROOT / script, "--help"], capture_output=True, text=True)
     assert told.returncode == 0, told.stderr
@@ -170,7 +175,7 @@ def check_make(arguments):
     run = [line for line in told.stdout.splitlines() if " -m snakemake " in line]
     for line in run:
         check_snakemake(shlex.split(line)[3:])
-    assert run or arguments == ["test"]
+    assert run or arguments in (["test"], ["docs"])
 
 
 def check_snakemake(arguments):
@@ -211,7 +216,7 @@ CHECKS = {
 
 
 def test_the_package_runs_in_a_checkout_that_is_not_installed():
-    assert "`PYTHONPATH=workflow python -m spmm_roofline`" in (ROOT / "README.md").read_text()
+    assert "`PYTHONPATH=workflow python -m spmm_roofline`" in TEXT
     done = subprocess.run(
         [sys.executable, "-S", "-m", "spmm_roofline", "--help"],  # -S: without any installed package
         cwd=ROOT,
@@ -276,12 +281,12 @@ def test_the_python_of_the_page_on_multiplying_runs():
 
 
 @pytest.mark.parametrize("block", [block for _, block, kind in SNIPPETS if kind == "head"], ids=["head"])
-def test_a_head_of_the_readme_is_that_of_its_kernel(block):
+def test_a_head_that_a_page_shows_is_that_of_its_kernel(block):
     shown = contracts.parse_yaml(re.search(r"/\*---\n(.*)\n---\*/", block, re.DOTALL)[1])
     assert not contracts.breaches(shown, "kernel")
     head = read(ROOT / "kernels" / shown["study"] / f"{shown['name']}.cu")[0]
     for key in ("source", "idea", "after", "format", "dtype", "layout", "pads", "min_arch", "requires", "tile"):
-        assert getattr(head, key) == shown[key], f"the README shows another {key} of {shown['name']}"
+        assert getattr(head, key) == shown[key], f"a page shows another {key} of {shown['name']}"
     assert (head.launches[0].grid, ", ".join(head.launches[0].args)) == (
         shown["launch"]["grid"],
         shown["launch"]["args"],
@@ -303,6 +308,5 @@ def test_folders_and_files_of_the_drawings_exist():
 
 
 def test_formats_and_suites_that_the_text_shows_exist():
-    text = (ROOT / "README.md").read_text()
-    assert set(re.findall(r"--format (\w+)", text)) <= FORMATS.keys()
-    assert all((ROOT / SUITES / f"{name}.yaml").is_file() for name in re.findall(r"suite=([\w-]+)\"", text))
+    assert set(re.findall(r"--format (\w+)", TEXT)) <= FORMATS.keys()
+    assert all((ROOT / SUITES / f"{name}.yaml").is_file() for name in re.findall(r"suite=([\w-]+)\"", TEXT))
