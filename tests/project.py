@@ -194,6 +194,7 @@ def make_project(root: Path, kernels: tuple[str, ...] = KERNELS) -> Project:
     ``kernels`` are patterns below the folder of that name.
     """
     ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    root.mkdir(parents=True, exist_ok=True)
     for part in PARTS:
         source = PROJECT / part
         if part == "kernels":

@@ -1,10 +1,11 @@
 """What a reader may rely on in the recorded rows: limits that hold, baselines that are whole, one kind of host."""
 
+import pandas as pd
 import pytest
 
 from spmm_roofline import contracts
 from spmm_roofline.analysis import bounds as limits_of_gains
-from spmm_roofline.analysis.cases import is_derived, timed
+from spmm_roofline.analysis.cases import COMPARABLE, is_derived, timed
 from spmm_roofline.analysis.counters import other_code, profiled
 from spmm_roofline.analysis.kinds import NOISE, kinds
 from spmm_roofline.analysis.roofline import on_tensor_cores
@@ -50,7 +51,13 @@ def test_every_baseline_is_whole(launched):
     assert lacking.any() and (own.loc[lacking, "baseline_missing"] != "").all()
     own = own[~lacking]
     assert (own["baseline_missing"] == "").all()
-    assert timed(own)["speedup"].notna().all()
+    # A case whose fastest cuSPARSE row is noisy has no baseline.
+    case = [*COMPARABLE, "library"]
+    own = own.assign(library=own["precision"].replace("tf32", "float32"))
+    doubtful = pd.MultiIndex.from_frame(own.loc[(own["study"] == "cusparse") & own["noisy"], case])
+    without = timed(own)[lambda rows: rows["speedup"].isna()]
+    assert len(without) < 0.01 * len(own)
+    assert pd.MultiIndex.from_frame(without[case]).isin(doubtful).all()
     rest = launched[launched["suite"].isin(WITHOUT)]
     assert len(rest) and rest["speedup"].isna().all()
 

@@ -12,6 +12,7 @@ from spmm_roofline import analysis, contracts, figures
 from spmm_roofline.figures import style
 from spmm_roofline.report import build
 from tests.analysis import synthetic
+from tests.report.test_report import whole
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -81,7 +82,7 @@ def test_the_page_has_a_section_with_every_row(analysed, tmp_path):
     def page(analysis):
         config = contracts.document(ROOT / "config/config.yaml", "config")
         build(analysis, config, synthetic.HEADS, ROOT / "report", tmp_path / "page.html", tmp_path / "figures", {})
-        return (tmp_path / "page.html").read_text()
+        return whole((tmp_path / "page.html").read_text())
 
     shown = page(analysed)
     for words in ('<section id="blocks">', "PyTorch 2.11.0", "Attention with pruned weights", "out of memory", "4 GiB"):

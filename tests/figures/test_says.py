@@ -1666,6 +1666,27 @@ def masks_of_attention():
     yield "nothing beside it", blocks(MASKED, ours), ""
 
 
+def cells(grid):
+    """A matrix of the user with a grid of non-zeros: a digit is the number of bits of a cell's count."""
+    return world(matrices=pd.DataFrame([{"matrix": "mine", "m": 30, "k": 30, "occupancy": grid}]))
+
+
+@of("spy")
+def spies():
+    yield (
+        "a diagonal",
+        cells("100/020/003"),
+        "3 of 9 cells hold a non-zero; 100 % of these lie within a twentieth of the diagonal.",
+    )
+    yield (
+        "half of it elsewhere",
+        cells("101/020/303"),
+        "5 of 9 cells hold a non-zero; 60 % of these lie within a twentieth of the diagonal.",
+    )
+    yield "no non-zero", cells("00/00"), "0 of 4 cells hold a non-zero."
+    yield "a grid operator", cells(float("nan")), ""
+
+
 KINDS = {kind.name: kind for kind in figures.kinds()}
 
 

@@ -123,7 +123,7 @@ def test_a_merged_tile_never_straddles_the_next_row_of_tiles():
 
 def test_every_structural_column_of_the_table_is_there():
     kept_by_build = {"matrix", "matrix_sha256", "source", "origin", "kind", "made_of"}
-    counted_on_import = {"stored_entries", "explicit_zeros", "duplicates"}
+    counted_on_import = {"stored_entries", "explicit_zeros", "duplicates", "occupancy"}
     row = features(csr_array(np.eye(20)))
     assert set(row) == set(contracts.table("matrices").names) - kept_by_build - counted_on_import
 
