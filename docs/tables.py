@@ -82,6 +82,16 @@ def suites(study: str = "") -> str:
     return markdown(["suite", "what it is", *(f"matrices recorded on `{device}`" for device in recorded)], rows)
 
 
+def gpu() -> str:
+    """When the tests marked ``gpu`` ran last, a line per folder and GPU."""
+    with (DOCS / "contribute" / "gpu-tests.csv").open(newline="") as file:
+        lines = [list(line.values()) for line in csv.DictReader(file)]
+    if not lines:
+        return "No run is recorded."
+    shown = [[device, driver, f"`{tests}`", *rest] for device, driver, tests, *rest in lines]
+    return markdown(["GPU", "driver", "tests", "last run", "commit", "passed", "failed", "skipped"], shown)
+
+
 def fastest(device: str) -> str:
     """The general kernels beside cuSPARSE and published kernels, by kind of matrix and width, on one recorded device.
 
@@ -142,6 +152,7 @@ GENERATED: dict[str, Callable[..., str]] = {
     "suites": suites,
     "devices": devices,
     "fastest": fastest,
+    "gpu": gpu,
     **study_pages.GENERATED,
 }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests import gpu_record
 from tests.project import Project, make_project
 
 # No deadline: the first example of a test may pay for an import, and the machine may be busy.
@@ -37,6 +38,22 @@ def project_to_break(finished_project, tmp_path):
     """A copy of the finished project for a single test."""
     shutil.copytree(finished_project.root, tmp_path / "project")
     return Project(tmp_path / "project")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--gpu-record", type=Path, metavar="FILE", help=gpu_record.__doc__.splitlines()[0])
+
+
+def pytest_sessionfinish(session):
+    """Record what ran on a GPU, in the process that has the reports of all workers."""
+    from spmm_roofline.measure.device import visible
+    from spmm_roofline.measure.rows import git_commit
+
+    path = session.config.getoption("--gpu-record")
+    if path and not hasattr(session.config, "workerinput") and (gpus := visible()):
+        stats = session.config.pluginmanager.get_plugin("terminalreporter").stats
+        found = gpu_record.counted(report for kind in stats.values() for report in kind if hasattr(report, "keywords"))
+        gpu_record.add(path, found, gpus[0].product, gpus[0].driver, git_commit())
 
 
 def pytest_collection_modifyitems(items):
