@@ -70,17 +70,20 @@ def covered(tables: dict[str, pd.DataFrame], launched: pd.DataFrame) -> str:
 
 
 def gains(fastest: pd.DataFrame) -> str:
-    """By how much other kernels beat cuSPARSE, a clause for each precision in which one does."""
+    """The gain over cuSPARSE of taking the fastest kernel, cuSPARSE included, a clause for each precision with a gain.
+
+    The mean is over all cases, those that cuSPARSE wins included.
+    """
     clauses: list[str] = []
     for precision, name in PRECISIONS.items():
         known, wins = _won(fastest, precision)
         if len(wins):
-            won = f"{len(wins):,} of {len(known):,}{'' if clauses else ' cases'}"
-            clauses.append(f"{times(_mean(wins['speedup']))} in {name} ({won})")
+            won = f"{len(wins):,} of {len(known):,}{'' if clauses else ' cases won'}"
+            clauses.append(f"{times(_mean(known['speedup']))} in {name} ({won})")
     if not clauses:
         return "No kernel is known to beat cuSPARSE."
-    said = f"The fastest kernel beats the best of cuSPARSE by {listed(clauses)}"
-    return f"{said}: geometric means over the cases that it wins."
+    said = f"The fastest kernel of a case against the fastest algorithm of cuSPARSE: {listed(clauses)}"
+    return f"{said}, as geometric means over all cases."
 
 
 def trust(claims: pd.DataFrame, device: str, launched: pd.DataFrame) -> str:
@@ -173,7 +176,7 @@ def limits(fastest: pd.DataFrame) -> str:
     median = float(known["bound_fraction"].median())
     rest = ", so that most of their time goes into something else" if median < 0.5 else ""
     return (
-        f"For the fastest kernels the lowest limit is {listed(units)} of the cases; in the median they reach "
+        f"The lowest limit of the fastest kernels is {listed(units)} of the cases; in the median they reach "
         f"{percent(median)} of it{rest}."
     )
 
