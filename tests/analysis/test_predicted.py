@@ -8,6 +8,9 @@ from spmm_roofline.paths import MODEL
 from spmm_roofline.selector.advice import select
 from tests.analysis import synthetic
 
+#: Its fixtures are made once, not once in each process.
+pytestmark = pytest.mark.xdist_group("predicted")
+
 OWN = {"mine": {"n": [128], "l2": "cold"}}
 
 

@@ -20,6 +20,9 @@ from spmm_roofline.selector.validation import held_out
 from tests.analysis import synthetic
 from tests.analysis.synthetic import ROOT
 
+#: Its fixtures are made once, not once in each process.
+pytestmark = pytest.mark.xdist_group("selector")
+
 RECORDED = ROOT / "resources/recorded"
 DEVICES = ROOT / "config/devices"
 REMEDY = "`spmm-roofline train --recorded resources/recorded --out resources/selector.json` trains it anew"

@@ -11,6 +11,9 @@ import pytest
 pytest.importorskip("sphinx", reason="needs the extra docs: make test installs it")
 from bs4 import BeautifulSoup
 
+#: Its fixtures are made once, not once in each process.
+pytestmark = pytest.mark.xdist_group("site")
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -14,6 +14,9 @@ from spmm_roofline.report import build
 from tests.analysis import synthetic
 from tests.report.test_report import whole
 
+#: Its fixtures are made once, not once in each process.
+pytestmark = pytest.mark.xdist_group("block_figures")
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

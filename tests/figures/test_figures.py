@@ -12,6 +12,9 @@ from spmm_roofline.figures import labels, numbers, style
 from spmm_roofline.figures.papers import PAPERS
 from tests.analysis import synthetic
 
+#: Its fixtures are made once, not once in each process.
+pytestmark = pytest.mark.xdist_group("figures")
+
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):

@@ -8,6 +8,9 @@ from spmm_roofline.report import own
 from tests.analysis import synthetic
 from tests.report.test_report import CONFIG, PROVENANCE, Outline, whole
 
+#: Its fixtures are made once, not once in each process.
+pytestmark = pytest.mark.xdist_group("own")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
