@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import opening
 import paper_numbers
 from pages import DOCS, ROOT
 
@@ -29,6 +30,8 @@ from spmm_roofline.kernels.registry import heads
 
 COMMAND = "python docs/evidence.py"
 FIGURES = DOCS / "figures"
+#: The figure of the first page.
+OPENING = FIGURES / "opening.svg"
 CLAIMS, SENTENCES, MADE_FROM = (DOCS / "studies" / name for name in ("claims.csv", "figures.csv", "made_from.json"))
 RECORDED = ROOT / "resources" / "recorded"
 
@@ -72,7 +75,7 @@ def made_from() -> dict[str, Any]:
     registered = {name: _facts(head.as_dict()) for name, head in heads(str(ROOT / "kernels")).items()}
     modules = {package / "figures" / f"{name}.py" for name in ("style", *(kind_of(name).name for name in wanted()))}
     drawing = {module for path in modules for module in fingerprint.import_closure(path, package / "figures")}
-    drawing.add(Path(paper_numbers.__file__))
+    drawing |= {Path(module.__file__) for module in (paper_numbers, opening)}
     return {
         "recorded rows": {folder.name: _files(folder) for folder in sorted(RECORDED.iterdir()) if folder.is_dir()},
         "config/claims.yaml": fingerprint.sha256(contracts.document(ROOT / "config/claims.yaml", "claims")),
@@ -135,7 +138,7 @@ def main() -> None:
     found = {figure.name: figure for figure in drawn(tables, names)}
     if missing := [name for name in names if name not in found]:
         sys.exit(f"no figure is called {missing[0]!r}; of its kind there are {', '.join(_like(missing[0], found))}")
-    pictures = {FIGURES / f"{name}.svg": found[name].svg for name in names} | _paper_numbers(judged)
+    pictures = {FIGURES / f"{name}.svg": found[name].svg for name in names} | _other_figures(tables)
     FIGURES.mkdir(exist_ok=True)
     for path in set(FIGURES.glob("*.svg")) - set(pictures):
         path.unlink()
@@ -145,13 +148,16 @@ def main() -> None:
     _write(MADE_FROM, json.dumps(made_from(), indent=1) + "\n")
 
 
-def _paper_numbers(judged: Any) -> dict[Path, str]:
+def _other_figures(tables: Mapping[str, Any]) -> dict[Path, str]:
+    """Figures that no report has."""
     import matplotlib
 
     documents = contracts.document(ROOT / "config/claims.yaml", "claims")["claims"]
     expectations = {claim["id"]: claim["expect"] for claim in documents}
+    judged = tables["claims"]
     with matplotlib.rc_context(style.RC):
-        return {path: style.svg(paper_numbers.draw(judged, study, expectations)) for study, path in beside().items()}
+        found = {path: paper_numbers.draw(judged, study, expectations) for study, path in beside().items()}
+        return {path: style.svg(figure) for path, figure in {OPENING: opening.draw(tables), **found}.items()}
 
 
 def _sentences(found: Mapping[str, Drawn], names: list[str]) -> str:
