@@ -138,7 +138,8 @@ def main() -> None:
     found = {figure.name: figure for figure in drawn(tables, names)}
     if missing := [name for name in names if name not in found]:
         sys.exit(f"no figure is called {missing[0]!r}; of its kind there are {', '.join(_like(missing[0], found))}")
-    pictures = {FIGURES / f"{name}.svg": found[name].svg for name in names} | _other_figures(tables)
+    pictures = {FIGURES / f"{name}.svg": found[name].svg for name in names} | _paper_numbers(judged)
+    pictures[OPENING] = _opening(tables)
     FIGURES.mkdir(exist_ok=True)
     for path in set(FIGURES.glob("*.svg")) - set(pictures):
         path.unlink()
@@ -148,16 +149,20 @@ def main() -> None:
     _write(MADE_FROM, json.dumps(made_from(), indent=1) + "\n")
 
 
-def _other_figures(tables: Mapping[str, Any]) -> dict[Path, str]:
-    """Figures that no report has."""
+def _opening(tables: Mapping[str, Any]) -> str:
+    import matplotlib
+
+    with matplotlib.rc_context(style.RC):
+        return style.svg(opening.draw(tables))
+
+
+def _paper_numbers(judged: Any) -> dict[Path, str]:
     import matplotlib
 
     documents = contracts.document(ROOT / "config/claims.yaml", "claims")["claims"]
     expectations = {claim["id"]: claim["expect"] for claim in documents}
-    judged = tables["claims"]
     with matplotlib.rc_context(style.RC):
-        found = {path: paper_numbers.draw(judged, study, expectations) for study, path in beside().items()}
-        return {path: style.svg(figure) for path, figure in {OPENING: opening.draw(tables), **found}.items()}
+        return {path: style.svg(paper_numbers.draw(judged, study, expectations)) for study, path in beside().items()}
 
 
 def _sentences(found: Mapping[str, Drawn], names: list[str]) -> str:

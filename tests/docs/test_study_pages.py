@@ -42,7 +42,8 @@ def test_what_has_changed_is_named(tmp_path, monkeypatch):
 
 def test_every_figure_of_the_pages_is_there_and_small():
     drawn = {path.stem: path.stat().st_size for path in evidence.FIGURES.glob("*.svg")}
-    assert set(drawn) == {*evidence.wanted(), *(path.stem for path in evidence.beside().values())}, AGAIN
+    others = (evidence.OPENING, *evidence.beside().values())
+    assert set(drawn) == {*evidence.wanted(), *(path.stem for path in others)}, AGAIN
     assert max(drawn.values()) <= 120_000 and sum(drawn.values()) <= 2_000_000
 
 
@@ -62,6 +63,31 @@ def test_the_figure_of_a_papers_numbers_has_a_line_for_each_claim_with_one():
         rows = tables.study_pages.paper_numbers.shown(judged, study)
         assert words(svg) == words(path.read_text()), AGAIN
         assert all(any(text.startswith(claim) for text in words(svg)) for claim in rows["claim"])
+
+
+def test_the_opening_has_the_fastest_kernel_of_each_side():
+    import pandas as pd
+
+    case = {"device": "h200", "suite": "cutespmm", "n": 128, "status": "ok", "precision": "float32", "noisy": False}
+    times = [
+        {"study": "cusparse", "time_ms": 3.0},
+        {"study": "cusparse", "time_ms": 2.0},
+        {"study": "scalar", "time_ms": 1.5},
+        {"study": "tcgnn", "time_ms": 1.2, "precision": "tf32"},
+        {"study": "flagship", "time_ms": 1.0},
+        {"study": "flagship", "time_ms": 0.5, "precision": "float16"},
+        {"study": "flagship", "time_ms": 0.5, "n": 512},
+        {"study": "flagship", "time_ms": 0.5, "status": "wrong"},
+        {"study": "flagship", "time_ms": 0.9, "matrix": "noise", "noisy": True},
+        {"study": "flagship", "time_ms": 1.0, "matrix": "noise"},
+    ]
+    rows = evidence.opening.shown(pd.DataFrame([case | {"matrix": "mesh"} | row for row in times]))
+    assert dict(zip(rows["side"], rows["time_ms"], strict=True)) == {
+        "fastest of cuSPARSE": 2.0,
+        "fastest published kernel": 1.2,
+        "fastest of ours": 1.0,
+    }
+    assert set(rows["matrix"]) == {"mesh"}, "a fastest row that is noisy is no time"
 
 
 def words(svg):
