@@ -104,7 +104,10 @@ def test_a_linter_accepts_the_dockerfile():
 
 def test_make_image_builds_from_the_lock_file():
     done = subprocess.run(
-        ["make", "-n", "image", "BUILDER=podman", "IMAGE_EXTRA=cuda12"], cwd=ROOT, capture_output=True, text=True
+        ["make", "-n", "--no-print-directory", "image", "BUILDER=podman", "IMAGE_EXTRA=cuda12"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert re.fullmatch(
         rf"podman build --build-arg EXTRA=cuda12 --build-arg COMMIT=\S+ --tag spmm-roofline:{PROJECT['version']} \.\n",
