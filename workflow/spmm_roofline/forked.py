@@ -6,6 +6,7 @@ Threads would not help: what takes long here is Python code, of which one thread
 from __future__ import annotations
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import traceback
@@ -75,6 +76,7 @@ def processors() -> int:
 
 
 def _answer(sender: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    gc.freeze()  # what the parent made need not be looked at for garbage in each process
     value, error = None, None
     try:
         value = function(*arguments)

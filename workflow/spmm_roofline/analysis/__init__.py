@@ -17,7 +17,7 @@ from .registry import Step, ordered, read, steps, tables
 __all__ = ["read", "run", "tables"]
 
 #: More processes than these would wait for the step that takes longest.
-PROCESSES = 4
+PROCESSES = 6
 
 
 def run(
@@ -93,7 +93,9 @@ def run(
 
 def _make_in_parallel(order: Iterable[Step], made: dict[str, Any], processes: int) -> None:
     """Add to ``made`` what the steps make, each in a process of its own; of those that can begin, the first begin."""
-    import pandas  # noqa: F401  (once here instead of once in each process)
+    # Once here instead of once in each process.
+    import pandas  # noqa: F401
+    import scipy.optimize  # noqa: F401
 
     waiting, running = list(order), dict[Forked, Step]()
     try:

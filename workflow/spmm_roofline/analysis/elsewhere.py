@@ -17,7 +17,7 @@ from ..kernels.choose import GENERAL, USUAL, Product, choose
 from ..selector.terms import Rates
 from ..selector.validation import elsewhere as predicted_elsewhere
 from .cases import timed
-from .registry import table
+from .registry import table, value
 from .roofline import unit
 from .selector import choices, gather
 
@@ -34,20 +34,19 @@ def elsewhere(
     matrices: pd.DataFrame,
     formats: pd.DataFrame,
     selector: pd.DataFrame,
-    rates: Mapping[str, Rates],
+    transferred: pd.DataFrame,
     heads: Mapping[str, Mapping[str, Any]],
-    datasheets: Mapping[str, Mapping[str, Any]],
     described: Mapping[str, Mapping[str, Any]],
 ) -> pd.DataFrame:
     """Table ``analysis_elsewhere``; ``selector`` is the table ``analysis_selector``, the others as there.
 
-    ``datasheets``: device → document ``device``; ``described``: device → the document that knows its multiprocessors.
+    ``transferred``: from :func:`transferred`; ``described``: device → the document that knows its multiprocessors.
     """
     import pandas as pd
 
     at_home = selector[selector["held_out"] == "matrix"].assign(chooser="selector", trained_on=selector["device"])
     by_rules = ruled(cases, matrices, formats, heads, described).assign(chooser="rules", trained_on="")
-    found = [at_home, by_rules, transferred(cases, matrices, rates, heads, datasheets)]
+    found = [at_home, by_rules, transferred]
     judged = pd.concat([rows for rows in found if len(rows)], ignore_index=True) if any(map(len, found)) else at_home
     key = list(contracts.table("analysis_elsewhere").key)
     rows = [
@@ -57,6 +56,7 @@ def elsewhere(
     return contracts.frame(rows, "analysis_elsewhere")
 
 
+@value()
 def transferred(
     cases: pd.DataFrame,
     matrices: pd.DataFrame,
@@ -65,7 +65,8 @@ def transferred(
     datasheets: Mapping[str, Mapping[str, Any]],
 ) -> pd.DataFrame:
     """Choices of the selector on each device when trained on each other one: as :func:`.selector.choices`, with
-    ``chooser``, ``trained_on`` and ``device``. Devices without a datasheet or ceilings are left out."""
+    ``chooser``, ``trained_on`` and ``device``. Devices without a datasheet (``datasheets``: device → document
+    ``device``) or ceilings are left out."""
     import pandas as pd
 
     able = sorted(set(cases["device"]) & rates.keys() & datasheets.keys())

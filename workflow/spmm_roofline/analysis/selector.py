@@ -6,7 +6,7 @@ The selector itself is :mod:`spmm_roofline.selector`; here it meets the tables o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, product
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from .. import contracts, forked
 from ..selector.document import make, text
 from ..selector.terms import FEATURES, Rates
+from ..selector.training import fastest_ms
 from ..selector.validation import Validation
 from .cases import is_derived
 from .ceilings import bandwidths
@@ -39,13 +40,21 @@ def selector(cases: pd.DataFrame, matrices: pd.DataFrame, rates: Mapping[str, Ra
     ceilings; a device without them is left out.
     """
 
-    def chosen(held_out: tuple[str, str]) -> list[dict[str, Any]]:
-        device, name = held_out
-        validation = Validation(gather(cases, matrices, device), rates[device])
+    def chosen(part: tuple[str, str, str]) -> list[dict[str, Any]]:
+        name, device, precision = part
+        rows = of_device[device]
+        validation = Validation(rows[rows["precision"] == precision], rates[device], fastest_ms(rows))
         return contracts.records(choices(validation.held_out(HELD_OUT[name])).assign(device=device, held_out=name))
 
+    of_device = {device: gather(cases, matrices, device) for device in sorted(set(cases["device"]) & set(rates))}
+    parts = [
+        (name, device, str(precision))
+        for name in HELD_OUT
+        for device, rows in of_device.items()
+        for precision in rows["precision"].value_counts().index  # the largest parts begin first
+    ]
     # Nothing else of this stage takes as long.
-    found = forked.each(chosen, product(sorted(set(cases["device"]) & set(rates)), HELD_OUT), forked.processors())
+    found = forked.each(chosen, parts, forked.processors())
     key = list(contracts.table("analysis_selector").key)
     rows = sorted(chain.from_iterable(found), key=lambda row: [row[column] for column in key])
     return contracts.frame(rows, "analysis_selector")
