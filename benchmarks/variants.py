@@ -27,7 +27,7 @@ from spmm_roofline.kernels import heads
 from spmm_roofline.kernels.compile import CompileError
 from spmm_roofline.kernels.cubins import machine_code
 from spmm_roofline.kernels.head import Head
-from spmm_roofline.kernels.launch import Unsupported, check_case, prepare
+from spmm_roofline.kernels.launch import Unsupported, check_case, format_options, prepare
 from spmm_roofline.kernels.operands import Dense
 from spmm_roofline.kernels.packers import pack, packer_of
 from spmm_roofline.measure.timing import Clock
@@ -71,7 +71,7 @@ def microseconds(head: Head, a: Any, packed: dict[str, Any], n: int, clock: Cloc
     check_case(head, m, n, k)
     if n % head.pads.get("n", 1):
         raise Unsupported(f"{head.name} pads N to a multiple of {head.pads['n']}; operands are not padded here")
-    options = head.options(cupy.cuda.Device().attributes["MultiProcessorCount"])
+    options = format_options(head)
     key = json.dumps([head.format, dtype, options], sort_keys=True)
     if key not in packed:
         form = FORMATS[head.format]

@@ -6,7 +6,7 @@ idea: split_fma on 16-bit operands, with four lanes per row of B and sums in FP3
 after: window_f16
 family: window_f16
 format: csr_split
-format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: tile.warps, groups: 256 // tile.slab, batch: tile.batch}
+format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: tile.warps, groups: 256 // tile.slab, batch: tile.batch, wave_columns: 2 * device.l2_bytes // (10 * tile.slab)}
 dtype: {a: float16, b: float16, accumulator: float32, c: float16}
 layout: {b: row_major, c: row_major}
 pads: {n: 8}
@@ -19,7 +19,7 @@ scratch: (4 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
 launch:
   grid: a.partitions, ceil_div(n, tile.slab)
   block: 32 * tile.warps
-  args: a.work, a.cut, a.group_starts, a.columns, a.data, b, c, scratch, a.partials, 2 * b.ld, 2 * c.ld, device.multiprocessors, alpha, beta
+  args: a.work, a.cut, a.group_starts, a.columns, a.data, b, c, scratch, a.partials, 2 * b.ld, 2 * c.ld, a.partitions if a.partitions > tile.ctas * device.multiprocessors else device.multiprocessors, alpha, beta
 variants:
   medium:
     idea: slabs of 64 columns

@@ -6,7 +6,7 @@ idea: equally many CSR entries for every group of eight lanes, on CUDA cores in 
 after: rows_fma
 family: rows_f32
 format: csr_split
-format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: tile.warps, groups: 128 // tile.slab, batch: tile.batch}
+format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: tile.warps, groups: 128 // tile.slab, batch: tile.batch, wave_columns: 2 * device.l2_bytes // (20 * tile.slab)}
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}
 layout: {b: row_major, c: row_major}
 pads: {n: 4}
@@ -19,7 +19,7 @@ scratch: (4 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
 launch:
   grid: a.partitions, ceil_div(n, tile.slab)
   block: 32 * tile.warps
-  args: a.work, a.cut, a.group_starts, a.columns, a.data, b, c, scratch, a.partials, 4 * b.ld, 4 * c.ld, device.multiprocessors, alpha, beta
+  args: a.work, a.cut, a.group_starts, a.columns, a.data, b, c, scratch, a.partials, 4 * b.ld, 4 * c.ld, a.partitions if a.partitions > tile.ctas * device.multiprocessors else device.multiprocessors, alpha, beta
 variants:
   tf32:
     idea: split_fma on TF32 operands, at no less than TF32 precision
@@ -31,11 +31,12 @@ variants:
     family: rows_f64
     after: split_fma
     dtype: {a: float64, b: float64, accumulator: float64, c: float64}
+    format_options: {wave_columns: 2 * device.l2_bytes // (40 * tile.slab)}
     tile: {warps: 16, ctas: 1}
     constants: {number: double}
     scratch: (8 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
     launch:
-      args: a.work, a.cut, a.group_starts, a.columns, a.data, b, c, scratch, a.partials, 8 * b.ld, 8 * c.ld, device.multiprocessors, alpha, beta
+      args: a.work, a.cut, a.group_starts, a.columns, a.data, b, c, scratch, a.partials, 8 * b.ld, 8 * c.ld, a.partitions if a.partitions > tile.ctas * device.multiprocessors else device.multiprocessors, alpha, beta
 deviations:
   - "an empty row of A has an entry of value zero in column 0, and the last batch of a CTA is padded with entries of value zero in column 0 or in columns loaded before; an infinity in those rows of B becomes NaN"
 ---*/

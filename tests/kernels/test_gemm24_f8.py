@@ -40,7 +40,7 @@ def test_the_product_is_right(name, shape, tmp_path):
     import cupy
 
     from spmm_roofline.kernels.compile import compile_kernel
-    from spmm_roofline.kernels.launch import Unsupported, check_case, prepare
+    from spmm_roofline.kernels.launch import Unsupported, check_case, format_options, prepare
     from spmm_roofline.kernels.operands import allocate
     from spmm_roofline.measure.device import visible
 
@@ -58,7 +58,7 @@ def test_the_product_is_right(name, shape, tmp_path):
     b.fill(cupy.asarray(rng.random((k, n)) * 2 - 1))
     try:
         check_case(head, m, n, k)
-        options = head.options(cupy.cuda.Device().attributes["MultiProcessorCount"])
+        options = format_options(head)
         call = prepare(head, cubin, FORMATS[head.format].from_csr(a, "float8_e4m3", **options), b, c)
     except Unsupported as error:
         assert head.vendor and shape not in ((512, 512, 512),)

@@ -17,10 +17,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_sixteen_threads_of_a_new_process_multiply(device, tmp_path):
+    path = os.pathsep.join([str(ROOT / "workflow"), *sys.path])
     done = subprocess.run(
         [sys.executable, "-m", "tests.multiply.first_use", device],
         cwd=ROOT,
-        env=os.environ | {"SPMM_ROOFLINE_CACHE": str(tmp_path), "PYTHONPATH": str(ROOT / "workflow")},
+        env=os.environ | {"SPMM_ROOFLINE_CACHE": str(tmp_path), "PYTHONPATH": path},
         capture_output=True,
         text=True,
     )

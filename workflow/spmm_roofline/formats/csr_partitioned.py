@@ -11,6 +11,7 @@ import numpy as np
 from . import builder
 from .arrays import array_module, csr_of_entries, nonzero_slots, row_of_entry, row_slots
 from .base import Format, FormatError, Int32, Packer, Values
+from .partitions import most_in_waves
 from .values import rounded, widened
 
 
@@ -100,23 +101,25 @@ class CsrPartitioned(Format):
         ctas: int = 2,
         multiprocessors: int = 1,
         groups: int = 8,
+        wave_columns: int = 0,
         packer: Packer | None = None,
     ) -> Self:
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
 
-        There are at most ``ctas`` partitions per multiprocessor, fewer if they would be too small, each for ``groups``
-        lane groups. Raises :class:`FormatError` if slots and rows together may reach 2³¹.
+        There are at most ``ctas`` partitions per multiprocessor in each wave of ``wave_columns`` columns of A
+        (:func:`.partitions.most_in_waves`), fewer if they would be too small, each for ``groups`` lane groups. Raises
+        :class:`FormatError` if slots and rows together may reach 2³¹.
         """
         xp = array_module(a.data)
-        m, nnz = int(a.shape[0]), int(a.nnz)
+        m, k, nnz = int(a.shape[0]), int(a.shape[1]), int(a.nnz)
         if nnz + 2 * m >= 2**31:
             raise FormatError(f"{cls.name} counts with 32 bits, too few for {nnz:,} non-zeros in {m:,} rows")
-        values, most = rounded(a.data, dtype), ctas * multiprocessors
+        values, most = rounded(a.data, dtype), most_in_waves(ctas * multiprocessors, (m, k), wave_columns)
         if xp is np:
             arrays = _on_host(a, m, values, most, groups)
         else:
             arrays = _on_device(a, m, values, most, groups, cls.given(packer))
-        return cls((m, int(a.shape[1])), nnz, dtype, *arrays)
+        return cls((m, k), nnz, dtype, *arrays)
 
     def to_csr(self) -> Any:
         """The matrix as float64 CSR, from the non-zero slots."""

@@ -14,7 +14,7 @@ import numpy as np
 from . import builder
 from .arrays import array_module, csr_of_entries, nonzero_slots, row_slots
 from .base import Format, FormatError, Int32, Packer, Values
-from .partitions import PartitionRule, partitioned
+from .partitions import PartitionRule, most_in_waves, partitioned
 from .values import rounded, widened
 
 #: Largest number of slots and rows: 32-bit counts, less room for a batch after the last slot.
@@ -64,24 +64,27 @@ class CsrSplit(Format):
         warps: int = 2,
         groups: int = 4,
         batch: int = 8,
+        wave_columns: int = 0,
         packer: Packer | None = None,
     ) -> Self:
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
 
-        There are at most ``ctas`` partitions per multiprocessor, fewer if they would be too small, each for ``warps``
-        warps of ``groups`` lane groups that load ``batch`` slots at once. Raises :class:`FormatError` if slots and rows
-        together may exceed 2³¹ - 2¹⁰.
+        There are at most ``ctas`` partitions per multiprocessor in each wave of ``wave_columns`` columns of A
+        (:func:`.partitions.most_in_waves`), fewer if they would be too small, each for ``warps`` warps of ``groups``
+        lane groups that load ``batch`` slots at once. Raises :class:`FormatError` if slots and rows together may exceed
+        2³¹ - 2¹⁰.
         """
         xp = array_module(a.data)
-        m, nnz = int(a.shape[0]), int(a.nnz)
+        m, k, nnz = int(a.shape[0]), int(a.shape[1]), int(a.nnz)
         if nnz + 2 * m > MOST:
             raise FormatError(f"{cls.name} counts with 32 bits, too few for {nnz:,} non-zeros in {m:,} rows")
-        values, most, dealt = rounded(a.data, dtype), ctas * multiprocessors, (warps, groups, batch)
+        values, dealt = rounded(a.data, dtype), (warps, groups, batch)
+        most = most_in_waves(ctas * multiprocessors, (m, k), wave_columns)
         if xp is np:
             arrays = _on_host(a, values, most, *dealt)
         else:
             arrays = _on_device(a, m, values, most, *dealt, cls.given(packer))
-        return cls((m, int(a.shape[1])), nnz, dtype, *arrays)
+        return cls((m, k), nnz, dtype, *arrays)
 
     def to_csr(self) -> Any:
         """The matrix as float64 CSR, from the non-zero slots."""

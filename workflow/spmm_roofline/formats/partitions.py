@@ -1,4 +1,9 @@
-"""Work partitions: how formats divide windows of tiles, or rows of entries, among CTAs."""
+"""Work partitions: how formats divide windows of tiles, or rows of entries, among CTAs.
+
+The CTAs that a device holds at once are a wave. They work on as many places of the matrix, each with the rows of B that
+neighbouring rows of A have in common. In one wave these places lie all over the matrix, and the rows of B between two
+of them leave L2 before they are read again if they do not all fit. In several waves they lie close together.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+
+
+def most_in_waves(of_wave: int, shape: tuple[int, int], wave_columns: int) -> int:
+    """Largest number of partitions, with ``of_wave`` in a wave, for a matrix of this ``shape`` (m, k).
+
+    A wave is for ``wave_columns`` columns of A, which are rows of B, or a little more; 0: one wave for all columns. A
+    matrix of fewer rows than columns counts its rows, because they have few columns in common.
+    """
+    return of_wave * max(1, min(shape) // wave_columns) if wave_columns else of_wave
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from . import builder
 from .arrays import array_module, ceil_div, csr_of_entries, distinct, nonzero_slots, row_of_entry
 from .base import Format, FormatError, Int32, Packer, Survey, Values
-from .partitions import PartitionRule, partitioned
+from .partitions import PartitionRule, most_in_waves, partitioned
 from .values import rounded, widened
 
 #: Columns of a tile.
@@ -78,21 +78,22 @@ class Windows(Format):
         ctas: int = 2,
         multiprocessors: int = 1,
         warps: int = 1,
+        wave_columns: int = 0,
         survey: Survey | None = None,
         packer: Packer | None = None,
     ) -> Self:
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`. ``survey`` is the result of :meth:`survey`.
 
-        There are at most ``ctas`` partitions per multiprocessor, fewer if they would be too small. Raises
-        :class:`FormatError` unless there are 1 to 32 ``warps``, and for 2³¹ or more non-zeros or 2²⁷ or more tiles, too
-        many for 32-bit positions.
+        There are at most ``ctas`` partitions per multiprocessor in each wave of ``wave_columns`` columns of A
+        (:func:`.partitions.most_in_waves`), fewer if they would be too small. Raises :class:`FormatError` unless there
+        are 1 to 32 ``warps``, and for 2³¹ or more non-zeros or 2²⁷ or more tiles, too many for 32-bit positions.
         """
         if not 1 <= warps <= MOST_WARPS:
             raise FormatError(f"{cls.name} is for 1 to {MOST_WARPS} warps, not {warps}")
         cls._check_entries(a)
         xp = array_module(a.data)
         m, k, nnz = int(a.shape[0]), int(a.shape[1]), int(a.nnz)
-        values, most = rounded(a.data, dtype), ctas * multiprocessors
+        values, most = rounded(a.data, dtype), most_in_waves(ctas * multiprocessors, (m, k), wave_columns)
         if xp is np:
             arrays = _on_host(a, m, k, nnz, values, cls.window, most, warps)
         else:

@@ -133,14 +133,15 @@ class Head:
         """
         return self.dtype.get("partials", "tf32" if self.dtype["a"] == "tf32" else self.dtype["accumulator"])
 
-    def options(self, multiprocessors: int) -> dict[str, Any]:
-        """Options of the format's ``from_csr``; text that names ``tile.…`` or ``device.multiprocessors`` is evaluated.
+    def options(self, multiprocessors: int, l2_bytes: int = 0) -> dict[str, Any]:
+        """Options of the format's ``from_csr``; text that names ``tile.…`` or ``device.…`` is evaluated.
 
-        Raises :class:`~.expressions.ExpressionError` if it does not evaluate.
+        By default for a device whose L2 is of unknown size. Raises :class:`~.expressions.ExpressionError` if one does
+        not evaluate.
         """
         names = {
             "tile": expressions.namespace(**self.tile),
-            "device": expressions.namespace(multiprocessors=multiprocessors),
+            "device": expressions.namespace(multiprocessors=multiprocessors, l2_bytes=l2_bytes),
         }
         return {
             name: expressions.evaluate(value, names)[0]

@@ -59,6 +59,14 @@ class Call:
         self.enqueue(stream)
 
 
+def format_options(head: Head) -> dict[str, Any]:
+    """Options of the format's ``from_csr`` on the current device."""
+    import cupy
+
+    device = cupy.cuda.Device().attributes
+    return head.options(device["MultiProcessorCount"], device["L2CacheSize"])
+
+
 def check_case(head: Head, m: int, n: int, k: int) -> None:
     """Raise :class:`Unsupported` if the head's ``requires`` or ``steps`` exclude these sizes."""
     if head.steps > 1 and m != k:

@@ -28,7 +28,7 @@ from ..formats import FORMATS
 from ..formats.values import rounded, signed
 from ..kernels import cubins, registry
 from ..kernels.head import Head
-from ..kernels.launch import Call, Unsupported, check_case, prepare
+from ..kernels.launch import Call, Unsupported, check_case, format_options, prepare
 from ..kernels.libraries._cusparse import CusparseError
 from ..kernels.operands import Dense
 from ..kernels.packers import pack, packer_of
@@ -256,12 +256,11 @@ def _fastest(layer: Layer, heads: Sequence[Head], weights: Any, b: Any, c: Any, 
 
 
 def _product(head: Head, a: Any, b: Dense, c: Dense, stream: Any) -> _Product:
-    import cupy
 
     stream.synchronize()
     start = time.perf_counter()
     form = FORMATS[head.format]
-    options = head.options(cupy.cuda.Device().attributes["MultiProcessorCount"])
+    options = format_options(head)
     with stream:
         packed = pack(form, a, head.dtype["a"], options, packer_of(form))
         call = prepare(head, None if head.vendor else cubins.machine_code(head), packed, b, c)

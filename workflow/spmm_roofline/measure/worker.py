@@ -32,7 +32,7 @@ from ..formats.csr import Csr
 from ..formats.values import rounded, signed, widened
 from ..kernels import registry
 from ..kernels.head import Head
-from ..kernels.launch import Call, Unsupported, check_case, library_version, prepare
+from ..kernels.launch import Call, Unsupported, check_case, format_options, library_version, prepare
 from ..kernels.operands import Dense, allocate
 from ..kernels.packers import LoadedPacker, pack
 from ..kernels.reference import Reference
@@ -100,9 +100,7 @@ class Kernel:
     @cached_property
     def options(self) -> dict[str, Any]:
         """Options of the format on this device."""
-        import cupy
-
-        return self.head.options(cupy.cuda.Device().attributes["MultiProcessorCount"])
+        return format_options(self.head)
 
     @property
     def packing(self) -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ from ..formats.values import device_dtype
 from ..kernels import choose, registry
 from ..kernels.cubins import machine_code
 from ..kernels.head import Head, HeadError
-from ..kernels.launch import GRID_LIMIT, Call, Repeat, check_case, prepare
+from ..kernels.launch import GRID_LIMIT, Call, Repeat, check_case, format_options, prepare
 from ..kernels.operands import Dense
 from ..kernels.packers import functions_of, pack, packer_of
 from ..paths import KERNELS
@@ -688,9 +688,8 @@ class SpMM:
         return prepare(head, code, self._pack(head), b, c, on.alpha, on.beta, on.bias, on.relu)
 
     def _pack(self, head: Head) -> Format:
-        import cupy
 
-        options = head.options(cupy.cuda.Device().attributes["MultiProcessorCount"])
+        options = format_options(head)
         key = json.dumps([head.format, options], sort_keys=True)
         if key not in self._packed:
             form = FORMATS[head.format]
