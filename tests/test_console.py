@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import sys
 
 import pytest
 
@@ -68,7 +69,8 @@ def test_many_failures_end_in_a_few_lines():
     assert "46 more jobs failed" in stream.getvalue()
 
 
-def test_a_cancelled_run_says_how_to_go_on():
+def test_a_cancelled_run_says_how_to_go_on(monkeypatch):
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     stream = io.StringIO()
     shown = Console(stream)
     assert not shown.filter(record("Terminating processes on user request, this might take some time."))
@@ -76,6 +78,15 @@ def test_a_cancelled_run_says_how_to_go_on():
     shown.filter(record(event="job_error", rule_name="r", log=[]))
     shown.report_failures(["all.log"])
     assert stream.getvalue() == console.CANCELLED + "\n"
+
+
+def test_a_second_interrupt_shows_no_traceback(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    Console(io.StringIO()).filter(record("Terminating processes on user request, this might take some time."))
+    sys.excepthook(KeyboardInterrupt, KeyboardInterrupt(), None)
+    assert capsys.readouterr().err == ""
+    sys.excepthook(ValueError, ValueError("a bug"), None)
+    assert "a bug" in capsys.readouterr().err
 
 
 def test_a_kernel_that_does_not_compile_ends_the_run_with_its_line(tmp_path):

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 #: Seconds between two lines of progress on a terminal, and elsewhere, where each line stays.
@@ -47,6 +48,7 @@ class Console(logging.Filter):
         elif "Terminating processes on user request" in record.getMessage():
             self._cancelled = True
             self._say(CANCELLED)
+            sys.excepthook = _without_interrupts  # a second Ctrl-C ends Snakemake wherever it is
         elif record.levelno >= logging.WARNING:
             # Errors of planning; those of jobs are said by the jobs, and again at the end.
             return not (self.failed or self._cancelled or "CalledProcessError" in record.getMessage())
@@ -147,3 +149,8 @@ def of_compiler(message: str, sources: Iterable[Path]) -> str:
             if 0 < int(number) <= len(code):
                 said = [first.strip(), f"{path}:{number}: {code[int(number) - 1].strip()}"]
     return "\n".join(said)
+
+
+def _without_interrupts(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if not issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
