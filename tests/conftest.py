@@ -14,6 +14,10 @@ from tests.project import Project, make_project
 hypothesis.settings.register_profile("project", deadline=None)
 hypothesis.settings.load_profile("project")
 
+# `make test` hands these down to every make that a test runs, with the targets' variables and options.
+for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
+    os.environ.pop(name, None)
+
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:

@@ -104,7 +104,7 @@ def test_a_linter_accepts_the_dockerfile():
 
 def test_make_image_builds_from_the_lock_file():
     done = subprocess.run(
-        ["make", "-n", "--no-print-directory", "image", "BUILDER=podman", "IMAGE_EXTRA=cuda12"],
+        ["make", "-n", "image", "BUILDER=podman", "IMAGE_EXTRA=cuda12"],
         cwd=ROOT,
         capture_output=True,
         text=True,

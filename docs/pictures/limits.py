@@ -59,6 +59,7 @@ EXPERIMENTS = (
     Experiment(30, "gathered rows of B", "66/40", "66/105", False),
     Experiment(15, "equal splits in 16 bits", "25%", "8%", True),
     Experiment(28, "rows in 16 bits", "117/100", "117/113", False),
+    Experiment(34, "waves for large matrices", "1/0.62", "1/0.65", True),
     Experiment(19, "packing in six kernels", "half", "414/253", True),
     Experiment(31, "windows merged by lanes", "tenth", "62/28", True),
 )
