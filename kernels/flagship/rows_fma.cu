@@ -6,7 +6,7 @@ idea: row segments of CSR on CUDA cores in full FP32; a CTA works on neighbourin
 after: gespmm_seq_row
 family: rows_f32
 format: csr_partitioned
-format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, groups: tile.warps * 128 // tile.slab, wave_columns: 2 * device.l2_bytes // (20 * tile.slab)}
+format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, groups: tile.warps * 128 // tile.slab, wave_columns: "wave_columns(4 * tile.slab, device.l2_bytes)"}
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}
 layout: {b: row_major, c: row_major}
 pads: {n: 4}
@@ -17,7 +17,7 @@ constants: {scaled: 0}
 features: [atom_inc]
 scratch: (4 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
 launch:
-  grid: min(a.partitions, max(1, tile.ctas * device.multiprocessors // even_part(ceil_div(n, tile.slab), device.l2_bytes // max(4 * k * tile.slab, 1))) * max(1, min(m, k) // (2 * device.l2_bytes // (20 * tile.slab)))), ceil_div(n, tile.slab)
+  grid: min(a.partitions, max(1, tile.ctas * device.multiprocessors // even_part(ceil_div(n, tile.slab), device.l2_bytes // max(4 * k * tile.slab, 1))) * waves_of(m, k, wave_columns(4 * tile.slab, device.l2_bytes))), ceil_div(n, tile.slab)
   block: 32 * tile.warps
   args: a.work, a.partitions, a.segments, a.cut, a.columns, a.data, b, c, scratch, a.partials, 4 * b.ld, c.ld, a.partitions if a.partitions > tile.ctas * device.multiprocessors else device.multiprocessors, alpha, beta
 variants:
@@ -31,12 +31,12 @@ variants:
     family: rows_f64
     after: rows_fma
     dtype: {a: float64, b: float64, accumulator: float64, c: float64}
-    format_options: {wave_columns: 2 * device.l2_bytes // (40 * tile.slab)}
+    format_options: {wave_columns: "wave_columns(8 * tile.slab, device.l2_bytes)"}
     tile: {slab: 64, ctas: 1}
     constants: {number: double}
     scratch: (8 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
     launch:
-      grid: min(a.partitions, max(1, tile.ctas * device.multiprocessors // even_part(ceil_div(n, tile.slab), device.l2_bytes // max(8 * k * tile.slab, 1))) * max(1, min(m, k) // (2 * device.l2_bytes // (40 * tile.slab)))), ceil_div(n, tile.slab)
+      grid: min(a.partitions, max(1, tile.ctas * device.multiprocessors // even_part(ceil_div(n, tile.slab), device.l2_bytes // max(8 * k * tile.slab, 1))) * waves_of(m, k, wave_columns(8 * tile.slab, device.l2_bytes))), ceil_div(n, tile.slab)
       args: a.work, a.partitions, a.segments, a.cut, a.columns, a.data, b, c, scratch, a.partials, 8 * b.ld, c.ld, a.partitions if a.partitions > tile.ctas * device.multiprocessors else device.multiprocessors, alpha, beta
 deviations:
   - "an empty row of A has an entry of value zero in column 0; an infinity in row 0 of B becomes NaN"

@@ -6,7 +6,7 @@ idea: split_fma on 16-bit operands, with four lanes per row of B and sums in FP3
 after: window_f16
 family: window_f16
 format: csr_split
-format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: tile.warps, groups: 256 // tile.slab, batch: tile.batch, wave_columns: 2 * device.l2_bytes // (10 * tile.slab)}
+format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: tile.warps, groups: 256 // tile.slab, batch: tile.batch, wave_columns: "wave_columns(2 * tile.slab, device.l2_bytes)"}
 dtype: {a: float16, b: float16, accumulator: float32, c: float16}
 layout: {b: row_major, c: row_major}
 pads: {n: 8}

@@ -6,7 +6,7 @@ idea: equally many CSR entries for every group of eight lanes, on CUDA cores in 
 after: rows_fma
 family: rows_f32
 format: csr_split
-format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: tile.warps, groups: 128 // tile.slab, batch: tile.batch, wave_columns: 2 * device.l2_bytes // (20 * tile.slab)}
+format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: tile.warps, groups: 128 // tile.slab, batch: tile.batch, wave_columns: "wave_columns(4 * tile.slab, device.l2_bytes)"}
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}
 layout: {b: row_major, c: row_major}
 pads: {n: 4}
@@ -31,7 +31,7 @@ variants:
     family: rows_f64
     after: split_fma
     dtype: {a: float64, b: float64, accumulator: float64, c: float64}
-    format_options: {wave_columns: 2 * device.l2_bytes // (40 * tile.slab)}
+    format_options: {wave_columns: "wave_columns(8 * tile.slab, device.l2_bytes)"}
     tile: {warps: 16, ctas: 1}
     constants: {number: double}
     scratch: (8 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)

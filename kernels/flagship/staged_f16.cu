@@ -6,7 +6,7 @@ idea: rows of B through a ring of stages in shared memory, one ring per warp, so
 after: window_f16
 family: window_f16
 format: vectors_8x1
-format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: 12, wave_columns: 2 * device.l2_bytes // (5 * 256)}
+format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: 12, wave_columns: "wave_columns(2 * 128, device.l2_bytes)"}
 dtype: {a: float16, b: float16, accumulator: float32, c: float16}
 layout: {b: row_major, c: row_major}
 pads: {n: 8}
@@ -17,7 +17,7 @@ constants: {values: F16, scaled: 0}
 features: [atom_inc, cp_async, cp_async_ca, ldmatrix_trans, mma, mma_bf16]
 scratch: (32 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
 launch:
-  grid: min(a.partitions, max(1, device.multiprocessors // even_part(ceil_div(n, tile.slab), device.l2_bytes // max(2 * k * tile.slab, 1))) * max(1, min(m, k) // (2 * device.l2_bytes // (10 * tile.slab)))), ceil_div(n, tile.slab)
+  grid: min(a.partitions, max(1, device.multiprocessors // even_part(ceil_div(n, tile.slab), device.l2_bytes // max(2 * k * tile.slab, 1))) * waves_of(m, k, wave_columns(2 * tile.slab, device.l2_bytes))), ceil_div(n, tile.slab)
   block: 32 * tile.warps
   smem: tile.warps * (32 * tile.slab + 32) + 32 * tile.warps * tile.stages * (tile.slab + 12)
   args: a.work, a.cut, a.partitions, a.ends, a.columns, a.data, b, c, scratch, a.partials, m, b.ld, c.ld, alpha, beta

@@ -6,7 +6,7 @@ idea: window_f16 in TF32, where lanes exchange whole numbers by shuffles
 after: window_f16
 family: window_tf32
 format: vectors_8x1
-format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: 12, wave_columns: 2 * device.l2_bytes // (5 * 512)}
+format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: 12, wave_columns: "wave_columns(4 * 128, device.l2_bytes)"}
 dtype: {a: tf32, b: tf32, accumulator: float32, c: float32}
 layout: {b: row_major, c: row_major}
 pads: {n: 4}
@@ -17,7 +17,7 @@ constants: {terms: 1, scaled: 0}
 features: [atom_inc, mma_tf32]
 scratch: (4 * tile.rows * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
 launch:
-  grid: min(a.partitions, max(1, device.multiprocessors // even_part(ceil_div(n, tile.slab), device.l2_bytes // max(4 * k * tile.slab, 1))) * max(1, min(m, k) // (2 * device.l2_bytes // (20 * tile.slab)))), ceil_div(n, tile.slab)
+  grid: min(a.partitions, max(1, device.multiprocessors // even_part(ceil_div(n, tile.slab), device.l2_bytes // max(4 * k * tile.slab, 1))) * waves_of(m, k, wave_columns(4 * tile.slab, device.l2_bytes))), ceil_div(n, tile.slab)
   block: 32 * tile.warps
   smem: tile.warps * (4 * tile.rows * tile.slab + 32)
   args: a.work, a.cut, a.partitions, a.ends, a.columns, a.data, b, c, scratch, a.partials, m, b.ld, c.ld, ((64 * tile.rows + 68) * a.blocks + b.nbytes + 4 * m * c.ld) * 6 // (5 * device.l2_bytes), alpha, beta

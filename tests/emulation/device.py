@@ -13,6 +13,7 @@ import scipy.sparse
 from spmm_roofline.formats import values as values_module
 
 MULTIPROCESSORS = 3
+L2_BYTES = 1 << 20
 
 
 class Memory:
@@ -107,7 +108,7 @@ class Device:
 
     def __init__(self, id=0):
         self.id = id
-        self.attributes = {"MultiProcessorCount": MULTIPROCESSORS, "L2CacheSize": 1 << 20}
+        self.attributes = {"MultiProcessorCount": MULTIPROCESSORS, "L2CacheSize": L2_BYTES}
 
     def synchronize(self):
         pass

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import random_array
 
 from spmm_roofline.formats import FORMATS
-from spmm_roofline.formats.partitions import most_in_waves
+from spmm_roofline.formats.partitions import wave_columns, waves_of
 from spmm_roofline.kernels import heads
 from spmm_roofline.kernels.choose import GENERAL
 from spmm_roofline.paths import KERNELS
@@ -15,18 +15,23 @@ L2_BYTES = 50 << 20
 
 
 @pytest.mark.parametrize(
-    ("shape", "wave_columns", "most"),
+    ("m", "k", "columns", "waves"),
     [
-        ((9000, 9000), 0, 8),
-        ((9000, 9000), 9001, 8),
-        ((9000, 9000), 4000, 16),
-        ((9000, 9000), 1000, 72),
-        ((2000, 9000), 1000, 16),
-        ((9000, 2000), 1000, 16),
+        (9000, 9000, 0, 1),
+        (9000, 9000, 9001, 1),
+        (9000, 9000, 4000, 2),
+        (9000, 9000, 1000, 9),
+        (2000, 9000, 1000, 2),
+        (9000, 2000, 1000, 2),
     ],
 )
-def test_a_wave_is_for_some_columns(shape, wave_columns, most):
-    assert most_in_waves(8, shape, wave_columns) == most
+def test_a_wave_is_for_some_columns(m, k, columns, waves):
+    assert waves_of(m, k, columns) == waves
+
+
+def test_a_wave_reads_rows_of_b_that_fit_two_fifths_of_l2():
+    assert 0.399 * L2_BYTES < 512 * wave_columns(512, L2_BYTES) <= 0.4 * L2_BYTES
+    assert wave_columns(512, 1000) == wave_columns(512, 0) == 0, "no row of B fits: one wave"
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -40,11 +45,11 @@ def test_waves_hold_the_same_matrix(name, waves):
     assert abs(several.to_csr() - one.to_csr()).max() == 0
 
 
-@pytest.mark.parametrize("head", [head for head in heads(KERNELS).values() if head.study == GENERAL], ids=str)
-def test_a_wave_reads_rows_of_b_that_fit_two_fifths_of_l2(head):
-    options = head.options(132, L2_BYTES)
+@pytest.mark.parametrize(
+    "head", [head for head in heads(KERNELS).values() if head.study == GENERAL], ids=lambda x: x.name
+)
+def test_the_slab_of_a_kernel_decides(head):
     number_bytes = {"float16": 2, "bfloat16": 2, "float64": 8}.get(head.dtype["b"], 4)
-    # Formats of windows serve kernels with narrower slabs, too, which merge partitions.
+    # Kernels of narrow and of wide slabs share a matrix in windows; those of narrow slabs merge partitions.
     slab = 128 if head.format.startswith("vectors") else head.tile["slab"]
-    assert options["wave_columns"] == 2 * L2_BYTES // (5 * number_bytes * slab)
-    assert head.options(132)["wave_columns"] == 0, "an L2 of unknown size divides nothing"
+    assert head.options(132, L2_BYTES)["wave_columns"] == wave_columns(number_bytes * slab, L2_BYTES)

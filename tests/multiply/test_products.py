@@ -63,6 +63,36 @@ def test_every_general_kernel_on_rows_of_all_lengths(n, device):
         check(out, a, exact, dtype, 0.5, added - 2.0 * before, relu=True)
 
 
+def test_every_general_kernel_in_waves(device, monkeypatch):
+    from spmm_roofline import SpMM
+    from spmm_roofline.kernels.choose import GENERAL
+    from spmm_roofline.kernels.registry import of_study
+    from spmm_roofline.paths import KERNELS
+    from tests.emulation import device as emulated
+
+    # L2 holds few of the rows of B: on a GPU because there are many, on the emulated device because it is small.
+    monkeypatch.setattr(emulated, "L2_BYTES", 1 << 14)
+    m, n = (700_000, 8) if device == "gpu" else (500, 24)
+    rng = np.random.default_rng(m)
+    rows, columns = rng.integers(m, size=(2, 12 * m))
+    rows[: m // 2] = m // 3  # a row so long that several partitions have a section of it
+    a = csr_array((rng.random(12 * m) - 0.5, (rows, columns)), shape=(m, m))
+    for head in of_study(GENERAL, KERNELS).values():
+        dtype = head.dtype["a"]
+        b, exact = dense(m, n, dtype)
+        multiply = SpMM(a, dtype, kernel=head.name)
+        for _ in range(2):
+            check(multiply(b), a, exact, dtype)
+        (packed,) = multiply._packed.values()
+        assert packed.counts()["partitions"] > head.tile["ctas"] * multiprocessors(), head.name
+
+
+def multiprocessors():
+    import cupy
+
+    return cupy.cuda.Device().attributes["MultiProcessorCount"]
+
+
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_operands_of_any_strides(dtype):
     import cupy

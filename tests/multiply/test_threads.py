@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from spmm_roofline.multiply import arrays
+from spmm_roofline.multiply.arrays import library_of
 from spmm_roofline.multiply.launches import MOST
 from tests.multiply.operands import sparse
 from tests.multiply.test_launches import Product, Stream, array, enqueue
@@ -44,7 +45,7 @@ def test_threads_find_one_library(device, monkeypatch):
     monkeypatch.setattr(arrays, "_cupy", slow)
     arrays._known.clear()
     one = cupy.zeros(1)
-    found = at_once(lambda _: arrays.library_of(one, "b"))
+    found = at_once(lambda _: library_of(one, "b"))
     assert all(library is found[0] for library in found)
 
 

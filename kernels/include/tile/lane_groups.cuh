@@ -36,6 +36,9 @@ __device__ __forceinline__ unsigned group_mask() {
 //   blockIdx.x        0  1  2  3  4  5  6
 //   multiprocessor    0  1  2  0  1  2  0
 //   partition         0  3  5  1  4  6  2
+//
+// In a launch of several waves (formats/partitions.py) `multiprocessors` is the number of partitions, and CTA i takes
+// partition i: the partitions of a wave are neighbours, whichever multiprocessor takes them.
 __device__ __forceinline__ int partition_of_cta(int multiprocessors) {
     const int multiprocessor = blockIdx.x % multiprocessors, turn = blockIdx.x / multiprocessors;
     return multiprocessor * (gridDim.x / multiprocessors) + min(multiprocessor, gridDim.x % multiprocessors) + turn;

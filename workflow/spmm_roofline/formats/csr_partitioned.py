@@ -11,7 +11,7 @@ import numpy as np
 from . import builder
 from .arrays import array_module, csr_of_entries, nonzero_slots, row_of_entry, row_slots
 from .base import Format, FormatError, Int32, Packer, Values
-from .partitions import most_in_waves
+from .partitions import waves_of
 from .values import rounded, widened
 
 
@@ -107,14 +107,14 @@ class CsrPartitioned(Format):
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
 
         There are at most ``ctas`` partitions per multiprocessor in each wave of ``wave_columns`` columns of A
-        (:func:`.partitions.most_in_waves`), fewer if they would be too small, each for ``groups`` lane groups. Raises
+        (:func:`.partitions.waves_of`), fewer if they would be too small, each for ``groups`` lane groups. Raises
         :class:`FormatError` if slots and rows together may reach 2³¹.
         """
         xp = array_module(a.data)
         m, k, nnz = int(a.shape[0]), int(a.shape[1]), int(a.nnz)
         if nnz + 2 * m >= 2**31:
             raise FormatError(f"{cls.name} counts with 32 bits, too few for {nnz:,} non-zeros in {m:,} rows")
-        values, most = rounded(a.data, dtype), most_in_waves(ctas * multiprocessors, (m, k), wave_columns)
+        values, most = rounded(a.data, dtype), ctas * multiprocessors * waves_of(m, k, wave_columns)
         if xp is np:
             arrays = _on_host(a, m, values, most, groups)
         else:

@@ -14,7 +14,7 @@ import numpy as np
 from . import builder
 from .arrays import array_module, csr_of_entries, nonzero_slots, row_slots
 from .base import Format, FormatError, Int32, Packer, Values
-from .partitions import PartitionRule, most_in_waves, partitioned
+from .partitions import PartitionRule, partitioned, waves_of
 from .values import rounded, widened
 
 #: Largest number of slots and rows: 32-bit counts, less room for a batch after the last slot.
@@ -70,7 +70,7 @@ class CsrSplit(Format):
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
 
         There are at most ``ctas`` partitions per multiprocessor in each wave of ``wave_columns`` columns of A
-        (:func:`.partitions.most_in_waves`), fewer if they would be too small, each for ``warps`` warps of ``groups``
+        (:func:`.partitions.waves_of`), fewer if they would be too small, each for ``warps`` warps of ``groups``
         lane groups that load ``batch`` slots at once. Raises :class:`FormatError` if slots and rows together may exceed
         2³¹ - 2¹⁰.
         """
@@ -79,7 +79,7 @@ class CsrSplit(Format):
         if nnz + 2 * m > MOST:
             raise FormatError(f"{cls.name} counts with 32 bits, too few for {nnz:,} non-zeros in {m:,} rows")
         values, dealt = rounded(a.data, dtype), (warps, groups, batch)
-        most = most_in_waves(ctas * multiprocessors, (m, k), wave_columns)
+        most = ctas * multiprocessors * waves_of(m, k, wave_columns)
         if xp is np:
             arrays = _on_host(a, values, most, *dealt)
         else:

@@ -14,13 +14,20 @@ from typing import Any
 import numpy as np
 
 
-def most_in_waves(of_wave: int, shape: tuple[int, int], wave_columns: int) -> int:
-    """Largest number of partitions, with ``of_wave`` in a wave, for a matrix of this ``shape`` (m, k).
+def wave_columns(row_bytes: int, l2_bytes: int) -> int:
+    """Columns of A for which a wave is: as many rows of B, ``row_bytes`` long in a column slab, as fit 2/5 of L2.
 
-    A wave is for ``wave_columns`` columns of A, which are rows of B, or a little more; 0: one wave for all columns. A
-    matrix of fewer rows than columns counts its rows, because they have few columns in common.
+    The other rows of B that are at hand, and those of C, take the rest (log of the general kernels, 34).
     """
-    return of_wave * max(1, min(shape) // wave_columns) if wave_columns else of_wave
+    return 2 * l2_bytes // (5 * row_bytes)
+
+
+def waves_of(m: int, k: int, columns: int) -> int:
+    """Number of waves for an A of m×k if each is for ``columns`` columns of A; one if ``columns`` is 0.
+
+    A matrix of fewer rows than columns counts its rows, because they have few columns in common.
+    """
+    return max(1, min(m, k) // columns) if columns else 1
 
 
 @dataclass(frozen=True)

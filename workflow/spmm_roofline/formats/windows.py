@@ -14,7 +14,7 @@ import numpy as np
 from . import builder
 from .arrays import array_module, ceil_div, csr_of_entries, distinct, nonzero_slots, row_of_entry
 from .base import Format, FormatError, Int32, Packer, Survey, Values
-from .partitions import PartitionRule, most_in_waves, partitioned
+from .partitions import PartitionRule, partitioned, waves_of
 from .values import rounded, widened
 
 #: Columns of a tile.
@@ -85,7 +85,7 @@ class Windows(Format):
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`. ``survey`` is the result of :meth:`survey`.
 
         There are at most ``ctas`` partitions per multiprocessor in each wave of ``wave_columns`` columns of A
-        (:func:`.partitions.most_in_waves`), fewer if they would be too small. Raises :class:`FormatError` unless there
+        (:func:`.partitions.waves_of`), fewer if they would be too small. Raises :class:`FormatError` unless there
         are 1 to 32 ``warps``, and for 2³¹ or more non-zeros or 2²⁷ or more tiles, too many for 32-bit positions.
         """
         if not 1 <= warps <= MOST_WARPS:
@@ -93,7 +93,7 @@ class Windows(Format):
         cls._check_entries(a)
         xp = array_module(a.data)
         m, k, nnz = int(a.shape[0]), int(a.shape[1]), int(a.nnz)
-        values, most = rounded(a.data, dtype), most_in_waves(ctas * multiprocessors, (m, k), wave_columns)
+        values, most = rounded(a.data, dtype), ctas * multiprocessors * waves_of(m, k, wave_columns)
         if xp is np:
             arrays = _on_host(a, m, k, nnz, values, cls.window, most, warps)
         else:

@@ -2,8 +2,9 @@
 
 Numbers, ``+ - * / // %``, comparisons, ``a if b else c``, names and attributes, and the functions ``ceil_div``,
 ``min``, ``max``, ``power_of_two`` (the smallest one that is not below its argument) and ``even_part(count, most)``
-(``count`` divided by the least number of equal groups of at most ``most``, rounded up). :mod:`.front_matter` says which
-names a head may use.
+(``count`` divided by the least number of equal groups of at most ``most``, rounded up), and of
+:mod:`spmm_roofline.formats.partitions` ``wave_columns(row_bytes, l2_bytes)`` and ``waves_of(m, k, columns)``.
+:mod:`.front_matter` says which names a head may use.
 Evaluated by simpleeval, never by Python.
 """
 
@@ -17,6 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..formats.base import FormatError
+from ..formats.partitions import wave_columns, waves_of
 
 #: Held while Python parses: it may raise a SystemError in one of two threads (CPython's issue 106905).
 _parsing = Lock()
@@ -30,6 +32,8 @@ FUNCTIONS = {
     "max": max,
     "even_part": lambda count, most: -(-count // max(-(-count // max(most, 1)), 1)),
     "power_of_two": lambda a: 1 << max(a - 1, 0).bit_length(),
+    "wave_columns": wave_columns,
+    "waves_of": waves_of,
 }
 
 

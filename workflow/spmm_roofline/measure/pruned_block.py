@@ -256,7 +256,6 @@ def _fastest(layer: Layer, heads: Sequence[Head], weights: Any, b: Any, c: Any, 
 
 
 def _product(head: Head, a: Any, b: Dense, c: Dense, stream: Any) -> _Product:
-
     stream.synchronize()
     start = time.perf_counter()
     form = FORMATS[head.format]

@@ -688,7 +688,6 @@ class SpMM:
         return prepare(head, code, self._pack(head), b, c, on.alpha, on.beta, on.bias, on.relu)
 
     def _pack(self, head: Head) -> Format:
-
         options = format_options(head)
         key = json.dumps([head.format, options], sort_keys=True)
         if key not in self._packed:

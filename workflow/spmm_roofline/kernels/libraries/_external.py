@@ -83,10 +83,10 @@ _FUNCTIONS_1 = {
 
 
 class Kernel:
-    """One kernel of a library: number ``index`` of it, in the words of its ``description``."""
+    """One kernel of a library, its ``owner``: number ``index`` of it, in the words of its ``description``."""
 
-    def __init__(self, library: Library, index: int, description: Any) -> None:
-        self.library, self.index = library, index
+    def __init__(self, owner: Library, index: int, description: Any) -> None:
+        self.owner, self.index = owner, index
         self.n_multiple: int = description.n_multiple
         #: Whether a product multiplies B of every width.
         self.any_n = bool(getattr(description, "any_n", 0))
@@ -106,7 +106,7 @@ class Kernel:
 
     def head(self) -> Head:
         """What the kernel says of itself. Raises :class:`HeadError` with a value that is not allowed."""
-        path = self.library.path
+        path = self.owner.path
         name, source, *dtypes, unit = self._texts.values()
         if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
             raise HeadError(
@@ -243,7 +243,7 @@ class Product:
         values: np.ndarray,
         n: int,
     ) -> None:
-        self._library = kernel.library
+        self._library = kernel.owner
         self._handle = ctypes.c_void_p()
         # The library reads plain memory: arrays have the dtypes of the ABI and no gaps.
         arrays = [
