@@ -7,10 +7,10 @@ from scipy.sparse import random_array
 from spmm_roofline.formats import FORMATS
 from spmm_roofline.formats.partitions import wave_columns, waves_of
 from spmm_roofline.kernels import heads
-from spmm_roofline.kernels.choose import GENERAL
 from spmm_roofline.paths import KERNELS
 
-FORMS = sorted({head.format for head in heads(KERNELS).values() if head.study == GENERAL})
+PARTITIONED = [head for head in heads(KERNELS).values() if "wave_columns" in head.format_options]
+FORMS = sorted({head.format for head in PARTITIONED})
 L2_BYTES = 50 << 20
 
 
@@ -45,9 +45,7 @@ def test_waves_hold_the_same_matrix(name, waves):
     assert abs(several.to_csr() - one.to_csr()).max() == 0
 
 
-@pytest.mark.parametrize(
-    "head", [head for head in heads(KERNELS).values() if head.study == GENERAL], ids=lambda x: x.name
-)
+@pytest.mark.parametrize("head", PARTITIONED, ids=lambda x: x.name)
 def test_the_slab_of_a_kernel_decides(head):
     number_bytes = {"float16": 2, "bfloat16": 2, "float64": 8}.get(head.dtype["b"], 4)
     # Kernels of narrow and of wide slabs share a matrix in windows; those of narrow slabs merge partitions.

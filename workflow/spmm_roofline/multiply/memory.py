@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ..formats import FORMATS
 from ..formats.arrays import ceil_div
 from ..formats.base import Format
+from ..formats.csr import Csr
 from ..formats.csr_partitioned import CsrPartitioned
 from ..formats.csr_split import CsrSplit
 from ..formats.values import device_dtype
@@ -44,6 +45,9 @@ def packed(form: str, m: int, nnz: int, dtype: str) -> Prediction:
         of_slot, of_row = (7, 1) if kind is CsrPartitioned else (4, 0)
         most = (of_slot + size) * (nnz + m) + of_row * m
         return Prediction((4 + size) * max(nnz, m), most + FIXED_BYTES)
+    if kind is Csr:
+        exact = csr(m, nnz, size)
+        return Prediction(exact, exact)
     return Prediction(0, 0)
 
 
