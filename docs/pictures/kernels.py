@@ -298,7 +298,7 @@ def sputnik(d: Drawing, x: float, y: float, head: Head) -> float:
         d,
         y,
         (GROUP, f"threads of a row: {head.tile['width']} columns each, four entries per load"),
-        (THREAD, "a thread: one packet of 16 bytes of B per entry, four in flight"),
+        (THREAD, f"a thread: one packet of 16 bytes of B per entry, {4 * head.tile['fours']} in flight"),
         ("", "CTAs take rows in order, so that long rows begin first"),
     )
 
