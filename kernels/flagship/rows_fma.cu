@@ -42,6 +42,7 @@ deviations:
   - "an empty row of A has an entry of value zero in column 0; an infinity in row 0 of B becomes NaN"
 ---*/
 #include "tile/lane_groups.cuh"
+#include "tile/reordered.cuh"
 #include "tile/unaligned.cuh"
 
 // Type of A, B, C and sums.
@@ -78,8 +79,9 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) rows_fm
     UNALIGNED_PARAMETERS const int* __restrict__ work, int partition_count, const int2* __restrict__ segments, const int4* __restrict__ cut,
     const int* __restrict__ columns, const NUMBER* __restrict__ data, const NUMBER* __restrict__ b,
     NUMBER* __restrict__ c, Four* partials, int partial_count, int stride, int ldc, int multiprocessors, NUMBER alpha,
-    NUMBER beta EPILOGUE_PARAMETERS) {
+    NUMBER beta EPILOGUE_PARAMETERS REORDERED_PARAMETERS) {
     const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
+    const tile::RowsOfC row_of_c = {REORDERED_ROWS};
     __shared__ int queue, first_segment, last_segment;
     __shared__ unsigned arrivals[NEAR];
     __shared__ Staged staged[TILE_WARPS * GROUPS];
@@ -92,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) rows_fm
 
     const auto store_row = [&](int row, const Four& sum) {
         if (of_lane.stores()) {
-            NUMBER* to = c + static_cast<long long>(row) * ldc + of_lane.first;
+            NUMBER* to = c + static_cast<long long>(row_of_c(row)) * ldc + of_lane.first;
             of_lane.store<SCALED>(reinterpret_cast<Four*>(to), sum, alpha, beta, epilogue);
         }
     };

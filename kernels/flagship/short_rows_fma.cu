@@ -35,6 +35,7 @@ variants:
       args: a.indptr, a.indices, a.data, b, c, m, 8 * b.ld, c.ld, alpha, beta
 deviations: []
 ---*/
+#include "tile/reordered.cuh"
 #include "tile/unaligned.cuh"
 
 // Type of A, B, C and sums.
@@ -60,8 +61,9 @@ using Four = LaneColumns::Sum;
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) short_rows_fma(
     UNALIGNED_PARAMETERS const int* __restrict__ indptr, const int* __restrict__ indices,
     const NUMBER* __restrict__ data, const NUMBER* __restrict__ b, NUMBER* __restrict__ c, int m, int stride, int ldc,
-    NUMBER alpha, NUMBER beta EPILOGUE_PARAMETERS) {
+    NUMBER alpha, NUMBER beta EPILOGUE_PARAMETERS REORDERED_PARAMETERS) {
     const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
+    const tile::RowsOfC row_of_c = {REORDERED_ROWS};
     constexpr int NUMBER_BYTES = sizeof(NUMBER);
     // Unaligned code wants groups of a whole warp, whatever the width. They take the rows of the CTA in turn.
     const int thread = threadIdx.y * blockDim.x + threadIdx.x;
@@ -80,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) short_rows
             const Four x = of_lane.load(b_slab + static_cast<long long>(__ldg(indices + at)) * stride);
             tile::add_product(sum, __ldg(data + at), x);
         }
-        NUMBER* to = c + static_cast<long long>(row) * ldc + of_lane.first;
+        NUMBER* to = c + static_cast<long long>(row_of_c(row)) * ldc + of_lane.first;
         of_lane.store<SCALED>(reinterpret_cast<Four*>(to), sum, alpha, beta, epilogue);
         if (!UNALIGNED) return;  // a group has one row
     }

@@ -42,6 +42,7 @@ deviations:
   - "an empty row of A has an entry of value zero in column 0, and the last batch of a CTA is padded with entries of value zero in column 0 or in columns loaded before; an infinity in those rows of B becomes NaN"
 ---*/
 #include "tile/epilogue.cuh"
+#include "tile/reordered.cuh"
 #include "tile/split_rows.cuh"
 #include "tile/values_16.cuh"
 
@@ -89,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
     const int4* __restrict__ work, const int4* __restrict__ cut, const int2* __restrict__ group_starts,
     const int* __restrict__ columns, const unsigned short* __restrict__ data, const unsigned short* __restrict__ b,
     unsigned short* __restrict__ c, tile::Eight* partials, int partial_count, int stride, int stride_c,
-    int multiprocessors, float alpha, float beta EPILOGUE_PARAMETERS) {
+    int multiprocessors, float alpha, float beta EPILOGUE_PARAMETERS REORDERED_PARAMETERS) {
     __shared__ tile::SplitShared<TILE_WARPS, LANES, tile::Eight> shared;
     const int partition = tile::partition_of_cta(multiprocessors);
     const int warp = threadIdx.x / 32, group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
@@ -123,8 +124,9 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
 
     const bool stores = column_of_c < stride_c / 2;
     const auto store = [&](int row, const tile::Eight& sum, bool wanted) {
+        const tile::RowsOfC row_of_c = {REORDERED_ROWS};
         char* first = reinterpret_cast<char*>(c + column_of_c);
-        uint4* to = reinterpret_cast<uint4*>(first + static_cast<long long>(row) * stride_c);
+        uint4* to = reinterpret_cast<uint4*>(first + static_cast<long long>(row_of_c(row, wanted)) * stride_c);
         const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
         uint4 old = {}, own = {};
         if (SCALED && wanted && beta != 0.0f) old = *to;

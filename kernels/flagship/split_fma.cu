@@ -40,6 +40,7 @@ variants:
 deviations:
   - "an empty row of A has an entry of value zero in column 0, and the last batch of a CTA is padded with entries of value zero in column 0 or in columns loaded before; an infinity in those rows of B becomes NaN"
 ---*/
+#include "tile/reordered.cuh"
 #include "tile/split_rows.cuh"
 #include "tile/unaligned.cuh"
 
@@ -70,9 +71,10 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
     UNALIGNED_PARAMETERS const int4* __restrict__ work, const int4* __restrict__ cut,
     const int2* __restrict__ group_starts, const int* __restrict__ columns, const NUMBER* __restrict__ data,
     const NUMBER* __restrict__ b, NUMBER* __restrict__ c, Sum* partials, int partial_count, int stride, int stride_c,
-    int multiprocessors, NUMBER alpha, NUMBER beta EPILOGUE_PARAMETERS) {
+    int multiprocessors, NUMBER alpha, NUMBER beta EPILOGUE_PARAMETERS REORDERED_PARAMETERS) {
     constexpr int JOINED = LANES / (TILE_SLAB / 4);  // groups of the format in a lane group
     const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
+    const tile::RowsOfC row_of = {REORDERED_ROWS};
     __shared__ tile::SplitShared<TILE_WARPS, LANES, Sum> shared;
     const int partition = tile::partition_of_cta(multiprocessors);
     const int warp = threadIdx.x / 32, group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
@@ -98,9 +100,9 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
     fetch();
 
     const bool stores = of_lane.stores();
-    const auto row_of_c = [&](int row) {
+    const auto row_of_c = [&](int row, bool wanted = true) {
         char* first = reinterpret_cast<char*>(c + of_lane.first);
-        return reinterpret_cast<Sum*>(first + static_cast<long long>(row) * stride_c);
+        return reinterpret_cast<Sum*>(first + static_cast<long long>(row_of(row, wanted)) * stride_c);
     };
     if (threadIdx.x == 0) {
         int4 own = __ldg(work + partition);
@@ -111,14 +113,16 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) split_f
     const int first_row = start.y < 0 ? ~start.y : start.y;
     Sum* own_sum = &shared.sums[group][lane];
     // Where the sum of the open row goes. It is C, except that a first row that began in an earlier group goes to
-    // shared memory for join_rows, and that out-of-range lanes write to a part of shared memory that nobody reads.
-    char* first_to = reinterpret_cast<char*>(stores ? row_of_c(first_row) : own_sum);
+    // shared memory for join_rows, and that out-of-range lanes write to a part of shared memory that nobody reads. In
+    // another order of rows, the row of C is looked up as it ends.
+    char* first_to = reinterpret_cast<char*>(stores ? row_of_c(first_row, !REORDERED) : own_sum);
     const int step = stores ? stride_c : 0;
     bool kept = start.y < 0 || !stores;
-    Sum* to = kept ? own_sum : row_of_c(first_row);
+    Sum* to = kept ? own_sum : row_of_c(first_row, !REORDERED);
     int ended = 0;
     Sum sum = {};
     const auto close = [&] {
+        if constexpr (REORDERED) to = kept ? own_sum : row_of_c(first_row + ended);
         if ((SCALED || UNALIGNED) && !kept) {
             of_lane.store<SCALED>(to, sum, alpha, beta, epilogue);
         } else {

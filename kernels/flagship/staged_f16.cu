@@ -45,6 +45,7 @@ deviations: ["a NaN or an infinity in a row of B reaches all eight rows of a win
 #include "ptx/cp_async_ca.cuh"
 #include "ptx/ldmatrix_trans.cuh"
 #include "tile/multiply_16.cuh"
+#include "tile/reordered.cuh"
 #include "tile/store.cuh"
 #include "tile/windows.cuh"
 
@@ -101,8 +102,9 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) staged_
     const int4* __restrict__ work, const int4* __restrict__ cut, int partition_count, const int* __restrict__ ends,
     const int* __restrict__ columns, const uint4* __restrict__ data, const unsigned short* __restrict__ b,
     unsigned short* __restrict__ c, float4* partials, int partial_count, int m, int ldb, int ldc, float alpha,
-    float beta EPILOGUE_PARAMETERS) {
+    float beta EPILOGUE_PARAMETERS REORDERED_PARAMETERS) {
     const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
+    const tile::RowsOfC row_of_c = {REORDERED_ROWS};
     extern __shared__ __align__(16) char shared[];
     using Tiles = tile::WarpTiles<TILE_WARPS, SUMS>;
     char* const rings = shared + TILE_WARPS * sizeof(Tiles::Shared);
@@ -160,7 +162,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) staged_
             const int at = window * tile::WINDOW + row, to = slab + column;
             const float4 sum = *reinterpret_cast<const float4*>(rows + row * SUMS_PITCH + column);
             if (at < m && to < ldc) {
-                unsigned short* four = c + static_cast<long long>(at) * ldc + to;
+                unsigned short* four = c + static_cast<long long>(row_of_c(at)) * ldc + to;
                 tile::store<Values, SCALED>(reinterpret_cast<uint2*>(four), sum, alpha, beta, epilogue, to);
             }
         }

@@ -32,6 +32,7 @@ deviations: ["a NaN or an infinity in a row of B reaches all eight rows of a win
 #include "ptx/movmatrix.cuh"
 #include "tile/epilogue.cuh"
 #include "tile/multiply_16.cuh"
+#include "tile/reordered.cuh"
 #include "tile/windows.cuh"
 
 namespace {
@@ -110,8 +111,9 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
     const int4* __restrict__ work, const int4* __restrict__ cut, int partition_count, const int* __restrict__ ends,
     const int2* __restrict__ columns, const uint2* __restrict__ data, const unsigned short* __restrict__ b,
     unsigned short* __restrict__ c, float4* partials, int partial_count, int m, int ldb, int ldc, int beyond_l2,
-    float alpha, float beta EPILOGUE_PARAMETERS) {
+    float alpha, float beta EPILOGUE_PARAMETERS REORDERED_PARAMETERS) {
     const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
+    const tile::RowsOfC row_of_c = {REORDERED_ROWS};
     extern __shared__ __align__(16) char shared[];
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, odd = g % 2;
     const int read = blockIdx.y * TILE_SLAB + 8 * t, written = blockIdx.y * TILE_SLAB + 8 * (g / 2);
@@ -129,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
         }
         const int at = window * tile::WINDOW + 2 * t + odd;
         if (at < m && written < ldc) {
-            store(c + static_cast<long long>(at) * ldc + written, row, alpha, beta, epilogue, written);
+            store(c + static_cast<long long>(row_of_c(at)) * ldc + written, row, alpha, beta, epilogue, written);
         }
     };
     const auto close = [&](int window) { tiles.close(window, store_window); };

@@ -39,6 +39,7 @@ variants:
     tile: {slab: 64, batch: 4, warps: 16, ctas: 1}
 deviations: ["a NaN or an infinity in a row of B reaches all eight rows of a window in which one has an entry there"]
 ---*/
+#include "tile/reordered.cuh"
 #include "tile/store.cuh"
 #include "tile/windows.cuh"
 
@@ -83,8 +84,9 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
     const int4* __restrict__ work, const int4* __restrict__ cut, int partition_count, const int* __restrict__ ends,
     const int* __restrict__ columns, const float4* __restrict__ data, const float* __restrict__ b,
     float* __restrict__ c, float4* partials, int partial_count, int m, int ldb, int ldc, float alpha,
-    float beta EPILOGUE_PARAMETERS) {
+    float beta EPILOGUE_PARAMETERS REORDERED_PARAMETERS) {
     const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
+    const tile::RowsOfC row_of_c = {REORDERED_ROWS};
     extern __shared__ __align__(16) char shared[];
     __shared__ Staged staged[TILE_WARPS][2];
     const int lane = threadIdx.x % 32, group = lane / LANES;
@@ -100,7 +102,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
 #pragma unroll
         for (int i = 0; i < tile::WINDOW / GROUPS; ++i) {
             if (row + i < m && column < ldc) {
-                float* to = c + static_cast<long long>(row + i) * ldc + column;
+                float* to = c + static_cast<long long>(row_of_c(row + i)) * ldc + column;
                 const float4 sum = make_float4(sums[i][0], sums[i][1], sums[i][2], sums[i][3]);
                 tile::store<SCALED>(reinterpret_cast<float4*>(to), sum, alpha, beta, epilogue, column);
             }

@@ -44,6 +44,7 @@ deviations:
   - "the three products turn an infinity into NaN"
 ---*/
 #include "tile/multiply_tf32.cuh"
+#include "tile/reordered.cuh"
 #include "tile/store.cuh"
 #include "tile/windows.cuh"
 
@@ -117,8 +118,9 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
     const int4* __restrict__ work, const int4* __restrict__ cut, int partition_count, const int* __restrict__ ends,
     const int4* __restrict__ columns, const uint4* __restrict__ data, const float* __restrict__ b,
     float* __restrict__ c, float4* partials, int partial_count, int m, int ldb, int ldc, int beyond_l2, float alpha,
-    float beta EPILOGUE_PARAMETERS) {
+    float beta EPILOGUE_PARAMETERS REORDERED_PARAMETERS) {
     const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
+    const tile::RowsOfC row_of_c = {REORDERED_ROWS};
     extern __shared__ __align__(16) char shared[];
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int read = min(blockIdx.y * TILE_SLAB + lane % 8 * 4, ldb - 4), written = blockIdx.y * TILE_SLAB + 4 * g;
@@ -137,7 +139,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
                 const float4 sum = make_float4(first[i % 2], first[2 + i % 2], second[i % 2], second[2 + i % 2]);
                 const int to = written + 32 * j;
                 if (row < m && to < ldc) {
-                    float* four = c + static_cast<long long>(row) * ldc + to;
+                    float* four = c + static_cast<long long>(row_of_c(row)) * ldc + to;
                     tile::store<SCALED>(reinterpret_cast<float4*>(four), sum, alpha, beta, epilogue, to);
                 }
             }

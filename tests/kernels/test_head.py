@@ -104,10 +104,24 @@ def test_unaligned_rows_add_one_argument_where_they_are_compiled_in():
         known["window_fma"].unaligned()
 
 
+def test_rows_of_c_in_another_order_add_one_argument_where_they_are_compiled_in():
+    known = heads()
+    able = [head for head in known.values() if head.takes_reordered]
+    assert {head.name for head in able} >= {"rows_fma", "split_fma", "split_f16", "staged_f16", "window_fma_tf32"}
+    for base in able:
+        (plain,), (own,) = base.launches, base.reordered().launches
+        assert own.args == (*plain.args, "rows") and own.types == (*plain.types, "const int* __restrict__")
+        assert base.reordered().defines() == base.defines() | {"REORDERED": "1"}
+        both, turned = base.scaled(epilogue=True).reordered(), base.reordered().scaled(epilogue=True)
+        assert both == turned and both.launches[0].args == (*plain.args, "bias", "relu", "rows")
+    with pytest.raises(ValueError, match="gespmm_seq_row takes rows of A and C in one order alone"):
+        known["gespmm_seq_row"].reordered()
+
+
 def test_what_a_kernel_does_not_compute_is_refused(tree):
     with pytest.raises(ValueError, match=r"mma_bt computes only A·B, with alpha 1"):
         heads()["mma_bt"].scaled()
-    (head, *_) = read(edited(tree, "beta EPILOGUE_PARAMETERS)", "beta)", "flagship/window_fma.cu"))
+    (head, *_) = read(edited(tree, "beta EPILOGUE_PARAMETERS REORDERED_PARAMETERS)", "beta)", "flagship/window_fma.cu"))
     assert head.scaled().constants["scaled"] == 1
     with pytest.raises(ValueError, match=r"window_fma computes only alpha·A·B \+ beta·C, with no bias"):
         head.scaled(epilogue=True)

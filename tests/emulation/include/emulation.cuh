@@ -236,6 +236,12 @@ inline T atomicMax(T* p, T value) {
     return before;
 }
 template <class T>
+inline T atomicMin(T* p, T value) {
+    const T before = *p;
+    *p = std::min(before, value);
+    return before;
+}
+template <class T>
 inline T atomicCAS(T* p, T expected, T value) {
     const T before = *p;
     if (before == expected) *p = value;

@@ -21,7 +21,15 @@ from ..formats import FORMATS
 from ..formats.base import Format
 from . import expressions, includes
 from .arch import supports
-from .head import EPILOGUE_PARAMETERS, NUMBER_TYPES, UNALIGNED_PARAMETERS, Head, HeadError, Launch
+from .head import (
+    EPILOGUE_PARAMETERS,
+    NUMBER_TYPES,
+    REORDERED_PARAMETERS,
+    UNALIGNED_PARAMETERS,
+    Head,
+    HeadError,
+    Launch,
+)
 
 _HEAD = re.compile(r"\A/\*---\n(.*?)\n---\*/", re.DOTALL)
 _ENTRY = re.compile(
@@ -212,7 +220,9 @@ def _parameter_types(code: str, constants: dict[str, Any]) -> dict[str, list[str
         declared = re.sub(r"\s*\w+$", "", " ".join(parameter.split()))
         return re.sub(r"\w+", lambda word: macros.get(word[0], word[0]), declared)
 
-    plain = code.replace(f" {EPILOGUE_PARAMETERS})", ")").replace(f"{UNALIGNED_PARAMETERS} ", "")
+    plain = code.replace(f"{UNALIGNED_PARAMETERS} ", "")
+    for last in (REORDERED_PARAMETERS, EPILOGUE_PARAMETERS):
+        plain = plain.replace(f" {last})", ")")
     return {
         entry: [type_of(parameter) for parameter in parameters.split(",") if parameter.strip()]
         for entry, parameters in _ENTRY.findall(plain)
@@ -229,7 +239,9 @@ def _head(path: Path, raw: dict[str, Any], variant: str | None, code: str) -> He
     entry = path.stem
     plain = {key: raw[key] for key in _PLAIN if key in raw}
     types = _parameter_types(code, raw.get("constants", {}))
-    with_epilogue, unaligned = (_with_option(code, macro) for macro in (EPILOGUE_PARAMETERS, UNALIGNED_PARAMETERS))
+    with_epilogue, unaligned, reordered = (
+        _with_option(code, macro) for macro in (EPILOGUE_PARAMETERS, UNALIGNED_PARAMETERS, REORDERED_PARAMETERS)
+    )
     return Head(
         path=path,
         variant=variant,
@@ -246,6 +258,7 @@ def _head(path: Path, raw: dict[str, Any], variant: str | None, code: str) -> He
                 entries=tuple(types),
                 has_epilogue=launch.get("entry", entry) in with_epilogue,
                 takes_unaligned=launch.get("entry", entry) in unaligned,
+                takes_reordered=launch.get("entry", entry) in reordered,
             )
             for launch in launches
         ),

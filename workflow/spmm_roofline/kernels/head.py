@@ -38,6 +38,10 @@ EPILOGUE = {"bias": "const void*", "relu": "int"}
 #: (tile/unaligned.cuh), and that parameter.
 UNALIGNED_PARAMETERS = "UNALIGNED_PARAMETERS"
 UNALIGNED = {"n": "int"}
+#: Macro that stands for the last parameter of an entry point that can be compiled for rows of A in another order than
+#: those of C (tile/reordered.cuh), and that parameter.
+REORDERED_PARAMETERS = "REORDERED_PARAMETERS"
+REORDERED = {"rows": "const int* __restrict__"}
 
 
 class HeadError(contracts.ContractError):
@@ -61,12 +65,23 @@ class Launch:
     has_epilogue: bool = False
     #: Whether the entry point can be compiled for unaligned rows of B and C.
     takes_unaligned: bool = False
+    #: Whether the entry point can be compiled for rows of A in another order than those of C.
+    takes_reordered: bool = False
 
     def with_epilogue(self) -> Launch:
         """The launch of code with its epilogue, which has two more arguments."""
         if not self.has_epilogue:
             return self
-        return dataclasses.replace(self, args=(*self.args, *EPILOGUE), types=(*self.types, *EPILOGUE.values()))
+        at = len(self.args) - sum(map(self.args.count, REORDERED))
+        return dataclasses.replace(
+            self,
+            args=(*self.args[:at], *EPILOGUE, *self.args[at:]),
+            types=(*self.types[:at], *EPILOGUE.values(), *self.types[at:]),
+        )
+
+    def with_reordered(self) -> Launch:
+        """The launch of code for rows of A in another order, which has one more argument."""
+        return dataclasses.replace(self, args=(*self.args, *REORDERED), types=(*self.types, *REORDERED.values()))
 
     def with_unaligned(self) -> Launch:
         """The launch of code for unaligned rows, which has one more argument."""
@@ -214,6 +229,24 @@ class Head:
             constants={**self.constants, "unaligned": 1},
             pads={},
             launches=tuple(launch.with_unaligned() for launch in self.launches),
+        )
+
+    @property
+    def takes_reordered(self) -> bool:
+        """Whether the code can be compiled for rows of A in another order than those of C."""
+        return bool(self.launches) and all(launch.takes_reordered for launch in self.launches)
+
+    def reordered(self) -> Head:
+        """The kernel for rows of A in another order than those of C: its argument ``rows`` is the row of C of each.
+
+        Raises ``ValueError`` if the code cannot put rows of C back.
+        """
+        if not self.takes_reordered:
+            raise ValueError(f"{self.name} takes rows of A and C in one order alone")
+        return dataclasses.replace(
+            self,
+            constants={**self.constants, "reordered": 1},
+            launches=tuple(launch.with_reordered() for launch in self.launches),
         )
 
     def functional(self) -> dict[str, Any]:

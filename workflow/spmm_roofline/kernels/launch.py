@@ -87,12 +87,14 @@ def prepare(
     beta: float = 0.0,
     bias: int = 0,
     relu: bool = False,
+    rows: Any = None,
 ) -> Call:
     """A repeatable call of ``head`` on device operands: C = A·B.
 
     ``cubin`` is the compiled kernel (None for a library); ``alpha`` and ``beta`` are the values of the head's arguments
-    of these names, ``bias`` (an address, or 0) and ``relu`` those of its epilogue. Raises :class:`Unsupported`, or
-    CuPy's own errors if the driver refuses the launch.
+    of these names, ``bias`` (an address, or 0) and ``relu`` those of its epilogue. ``rows`` int32[m] is the row of C of
+    each row of A, for a kernel that is :meth:`~.head.Head.reordered`. Raises :class:`Unsupported`, or CuPy's own errors
+    if the driver refuses the launch.
     """
     if head.vendor:
         return _library(head).prepare(head, a, b, c)
@@ -113,6 +115,7 @@ def prepare(
         "c": expressions.namespace(operand=c, array=c.storage, ld=c.ld),
         "tile": expressions.namespace(**head.tile),
         "steps": head.steps,
+        "rows": rows,
         "device": expressions.namespace(multiprocessors=device["MultiProcessorCount"], l2_bytes=device["L2CacheSize"]),
     }
     preprocess_ms = 0.0
@@ -149,7 +152,7 @@ def prepare(
         return Call(
             enqueue,
             preprocess_ms,
-            (module, a, b, c, scratch),
+            (module, a, b, c, scratch, rows),
             a.nbytes if a is not None and head.waves else None,
             None if head.tensor_maps or head.clear_c else repeat,
             call,
