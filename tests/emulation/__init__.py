@@ -20,6 +20,7 @@ from pathlib import Path
 
 from spmm_roofline.kernels import cubins, includes, launch, packers
 from spmm_roofline.kernels.compile import toolkit_includes
+from spmm_roofline.kernels.libraries import _cublaslt
 
 INCLUDE = Path(__file__).parent / "include"
 
@@ -90,7 +91,7 @@ def host_code(head):
 @contextmanager
 def emulated():
     """Within the block, ``import cupy`` gives the stand-in, and kernels run on the host."""
-    from . import device
+    from . import cublaslt, device
 
     before = {name: sys.modules.get(name) for name in device.MODULES}
     packers._loaded.cache_clear()
@@ -99,13 +100,14 @@ def emulated():
     import spmm_roofline.multiply.arrays as arrays
     import spmm_roofline.multiply.plan as plan
 
-    patched += [(plan, "machine_code"), (values, "_rounding")]
+    patched += [(plan, "machine_code"), (values, "_rounding"), (_cublaslt, "_library")]
     for function in (arrays._cupy, arrays._torch, arrays._dlpack):
         function.cache_clear()
     arrays._known.clear()
     originals = [(module, name, getattr(module, name)) for module, name in patched]
     sys.modules.update(device.MODULES)
     instead = {"machine_code": host_code, "_rounding": device.rounding, "driver_launch": lambda: device.launch}
+    instead["_library"] = cublaslt.Library
     for module, name, _ in originals:
         setattr(module, name, instead[name])
     try:

@@ -31,7 +31,9 @@ def test_a_plan_takes_what_is_predicted(name, dtype):
     from spmm_roofline import SpMM
 
     a = structures()[name]
-    bounds = SpMM.predict_bytes(a.shape[0], a.nnz, dtype, a.dtype.itemsize)
+    of_a = a.shape[0], a.nnz, dtype, a.dtype.itemsize
+    loose, bounds = SpMM.predict_bytes(*of_a), SpMM.predict_bytes(*of_a, a.shape[1])
+    assert loose.least <= bounds.least and bounds.most <= loose.most
     for n in (16, 128, 1024):
         taken = SpMM(a, dtype, n=n).plan_bytes
         assert bounds.least <= taken <= bounds.most, n
@@ -47,7 +49,7 @@ def test_a_matrix_that_cannot_fit_is_refused_before_anything_is_made(monkeypatch
     from spmm_roofline.multiply import matrix, plan
 
     a = sparse(1000, 800, 0.01)
-    least = SpMM.predict_bytes(1000, a.nnz, "float32").least
+    least = SpMM.predict_bytes(1000, a.nnz, "float32", k=800).least
     monkeypatch.setattr(plan, "free_bytes", lambda: least)
     SpMM(a, "float32")
     monkeypatch.setattr(plan, "free_bytes", lambda: least - 1)

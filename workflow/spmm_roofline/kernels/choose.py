@@ -31,6 +31,14 @@ from .head import Head
 GENERAL = "flagship"
 #: Its usual format: the one that is surveyed, and packed unless a rule names a kernel of another.
 USUAL = "vectors_8x1"
+#: dtype → the library's product of all of A, zeros included, which the rules choose where it wins and its memory is
+#: bounded (``multiply/memory.py``). FP64 has no recorded rows of it.
+DENSE: Mapping[str, str] = {
+    "float16": "cublaslt_gemm_f16",
+    "bfloat16": "cublaslt_gemm_bf16",
+    "tf32": "cublaslt_gemm_tf32",
+    "float32": "cublaslt_gemm",
+}
 
 #: Widths up to which one column slab, or two, cover B.
 NARROW = 64
@@ -51,6 +59,35 @@ EMPTY_SAMPLED = 24
 #: Entries of a tile from which windows of sixteen rows read fewer rows of B: in narrow products, in medium ones, in
 #: large ones, and in large ones wider than :data:`WIDE`.
 FULL_NARROW, FULL_MEDIUM, FULL_LARGE, FULL_WIDE = 55, 26, 33, 25
+#: Most bytes of a dense A: as a multiple of its CSR, and as a fraction of the device's free memory.
+DENSE_PER_CSR, DENSE_OF_FREE = 32, 1 / 8
+#: Covered fraction of A, the slots of all tiles over m·k, from which all of A is multiplied on tensor cores of 16 bits.
+COVERED_16 = 0.1
+#: The same for TF32: in wide products, in those of up to 512 columns, and in those of up to 256.
+COVERED_TF32, COVERED_TF32_512, COVERED_TF32_256 = 0.25, 0.5, 0.85
+#: The same for FP32, on CUDA cores: in products wider than :data:`VERY_WIDE`, and in others.
+COVERED_F32, COVERED_F32_1024 = 0.85, 0.97
+#: Widths that tell dense products apart. Narrower ones than the first were not measured.
+DENSE_NARROW, DENSE_MEDIUM, VERY_WIDE = 128, 256, 1024
+#: Rows of a dense A begin at multiples of this many bytes: its library is slower with others.
+DENSE_ROW_BYTES = 16
+#: Entries of the longest of short rows, each of which a lane group sums in CSR as it stands: in narrow products, in
+#: medium ones that are small, and in medium ones whose B hardly fits L2; and of an average row in wider ones.
+SHORT_NARROW, SHORT_SMALL, SHORT_MEDIUM, SHORT_WIDE = 6, 28, 9, 16
+#: The longest of short rows has at most so many times the entries of an average one, unless B hardly fits L2, and never
+#: more than this: a single lane group sums it.
+SHORT_EVEN, SHORT_LONGEST = 4, 100
+#: Elements of C per multiprocessor up to which a product is small: then the fixed cost of other kernels decides.
+SMALL_C = 19_000
+#: B as a multiple of L2 from which it hardly fits: in medium products, and from and up to which in wider ones.
+HARDLY_MEDIUM, HARDLY_WIDE, BEYOND_WIDE = 0.72, 0.7, 2.1
+#: Entries of a tile below which rows are short and share few columns, and from which neighbouring rows share some.
+EMPTY_SHORT, SHARED_SHORT = 20, 17
+#: Entries of a tile below which rows of B come from all over it, and B as a multiple of L2 from which narrow slabs of
+#: it are then read: in medium and in wider products, and on 16-bit tensor cores.
+SCATTERED, SCATTERED_MEDIUM, SCATTERED_WIDE, SCATTERED_TENSOR = 18, 0.75, 1.5, 0.75
+#: A row with more than this fraction of all entries dominates: windows that it lies in wait for its partial sums.
+DOMINANT = 1 / 20
 #: Lane groups of a multiprocessor, and sections of a split row that are still added up soon enough.
 LANE_GROUPS, MOST_SECTIONS = 16, 30
 #: Multiplications (n·nnz) for each element of B and C that a copy would move, from which the copy pays: where the
@@ -73,6 +110,9 @@ class Product:
     multiprocessors: int
     look: Callable[[], Survey]
     """surveys A in the usual format; called once, and only if a rule asks"""
+    k: int = 0
+    """0 if it is not known: then the rules that need it do not hold"""
+    l2_bytes: int = 50 << 20
 
     @cached_property
     def survey(self) -> Survey:
@@ -89,6 +129,20 @@ class Product:
     def fill_below(self, entries: int) -> bool:
         """Whether tiles of 8×16 slots hold fewer than ``entries`` entries on average."""
         return self.nnz < entries * self.survey.blocks
+
+    def covers(self, fraction: float) -> bool:
+        """Whether the tiles of 8×16 slots cover this fraction of A. A is surveyed only if it has enough entries."""
+        slots = fraction * self.m * self.k
+        most = 8 * self.nnz + 16 * self.m  # one entry in a column of a window, and the last tile of each window
+        return 0 < slots <= most + 128 and slots <= 128 * self.survey.blocks
+
+    def has_b_of(self, multiple: float, element_bytes: int = 4) -> bool:
+        """Whether B takes at least this multiple of L2."""
+        return self.n * self.k * element_bytes >= multiple * self.l2_bytes
+
+    def is_dominated(self) -> bool:
+        """Whether a single row has a good part of all entries."""
+        return self.survey.longest > DOMINANT * self.nnz
 
     def rows_are_even(self) -> bool:
         """Whether the longest row is short compared with the entries of a lane group, which limits its sections."""
@@ -108,8 +162,33 @@ class Rule:
 def _split_cuda(product: Product) -> bool:
     """Tiles too empty for windows: narrow products, or small ones, which need every lane group."""
     if product.narrow:
-        return product.fill_below(EMPTY_NARROW)
-    return product.work_below(LEAST_WORK) and product.fill_below(EMPTY_LEAST)
+        return product.fill_below(EMPTY_NARROW) or product.is_dominated()
+    if product.work_below(LEAST_WORK):
+        return product.fill_below(EMPTY_LEAST)
+    if product.n <= MEDIUM and product.fill_below(EMPTY) and not product.rows_are_even():
+        return True
+    beyond = product.has_b_of(SCATTERED_MEDIUM if product.n <= MEDIUM else SCATTERED_WIDE)
+    return beyond and product.fill_below(SCATTERED)
+
+
+def _short(product: Product) -> bool:
+    """Short rows on CUDA cores, if they are very short, if the product is small, or if L2 keeps the rows of B for CTAs
+    that follow the rows, and not for others.
+    """
+    longest, mean = product.survey.longest, product.nnz / max(product.m, 1)
+    if product.narrow:
+        return longest <= SHORT_NARROW
+    if product.n <= MEDIUM:
+        small = product.n * product.m <= SMALL_C * product.multiprocessors
+        if small and longest <= SHORT_EVEN * mean:
+            return longest <= SHORT_SMALL and not product.work_below(LEAST_WORK)
+        return longest <= SHORT_MEDIUM and product.has_b_of(HARDLY_MEDIUM) and not product.fill_below(SHARED_SHORT)
+    if not product.has_b_of(HARDLY_WIDE) or mean > SHORT_WIDE or longest > SHORT_LONGEST:
+        return False
+    if not product.fill_below(EMPTY_SHORT):
+        return False
+    shares = longest <= SHORT_MEDIUM and not product.fill_below(SHARED_SHORT)
+    return shares or not product.has_b_of(BEYOND_WIDE)
 
 
 def _rows_cuda(product: Product) -> bool:
@@ -120,14 +199,15 @@ def _rows_cuda(product: Product) -> bool:
 
 def _split_tensor(product: Product) -> bool:
     """Narrow products on 16-bit tensor cores whose tiles have fewer than 19 of 128 slots filled."""
-    return product.narrow and product.fill_below(EMPTY_TENSOR_NARROW)
+    return product.narrow and (product.fill_below(EMPTY_TENSOR_NARROW) or product.is_dominated())
 
 
 def _split_tensor_medium(product: Product) -> bool:
     """The same for wider products: up to 25 of 128 slots while a multiprocessor has little work, 16 beyond."""
     small = product.work_below(LITTLE_TENSOR_WORK)
     limit = EMPTY_TENSOR_LITTLE if small else EMPTY_TENSOR
-    return (product.n <= MEDIUM or small) and not product.narrow and product.nnz <= limit * product.survey.blocks
+    reads_slabs = product.n <= MEDIUM or small or product.has_b_of(SCATTERED_TENSOR, 2)
+    return reads_slabs and not product.narrow and product.nnz <= limit * product.survey.blocks
 
 
 def _tall_tf32(product: Product) -> bool:
@@ -145,6 +225,25 @@ def _tall_wide_tf32(product: Product) -> bool:
     return not product.fill_below(FULL_LARGE if product.n <= WIDE else FULL_WIDE)
 
 
+def _dense_16(product: Product) -> bool:
+    """Nearly every window of eight rows reads a good part of B, which a dense product reads much less often."""
+    return product.n >= DENSE_NARROW and product.covers(COVERED_16)
+
+
+def _dense_tf32(product: Product) -> bool:
+    """The same with TF32 tensor cores, whose products take twice the time."""
+    if product.n < DENSE_NARROW:
+        return False
+    if product.n <= WIDE:
+        return product.covers(COVERED_TF32_256 if product.n <= DENSE_MEDIUM else COVERED_TF32_512)
+    return product.covers(COVERED_TF32)
+
+
+def _dense_f32(product: Product) -> bool:
+    """Windows whose tiles cover all of A would multiply as many zeros."""
+    return product.n >= DENSE_NARROW and product.covers(COVERED_F32 if product.n > VERY_WIDE else COVERED_F32_1024)
+
+
 def _always(product: Product) -> bool:
     return True
 
@@ -158,15 +257,30 @@ def _even_wide(product: Product) -> bool:
 #: and :func:`for_width` decides among them.
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "float64": (Rule("split_fma_f64", _always),),
-    "float32": (Rule("split_fma", _split_cuda), Rule("rows_fma", _rows_cuda)),
+    "float32": (
+        Rule(DENSE["float32"], _dense_f32),
+        Rule("short_rows_fma", _short),
+        Rule("split_fma", _split_cuda),
+        Rule("rows_fma", _rows_cuda),
+    ),
     "tf32": (
+        Rule(DENSE["tf32"], _dense_tf32),
+        Rule("short_rows_fma_tf32", _short),
         Rule("split_fma_tf32", _split_cuda),
         Rule("rows_fma_tf32", _rows_cuda),
         Rule("window_tf32_tall", _tall_tf32),
         Rule("window_tf32_tall_wide", _tall_wide_tf32),
     ),
-    "float16": (Rule("split_f16", _split_tensor), Rule("split_f16_medium", _split_tensor_medium)),
-    "bfloat16": (Rule("split_f16_bf16", _split_tensor), Rule("split_f16_bf16_medium", _split_tensor_medium)),
+    "float16": (
+        Rule(DENSE["float16"], _dense_16),
+        Rule("split_f16", _split_tensor),
+        Rule("split_f16_medium", _split_tensor_medium),
+    ),
+    "bfloat16": (
+        Rule(DENSE["bfloat16"], _dense_16),
+        Rule("split_f16_bf16", _split_tensor),
+        Rule("split_f16_bf16_medium", _split_tensor_medium),
+    ),
 }
 
 

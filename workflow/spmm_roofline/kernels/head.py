@@ -200,17 +200,22 @@ class Head:
         With ``epilogue``, it is that of C = relu(alpha·A·B + beta·C + bias), where a call may leave out either.
         Raises ``ValueError`` if the code does not compute it.
         """
-        if "scaled" not in self.constants:
+        if not self.takes_factors:
             raise ValueError(f"{self.name} computes only A·B, with alpha 1, beta 0, no bias and no ReLU")
         if not epilogue:
             return dataclasses.replace(self, constants={**self.constants, "scaled": 1})
-        if not any(launch.has_epilogue for launch in self.launches):
+        if not ("epilogue" in self.constants or any(launch.has_epilogue for launch in self.launches)):
             raise ValueError(f"{self.name} computes only alpha·A·B + beta·C, with no bias and no ReLU")
         return dataclasses.replace(
             self,
             constants={**self.constants, "scaled": 1, "epilogue": 1},
             launches=tuple(launch.with_epilogue() for launch in self.launches),
         )
+
+    @property
+    def takes_factors(self) -> bool:
+        """Whether the code, or the library, can compute alpha·A·B + beta·C."""
+        return "scaled" in self.constants
 
     @property
     def takes_unaligned(self) -> bool:

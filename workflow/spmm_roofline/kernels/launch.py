@@ -97,7 +97,8 @@ def prepare(
     if the driver refuses the launch.
     """
     if head.vendor:
-        return _library(head).prepare(head, a, b, c)
+        factors = (alpha, beta, bias, relu) if head.takes_factors else ()
+        return _library(head).prepare(head, a, b, c, *factors)
     m, k = a.shape if a is not None else (c.rows, b.rows)
     import cupy
 

@@ -10,6 +10,7 @@ from ..formats.base import Format
 from ..formats.csr import Csr
 from ..formats.csr_partitioned import CsrPartitioned
 from ..formats.csr_split import CsrSplit
+from ..formats.dense import LIMIT_BYTES
 from ..formats.values import device_dtype
 from ..formats.windows import TILE_K, Windows
 from ..kernels import choose
@@ -49,6 +50,28 @@ def packed(form: str, m: int, nnz: int, dtype: str) -> Prediction:
         exact = csr(m, nnz, size)
         return Prediction(exact, exact)
     return Prediction(0, 0)
+
+
+def dense(m: int, k: int, nnz: int, dtype: str) -> int:
+    """Bytes of all of A, zeros included; 0 where no rule may take it, whatever the structure of A.
+
+    It may take :data:`.choose.DENSE_PER_CSR` times the bytes of its CSR, and its rows are aligned. Its library has
+    16-bit dtypes, TF32 and FP32.
+    """
+    size = device_dtype(dtype).itemsize
+    may = dtype in choose.DENSE and k * size % choose.DENSE_ROW_BYTES == 0
+    # To replace its values, each is numbered once, in float64.
+    fits = m * k * size <= choose.DENSE_PER_CSR * csr(m, nnz, size) and 8 * m * k <= LIMIT_BYTES
+    return m * k * size if may and fits else 0
+
+
+def dense_within(m: int, k: int | None, nnz: int, dtype: str) -> Prediction | None:
+    """Bounds of :func:`dense` for a matrix of ``k`` columns, or of any number; None where no rule takes it."""
+    if k is not None:
+        exact = dense(m, k, nnz, dtype)
+        return Prediction(exact, exact) if exact else None
+    size = device_dtype(dtype).itemsize
+    return Prediction(size * nnz, choose.DENSE_PER_CSR * csr(m, nnz, size)) if dtype in choose.DENSE else None
 
 
 def csr(m: int, nnz: int, value_bytes: int) -> int:

@@ -29,7 +29,7 @@ from ..paths import KERNELS
 from .arrays import Library, View, capturing, cupy_stream, library_of, needs_operator
 from .launches import MOST, Launches, Operands
 from .matrix import SUMMED, Matrix, Size, matrix_of, size_of
-from .memory import Prediction, csr, free_bytes, packed
+from .memory import Prediction, csr, dense, dense_within, free_bytes, packed
 from .sampled import Repeat as Sampling
 from .sampled import Sampled
 from .values import Replace, Target, given, replacing, slots_of
@@ -156,6 +156,7 @@ class SpMM:
 
         self._matrix, self.dtype = matrix, dtype
         self._able = {name: head for name, head in able.items() if head.dtype["a"] == dtype}
+        self._bound_dense()
         self._kin = kin
         self.transposed = False
         self.shape: tuple[int, int] = matrix.shape
@@ -179,6 +180,14 @@ class SpMM:
         self._plan_ms = 0.0
         self._pack(self._by_rules(n))
         self._register()
+
+    def _bound_dense(self) -> None:
+        """Leave the dense product out of the kernels of the rules unless A may take so much memory."""
+        name = choose.DENSE.get(self.dtype)
+        if name in self._able and len(self._able) > 1:
+            size = dense(*self._matrix.shape, self._matrix.nnz, self.dtype)
+            if not 0 < size <= choose.DENSE_OF_FREE * free_bytes():
+                del self._able[name]
 
     def _register(self) -> None:
         self.number = next(_numbers)
@@ -327,6 +336,8 @@ class SpMM:
             c[:, :n] = out
         on = Operands(given, target, n, alpha, beta, 0 if added is None else added.pointer, relu, unaligned)
         head = head or self._chosen.get(n) or self._head(on, padded, current)
+        if relu and head.vendor and len(self._able) > 1:
+            head = self._by_rules(n, dense=False)  # a library's ReLU need not keep a NaN
         call = self._launches.enqueue(head, on, current, room, keep=direct)
         ready = None
         if in_place and (to is None or direct) and call.repeat is not None:
@@ -435,12 +446,16 @@ class SpMM:
         return self._plan_ms
 
     @staticmethod
-    def predict_bytes(m: int, nnz: int, dtype: str = "float16", value_bytes: int = 8) -> Prediction:
+    def predict_bytes(
+        m: int, nnz: int, dtype: str = "float16", value_bytes: int = 8, k: int | None = None
+    ) -> Prediction:
         """Bounds of :attr:`plan_bytes` right after planning, ``least`` and ``most``; nothing is allocated.
 
-        They hold for the general kernels. For a matrix with four entries or more per row, ``most`` is at most five
-        times what a plan takes, plus 1 MiB. Aᵀ, another dtype, ``tune=True``, and a width or unaligned rows with
-        another format take more, once each. So does packing while it runs.
+        The dense product, which the rules take where it wins, stores all of A: at most
+        :data:`.kernels.choose.DENSE_PER_CSR` times its CSR, and an eighth of the free memory. If ``k`` excludes that
+        and A has four entries or more per row, ``most`` is at most five times what a plan takes, plus 1 MiB. Aᵀ,
+        another dtype, ``tune=True``, and a width, ReLU or unaligned rows with another format take more, once each. So
+        does packing while it runs.
 
         Parameters
         ----------
@@ -452,6 +467,8 @@ class SpMM:
             As of :class:`SpMM`.
         value_bytes
             Bytes of one of A's values as they are given, 8 for integers.
+        k
+            Columns of A. Without it, ``most`` allows for the largest dense A, which is many times larger.
 
         Returns
         -------
@@ -463,8 +480,9 @@ class SpMM:
         ValueError
             For an unknown dtype.
         """
-        able = _able(None, dtype).values()
-        bounds = [packed(head.format, m, nnz, dtype) for head in able if head.dtype["a"] == dtype]
+        able = [head for head in _able(None, dtype).values() if head.dtype["a"] == dtype and not head.vendor]
+        bounds = [packed(head.format, m, nnz, dtype) for head in able]
+        bounds.append(dense_within(m, k, nnz, dtype) or bounds[0])
         kept = csr(m, nnz, value_bytes)
         return Prediction(kept + min(each.least for each in bounds), kept + max(each.most for each in bounds))
 
@@ -511,8 +529,7 @@ class SpMM:
     def _made(self, dtype: str, transposed: bool, stream_of_values: int | None) -> SpMM:
         known = self._kin.get((dtype, transposed, None))
         matrix = known._matrix if known else self._matrix if transposed == self.transposed else self._matrix.transposed
-        able = self._able if dtype == self.dtype else registry.of_study(choose.GENERAL, KERNELS)
-        _check_dtype(dtype, None, able)
+        able = self._able if dtype == self.dtype else _able(None, dtype)
         relative: SpMM = object.__new__(SpMM)
         relative._plan(matrix, dtype, dict(able), self._tune, self._width, self._kin)
         relative.transposed, relative._stream_of_values = transposed, stream_of_values
@@ -543,7 +560,7 @@ class SpMM:
         """A function that gives A as CSR and every packed format other values, of ``dtype``, in the caller's order."""
         if self._matrix.summed:
             raise ValueError(SUMMED)
-        if any(head.vendor for head in self._able.values()):
+        if any(head.vendor and not head.takes_factors for head in self._able.values()):
             raise ValueError(f"{next(iter(self._able))} keeps values of its own; plan a new product")
         if not self.nnz:
             return lambda stream, address: None
@@ -633,11 +650,12 @@ class SpMM:
             times[name] = min(cupy.cuda.get_elapsed_time(*pair) for pair in pairwise(events[1:]))
         return self._able[min(times, key=times.__getitem__)]
 
-    def _by_rules(self, n: int) -> Head:
-        """The given kernel, or the one that :func:`.kernels.choose.choose` chooses."""
+    def _by_rules(self, n: int, dense: bool = True) -> Head:
+        """The given kernel, or the one that :func:`.kernels.choose.choose` chooses, of a library only if ``dense``."""
         if len(self._able) == 1:
             return next(iter(self._able.values()))
-        return choose.choose(self._able, self.dtype, dataclasses.replace(self._product, n=n))
+        able = self._able if dense else {name: head for name, head in self._able.items() if not head.vendor}
+        return choose.choose(able, self.dtype, dataclasses.replace(self._product, n=n))
 
     def _without_copy(self, n: int, elements: int) -> Head | None:
         """The kernel that takes unaligned operands as they are; None if copying that many elements pays."""
@@ -655,8 +673,9 @@ class SpMM:
     def _product(self) -> choose.Product:
         import cupy
 
-        multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
-        return choose.Product(self.shape[0], 1, self.nnz, multiprocessors, lambda: self._survey)
+        (m, k), device = self._matrix.shape, cupy.cuda.Device().attributes
+        multiprocessors, l2_bytes = device["MultiProcessorCount"], device["L2CacheSize"]
+        return choose.Product(m, 1, self.nnz, multiprocessors, lambda: self._survey, k, l2_bytes)
 
     @cached_property
     def _survey(self) -> Survey:
@@ -680,7 +699,7 @@ class SpMM:
         if on.unaligned:
             head = head.unaligned()
         _check_no_capture()
-        bound = head.vendor or head.tensor_maps or head.clear_c
+        bound = (head.vendor and not head.takes_factors) or head.tensor_maps or head.clear_c
         # A launch that serves all arrays of these shapes keeps none of them alive.
         views = (view if bound else view._replace(array=None) for view in (on.b, on.c))
         b, c = (Dense(view.storage(), view.rows, on.n, False, self.dtype) for view in views)
@@ -748,8 +767,8 @@ def _named(kernel: str) -> Head:
 def _check_room(dtype: str, able: Mapping[str, Head], size: Size) -> None:
     """Raise ``MemoryError`` if A cannot fit into the free memory of the device, whatever its structure."""
     _check_no_capture()
-    formats = {head.format for head in able.values() if head.dtype["a"] == dtype}
-    needed = min(packed(form, size.m, size.nnz, dtype).least for form in formats)
+    formats = {head.format for head in able.values() if head.dtype["a"] == dtype and not head.vendor}
+    needed = min((packed(form, size.m, size.nnz, dtype).least for form in formats), default=0)
     needed += csr(size.m, size.nnz, size.value_bytes) if size.on_host else 0
     if needed > (free := free_bytes()):
         raise MemoryError(
@@ -762,7 +781,7 @@ def _able(kernel: str | None, dtype: str) -> dict[str, Head]:
     """The given kernel or all general ones, by name. Raises ``ValueError`` if none multiplies in this dtype."""
     able = {kernel: _named(kernel)} if kernel else dict(registry.of_study(choose.GENERAL, KERNELS))
     _check_dtype(dtype, kernel, able)
-    return able
+    return able if kernel else able | {name: _named(name) for name in choose.DENSE.values()}
 
 
 def _check_dtype(dtype: str, kernel: str | None, able: dict[str, Head]) -> None:

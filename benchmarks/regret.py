@@ -1,0 +1,175 @@
+"""Judge the rules of SpMM on recorded rows: how much longer their kernel takes than the best one known.
+
+    python benchmarks/regret.py
+    python benchmarks/regret.py --dtype float32 --device h100 --suite flagship --worst 30
+    python benchmarks/regret.py --half fitted --write regret.csv
+
+The best kernel known of a case is the fastest of the general kernels, of the re-creations of other projects' kernels
+that hold every matrix, of cuSPARSE's algorithms and of the dense product, all of them row-major. A case is a matrix and
+a width N on one device, with a warm or a cold L2. Thresholds are fitted on one half of the matrices and judged on the
+other one; the half of a matrix follows from its name. `spmm` is the time of the best kernel that is no general one over
+that of the chosen kernel: below 1, a case is lost.
+
+Kernels without recorded rows of their own are judged by those of a kernel that does the same (`STANDS_FOR`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from spmm_roofline import contracts
+from spmm_roofline.formats import FORMATS
+from spmm_roofline.formats.base import Survey
+from spmm_roofline.kernels import choose, heads
+from spmm_roofline.kernels.head import Head
+
+ROOT = Path(__file__).resolve().parents[1]
+SUITES = ("flagship", "cutespmm", "attention", "beyond-l2", "real-sample", "quick")
+DTYPES = ("float16", "bfloat16", "tf32", "float32")
+#: Studies whose kernels are re-creations for any matrix, and libraries.
+RIVALS = ("scalar", "cutespmm", "tcgnn", "cusparse", "cublas")
+#: Kernel without rows of its own → the kernel whose time it takes: the same order of work, or the same product by
+#: another entry of the library.
+STANDS_FOR = {
+    "short_rows_fma": "gespmm_seq_row",
+    "short_rows_fma_tf32": "gespmm_seq_row",
+    "cublaslt_gemm": "cublas_gemm",
+    "cublaslt_gemm_tf32": "cublas_gemm_tf32",
+    "cublaslt_gemm_f16": "cublas_gemm_f16",
+    "cublaslt_gemm_bf16": "cublas_gemm_bf16",
+}
+#: Dtypes of kernels that compute a product of a dtype at no lower precision.
+WITHIN = {dtype: (dtype,) for dtype in DTYPES} | {"tf32": ("tf32", "float32")}
+
+
+def half_of(matrix: str) -> str:
+    """The half to which a matrix belongs: ``fitted`` or ``judged``."""
+    return "judged" if hashlib.sha256(matrix.encode()).digest()[0] % 2 else "fitted"
+
+
+def known(root: Path = ROOT / "kernels") -> dict[str, Head]:
+    """General kernels and their rivals by name: those that take B and C in row-major order, for any matrix."""
+    return {
+        name: head
+        for name, head in heads(str(root)).items()
+        if head.study in (choose.GENERAL, *RIVALS)
+        and set(head.layout.values()) == {"row_major"}
+        and (head.format == "dense" or FORMATS[head.format].holds_any)
+        and head.steps == 1
+    }
+
+
+def rows_of(recorded: Path, device: str, suites: tuple[str, ...], kernels: Mapping[str, Head]) -> pd.DataFrame:
+    """Timed rows of a device with what the rules know of their matrices."""
+    files = [path for suite in suites for path in sorted((recorded / device / suite).glob("*.csv"))]
+    rows = pd.concat(contracts.read(path, "measure") for path in files if path.stem in kernels)
+    rows = rows[rows["status"] == "ok"][["suite", "kernel", "matrix", "m", "k", "n", "nnz", "l2", "time_ms"]]
+    described = contracts.read(recorded / device / "matrices.csv", "matrices").drop_duplicates("matrix")
+    packed = contracts.read(recorded / device / "formats.csv", "formats")
+    usual = packed[(packed["format"] == choose.USUAL) & (packed["status"] == "ok")].drop_duplicates("matrix")
+    rows = rows.merge(described[["matrix", "row_length_max"]], on="matrix").merge(
+        usual[["matrix", "blocks"]], on="matrix"
+    )
+    return rows.assign(device=device)
+
+
+def cases(rows: pd.DataFrame, kernels: Mapping[str, Head], dtype: str) -> Iterator[tuple[dict, dict[str, float]]]:
+    """Each case of a dtype, and kernel → time in ms."""
+    own = rows[rows["kernel"].map(lambda name: kernels[name].dtype["a"] in WITHIN[dtype])]
+    for (device, suite, matrix, n), group in own.groupby(["device", "suite", "matrix", "n"]):
+        times = dict(zip(group["kernel"], group["time_ms"], strict=True))
+        times |= {name: times[stand] for name, stand in STANDS_FOR.items() if name not in times and stand in times}
+        first = group.iloc[0]
+        about = {name: int(first[name]) for name in ("m", "k", "nnz", "row_length_max", "blocks")}
+        yield {"device": device, "suite": suite, "matrix": matrix, "n": int(n), "l2": first["l2"], **about}, times
+
+
+def judged(
+    rows: pd.DataFrame, kernels: Mapping[str, Head], dtype: str, devices: Mapping[str, Mapping[str, int]]
+) -> pd.DataFrame:
+    """One row per case: the kernel that the rules choose, the best known one, the regret, and `spmm`."""
+    result = []
+    for case, times in cases(rows, kernels, dtype):
+        able = {
+            name: kernels[name]
+            for name in times
+            if kernels[name].dtype["a"] == dtype
+            and (kernels[name].study == choose.GENERAL or name in choose.DENSE.values())
+        }
+        if not any(head.study == choose.GENERAL for head in able.values()):
+            continue
+        product = choose.Product(
+            m=case["m"],
+            n=case["n"],
+            nnz=case["nnz"],
+            multiprocessors=devices[case["device"]]["multiprocessors"],
+            look=lambda case=case: Survey(case["blocks"], case["row_length_max"]),
+            k=case["k"],
+            l2_bytes=devices[case["device"]]["l2_bytes"],
+        )
+        chosen = choose.choose(able, dtype, product).name
+        others = {name: time for name, time in times.items() if kernels[name].study != choose.GENERAL}
+        rival = min(others, key=others.__getitem__, default="")
+        best = min(times, key=times.__getitem__)
+        result.append(
+            case
+            | {"dtype": dtype, "half": half_of(case["matrix"]), "chosen": chosen, "best": best, "rival": rival}
+            | {"time_ms": times[chosen], "best_ms": times[best], "regret": times[chosen] / times[best] - 1}
+            | {"spmm": others[rival] / times[chosen] if rival else np.nan}
+        )
+    return pd.DataFrame(result)
+
+
+def summary(cases: pd.DataFrame) -> pd.DataFrame:
+    """Regret and `spmm` of groups of cases."""
+    groups = cases.groupby(["dtype", "device", "half"])
+    table = groups["regret"].agg(
+        cases="size",
+        geometric=lambda x: np.expm1(np.log1p(x).mean()),
+        p90=lambda x: x.quantile(0.9),
+        p97=lambda x: x.quantile(0.97),
+        worst="max",
+        over_10=lambda x: int((x > 0.1).sum()),
+    )
+    table["spmm"] = groups["spmm"].agg(lambda x: np.exp(np.log(x).mean()))
+    table["spmm_worst"] = groups["spmm"].min()
+    table["lost"] = groups["spmm"].agg(lambda x: int((x < 1).sum()))
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--recorded", type=Path, default=ROOT / "resources/recorded", help="folder of the devices")
+    parser.add_argument("--device", action="append", help="device, h100 or h200; both by default")
+    parser.add_argument("--suite", action="append", help="suite; by default all that measure the general kernels")
+    parser.add_argument("--dtype", action="append", choices=DTYPES)
+    parser.add_argument("--half", choices=("fitted", "judged"), help="half of the matrices; both by default")
+    parser.add_argument("--worst", type=int, default=15, help="cases to name for each dtype")
+    parser.add_argument("--write", type=Path, help="CSV with a row for each case")
+    asked = parser.parse_args()
+    kernels, devices = known(), asked.device or ["h100", "h200"]
+    described = {device: contracts.document(ROOT / f"config/devices/{device}.yaml", "device") for device in devices}
+    suites = tuple(asked.suite or SUITES)
+    rows = pd.concat(rows_of(asked.recorded, device, suites, kernels) for device in devices)
+    found = pd.concat(judged(rows, kernels, dtype, described) for dtype in asked.dtype or DTYPES)
+    if asked.half:
+        found = found[found["half"] == asked.half]
+    with pd.option_context("display.width", 200, "display.max_columns", 30, "display.max_rows", 200):
+        sys.stdout.write(f"{summary(found).round(3).to_string()}\n")
+        shown = ["device", "suite", "matrix", "n", "m", "k", "nnz", "chosen", "best", "best_ms", "regret", "spmm"]
+        for dtype, own in found.groupby("dtype"):
+            worst = own.nlargest(asked.worst, "regret")[shown]
+            sys.stdout.write(f"\n{dtype}\n{worst.round(3).to_string(index=False)}\n")
+    if asked.write:
+        found.to_csv(asked.write, index=False)
+
+
+if __name__ == "__main__":
+    main()
