@@ -12,6 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,14 @@ _C_BLANKS_OR_LITERAL = re.compile(rf"(?P<blanks>\s+)|{_LITERAL}", re.DOTALL)
 _C_TOKEN = re.compile(rf"(?P<directive>{_DIRECTIVE})|{_LITERAL}|{_NUMBER}|\w+|{_OPERATOR}|\S", re.DOTALL | re.MULTILINE)
 
 
+# A plan asks for the normal form of a header once for each kernel that includes it.
+@cache
 def without_c_comments(text: str) -> str:
     """C++ source with every comment replaced by a blank; literals are unchanged."""
     return _C_COMMENT_OR_LITERAL.sub(lambda match: " " if match["comment"] else match.group(), text)
 
 
+@cache
 def c_code(text: str) -> str:
     """Normal form of C++ source: no comments, one blank between tokens, one line per preprocessor directive."""
     text = without_c_comments(text.replace("\r\n", "\n")).replace("\\\n", "")
@@ -48,6 +52,7 @@ def c_code(text: str) -> str:
     return "\n".join(" ".join(tokens) for tokens in lines if tokens)
 
 
+@cache
 def python_code(text: str) -> str:
     """Normal form of Python source: its syntax tree without docstrings and other bare strings."""
     tree = ast.parse(text)
@@ -119,12 +124,20 @@ def import_closure(path: Path, within: Path, without: Collection[str] = ()) -> l
         if current in found:
             continue
         found.add(current)
-        for node in ast.walk(ast.parse(current.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.ImportFrom) or not node.level:
-                continue
-            base = current.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+        for level, module, names in _relative_imports(current.read_text(encoding="utf-8")):
+            base = current.parents[level - 1].joinpath(*module.split("."))
             # `from .base import x` may name a submodule x of base; `from . import x` names a sibling.
-            candidates = [base.with_suffix(".py"), *(base / f"{alias.name}.py" for alias in node.names)]
+            candidates = [base.with_suffix(".py"), *(base / f"{name}.py" for name in names)]
             followed = (file for file in candidates if file.is_file() and file.is_relative_to(within))
             waiting += [file for file in followed if file.stem not in without]
     return sorted(found)
+
+
+@cache
+def _relative_imports(text: str) -> list[tuple[int, str, list[str]]]:
+    """Level, module and names of every relative import in Python source."""
+    return [
+        (node.level, node.module or "", [alias.name for alias in node.names])
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]

@@ -12,7 +12,7 @@ import importlib.util
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -859,6 +859,7 @@ def _titles() -> dict[str, str]:
     return {document["name"]: document["title"] for document in found}
 
 
+@cache
 def compiler_version() -> str:
     """Package and version of the installed NVRTC, read without loading it."""
     for package in ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"):
