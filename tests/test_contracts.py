@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from spmm_roofline import contracts
+from spmm_roofline import contracts, forked
 from spmm_roofline.contracts import ContractError
 
 TABLES, DOCUMENTS = contracts.names("tables"), contracts.names("documents")
@@ -625,3 +625,68 @@ def test_the_file_and_the_line_of_a_bad_row_are_named_wherever_it_is(tmp_path):
                 contracts.read_all(paths, "measure")
             assert str(caught.value).startswith(f"{path}: row {row + 2}, column 'l2'")
             path.write_text(text)
+
+
+# --- large tables, which several processes read -----------------------------------------------------------------------
+
+
+def read_in_parts(monkeypatch, least_bytes):
+    """Let tables be read in parts of ``least_bytes``, whatever the machine."""
+    monkeypatch.setattr(contracts, "LEAST_BYTES", least_bytes)
+    monkeypatch.setattr(forked, "processors", lambda: 4)
+
+
+@pytest.mark.parametrize("least_bytes", [1, 300, 900, 1 << 20])
+def test_a_table_does_not_depend_on_the_parts_that_it_is_read_in(tmp_path, monkeypatch, least_bytes):
+    messages = ["", "a\nb", 'so "it" is', "x, y", '"\n"', "NA"]
+    sizes = (7, 0, 1, 12)
+    for file, rows in enumerate(sizes):
+        table = [failed(suite=f"s{file}", n=row + 1, message=messages[row % 6]) for row in range(rows)]
+        table += [measured(suite=f"t{file}", n=row + 1, noisy=bool(row % 2), time_ms=row / 3) for row in range(rows)]
+        contracts.write(contracts.frame(table, "measure"), tmp_path / f"{file}.csv", "measure")
+    paths = sorted(tmp_path.glob("*.csv"))
+    whole = contracts.read_all(paths, "measure")
+    assert len(whole) == 2 * sum(sizes)
+    read_in_parts(monkeypatch, least_bytes)
+    for processes in (2, 3, 8):
+        pd.testing.assert_frame_equal(contracts.read_all(paths, "measure", processes), whole)
+    parts = contracts._divided(paths, 8)
+    assert (len(parts) > 1) == (least_bytes < 1 << 20)
+    assert len({path for part in parts for path, _ in part}) == len(sizes)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (",16,", ",many,", "row 2, column"),
+        ("12345e7", '"12345e7', "not a readable CSV"),
+        ("sm_90a", "sm_90a,", "row 2 has"),
+        (",n,", ",width,", "unknown column 'width'"),
+    ],
+)
+def test_what_is_wrong_is_said_alike_however_many_processes_read(tmp_path, monkeypatch, old, new, message):
+    for file in "ab":
+        rows = [measured(suite=file, n=row + 1) for row in range(9)]
+        contracts.write(contracts.frame(rows, "measure"), tmp_path / f"{file}.csv", "measure")
+    paths = sorted(tmp_path.glob("*.csv"))
+    read_in_parts(monkeypatch, 200)
+    assert len(contracts.read_all(paths, "measure", 4)) == 18
+    paths[1].write_text(paths[1].read_text().replace(old, new, 1))
+    said = []
+    for processes in (1, 4):
+        with pytest.raises(ContractError) as caught:
+            contracts.read_all(paths, "measure", processes)
+        said.append((type(caught.value), str(caught.value)))
+    assert said[0] == said[1]
+    assert message in said[0][1]
+    assert "b.csv" in said[0][1]
+
+
+def test_a_key_that_two_parts_have_is_refused(tmp_path, monkeypatch):
+    rows = [measured(suite="a", n=row + 1) for row in range(20)]
+    contracts.write(contracts.frame(rows, "measure"), tmp_path / "a.csv", "measure")
+    lines = (tmp_path / "a.csv").read_text().splitlines()
+    (tmp_path / "a.csv").write_text("\n".join([*lines, lines[1]]) + "\n")
+    read_in_parts(monkeypatch, 200)
+    with pytest.raises(ContractError, match=r"a.csv: row 22 repeats the key"):
+        contracts.read(tmp_path / "a.csv", "measure", 4)

@@ -52,3 +52,11 @@ def test_the_first_that_are_ready():
 @pytest.mark.parametrize("processes", [1, 3])
 def test_each_keeps_the_order(processes):
     assert each(lambda number: number**2, range(8), processes) == [number**2 for number in range(8)]
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_something_is_done_once_while_they_work(processes):
+    done = []
+    assert each(abs, [-1, -2, -3, -4], processes, lambda: done.append(os.getpid())) == [1, 2, 3, 4]
+    assert done == [PARENT]
+    assert each(abs, [], processes, lambda: done.append("nothing to wait for")) == []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import bisect
 import csv
+import io
 import itertools
 import json
 import math
@@ -46,6 +47,9 @@ UNIT_SUFFIXES = {
     "_flop_per_byte": "FLOP/B",
 }
 
+
+#: A process of its own reads no fewer bytes of CSV than these.
+LEAST_BYTES = 4 << 20
 
 #: Where a table comes from: a file's name, or a function from the row's number to its file and line.
 Where = str | Path | Callable[[int], str]
@@ -154,16 +158,23 @@ def frame(rows: Iterable[Mapping[str, Any]], name: str, where: Where = "rows") -
     return check(pd.DataFrame(columns, dtype=object), name, where)
 
 
-def read(path: str | Path, name: str) -> pd.DataFrame:
-    """Read and check one CSV file. Raises :class:`ContractError`."""
-    return read_all([path], name)
+def read(path: str | Path, name: str, processes: int = 1) -> pd.DataFrame:
+    """Read and check one CSV file with at most ``processes`` processes. Raises :class:`ContractError`."""
+    return read_all([path], name, processes)
 
 
-def _columns(path: str | Path, name: str) -> dict[str, Sequence[str]]:
-    """The texts of one CSV file by column, in the order of its contract. Raises :class:`ContractError`."""
+#: Bytes of a CSV file from one on and up to another, None for the whole file.
+Section = tuple[str | Path, tuple[int, int] | None]
+
+
+def _columns(path: str | Path, name: str, section: tuple[int, int] | None = None) -> dict[str, Sequence[str]]:
+    """The texts of one CSV file, or of a section of it, by column, in the order of its contract.
+
+    Raises :class:`ContractError`.
+    """
     lengths: list[int] = []
     try:
-        with open(path, newline="", encoding="utf-8") as file:
+        with _opened(path, section) as file:
             reader = csv.reader(file, strict=True)
             header = next(reader, None)
             columns: list[list[str]] = [[] for _ in header or ()]
@@ -186,6 +197,90 @@ def _columns(path: str | Path, name: str) -> dict[str, Sequence[str]]:
     return {column: values.get(column, absent) for column in table(name).names}
 
 
+def _opened(path: str | Path, section: tuple[int, int] | None) -> io.TextIOBase:
+    """A CSV file, or its first line and a section of the others."""
+    if section is None:
+        return open(path, newline="", encoding="utf-8")
+    begin, end = section
+    with open(path, "rb") as file:
+        first = file.readline() if begin else b""
+        file.seek(begin)
+        return io.StringIO((first + file.read(end - begin)).decode("utf-8"), newline="")
+
+
+def _divided(paths: Sequence[str | Path], most: int) -> list[list[Section]]:
+    """The bytes of some CSV files, in order, in at most ``most`` parts of about the same size."""
+    sizes = [os.path.getsize(path) for path in paths]
+    wanted = max(LEAST_BYTES, -(-sum(sizes) // most))
+    parts: list[list[Section]] = [[]]
+    room = wanted
+    for path, size in zip(paths, sizes, strict=True):
+        if size <= room:
+            parts[-1].append((path, None))
+            room -= size
+        elif size <= wanted:
+            parts.append([(path, None)])
+            room = wanted - size
+        else:
+            ends = [*_line_ends(path, range(wanted, size, wanted)), size]
+            parts += [[(path, section)] for section in itertools.pairwise([0, *dict.fromkeys(ends)])]
+            room = 0
+    return [part for part in parts if part]
+
+
+def _line_ends(path: str | Path, places: Iterable[int]) -> list[int]:
+    """Where the row of a CSV ends that has the byte at each of ``places``: behind a line end outside of quotes."""
+    data = Path(path).read_bytes()
+    ends = []
+    at = quotes = 0
+    for place in places:
+        if place > at:
+            quotes += data.count(b'"', at, place)
+            at = place
+        while at < len(data):
+            end = data.find(b"\n", at) + 1 or len(data)
+            quotes += data.count(b'"', at, end)
+            at = end
+            if quotes % 2 == 0:
+                break
+        ends.append(at)
+    return ends
+
+
+def _read_in_parts(paths: Sequence[str | Path], name: str, processes: int) -> pd.DataFrame | None:
+    """The table of some CSV files, each part read by a process; None if they are too small or something is wrong."""
+    import pandas as pd
+
+    from . import forked
+
+    def typed(part: list[Section]) -> pd.DataFrame | None:
+        files = [_columns(path, name, section) for path, section in part]
+        columns = _typed_texts(_together(files), name)
+        return None if columns is None else pd.DataFrame(columns)
+
+    divided = _divided(paths, min(processes, forked.processors()))
+    if len(divided) < 2:
+        return None
+    try:
+        parts = forked.each(typed, divided, processes)
+        if all(part is not None for part in parts):
+            return _kept(pd.concat([part for part in parts if len(part)], ignore_index=True), table(name), "table")
+    except (OSError, ValueError):  # no rows at all is a ValueError too
+        pass
+    return None
+
+
+def _together(files: Sequence[Mapping[str, Sequence[str]]]) -> dict[str, list[str]]:
+    """The texts of several files by column."""
+    return {column: list(itertools.chain.from_iterable(file[column] for file in files)) for column in files[0]}
+
+
+def _typed_texts(columns: Mapping[str, Sequence[str]], name: str) -> dict[str, Any] | None:
+    """Columns of texts in the types of their table; None if one of them is not of its type."""
+    typed = {column.name: _parsed(columns[column.name], column.type) for column in table(name).columns}
+    return typed if all(values is not None for values in typed.values()) else None
+
+
 def _of_each(paths: Iterable[str | Path], read: Callable[[str | Path], Any]) -> list[Any]:
     """``read(path)`` of every path. Raises :class:`Damaged` with all damaged files, not only the first."""
     contents: list[Any] = []
@@ -200,9 +295,10 @@ def _of_each(paths: Iterable[str | Path], read: Callable[[str | Path], Any]) -> 
     return contents
 
 
-def read_all(paths: Iterable[str | Path], name: str) -> pd.DataFrame:
+def read_all(paths: Iterable[str | Path], name: str, processes: int = 1) -> pd.DataFrame:
     """Several CSV files of one contract as one table, duplicate keys across files refused.
 
+    At most ``processes`` processes divide the bytes among them; the table does not depend on their number.
     Raises :class:`Damaged` with all files that cannot be read, and :class:`ContractError` at the first other breach.
     """
     import pandas as pd
@@ -210,9 +306,13 @@ def read_all(paths: Iterable[str | Path], name: str) -> pd.DataFrame:
     paths = list(paths)
     if not paths:
         return frame([], name)
+    if processes > 1:
+        found = _read_in_parts(paths, name, processes)
+        if found is not None:  # otherwise the files are read again, one after the other, to say what is wrong
+            return found
     files = _of_each(paths, lambda path: _columns(path, name))
     # One check for all files: hundreds of small ones would take longer to check than to read.
-    together = {column: list(itertools.chain.from_iterable(file[column] for file in files)) for column in files[0]}
+    together = _together(files)
     ends = list(itertools.accumulate(len(next(iter(file.values()))) for file in files))
 
     def at(row: int) -> str:
@@ -220,8 +320,8 @@ def read_all(paths: Iterable[str | Path], name: str) -> pd.DataFrame:
         return _at(paths[file], row - (ends[file - 1] if file else 0))
 
     if any(together.values()):
-        typed = {column.name: _parsed(together[column.name], column.type) for column in table(name).columns}
-        if all(values is not None for values in typed.values()):
+        typed = _typed_texts(together, name)
+        if typed is not None:
             return _kept(pd.DataFrame(typed), table(name), at)
     return check(pd.DataFrame(together, dtype=object), name, at)
 

@@ -48,18 +48,31 @@ def ready(calls: Iterable[Forked]) -> list[Forked]:
     return [waiting[answer] for answer in wait(list(waiting))]  # type: ignore[index]
 
 
-def each(function: Callable[[Any], Any], arguments: Iterable[Any], processes: int) -> list[Any]:
-    """``function`` of each of ``arguments``, ``processes`` of them at a time, the first ones first."""
+def each(
+    function: Callable[[Any], Any],
+    arguments: Iterable[Any],
+    processes: int,
+    meanwhile: Callable[[], Any] = lambda: None,
+) -> list[Any]:
+    """``function`` of each of ``arguments``, ``processes`` of them at a time, the first ones first.
+
+    ``meanwhile`` is called once, in this process, while the first ones work.
+    """
     arguments = list(arguments)
     if processes < 2 or processors() < 2:
+        meanwhile()
         return [function(argument) for argument in arguments]
     results: list[Any] = [None] * len(arguments)
     waiting, running = list(enumerate(arguments)), dict[Forked, int]()
+    begun = False
     try:
         while waiting or running:
             while waiting and len(running) < processes:
                 number, argument = waiting.pop(0)
                 running[Forked(function, argument)] = number
+            if not begun:
+                meanwhile()
+                begun = True
             for call in ready(running):
                 results[running.pop(call)] = call.result()
     finally:

@@ -17,7 +17,7 @@ from .registry import Step, ordered, read, steps, tables
 __all__ = ["read", "run", "tables"]
 
 #: More processes than these would wait for the step that takes longest.
-PROCESSES = 6
+PROCESSES = 10
 
 
 def run(
@@ -56,6 +56,7 @@ def run(
     """
     from .inputs import Files
 
+    processes = processes or min(PROCESSES, processors())
     files = Files(
         measured=measured,
         profiled=profiled,
@@ -69,6 +70,7 @@ def run(
         papers=papers,
         measured_ceilings=measured_ceilings,
         measured_blocks=measured_blocks,
+        processes=processes,
     )
     made: dict[str, Any] = {
         "files": files,
@@ -83,7 +85,6 @@ def run(
         Step(f"{name}.csv", partial(contracts.write, path=Path(out) / f"{name}.csv", name=contract), (name,))
         for name, contract in tables().items()
     ]
-    processes = processes or min(PROCESSES, processors())
     if processes > 1:
         _make_in_parallel(order, made, processes)
     else:
@@ -93,9 +94,7 @@ def run(
 
 def _make_in_parallel(order: Iterable[Step], made: dict[str, Any], processes: int) -> None:
     """Add to ``made`` what the steps make, each in a process of its own; of those that can begin, the first begin."""
-    # Once here instead of once in each process.
-    import pandas  # noqa: F401
-    import scipy.optimize  # noqa: F401
+    import pandas  # noqa: F401  (once here instead of once in each process)
 
     waiting, running = list(order), dict[Forked, Step]()
     try:
@@ -104,6 +103,8 @@ def _make_in_parallel(order: Iterable[Step], made: dict[str, Any], processes: in
             for step in able[: processes - len(running)]:
                 waiting.remove(step)
                 running[Forked(step.make, *(made[name] for name in step.inputs))] = step
+            import scipy.optimize  # noqa: F401  (while the first steps read files; others need it)
+
             for call in ready(running):
                 made[running.pop(call).name] = call.result()
     finally:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from .. import contracts
+from .. import contracts, forked
 from .registry import table
 from .vocabulary import Evidence, NothingToTest, Vocabulary
 
@@ -22,7 +23,7 @@ NUMBER = re.compile(r"\{([^{}]+?)(:[%,])?\}")
 SHOWN = {None: "{:.3g}", ":%": "{:.0%}", ":,": "{:,.0f}"}
 
 
-@table()
+@table(beside=True)
 def claims(
     cases: pd.DataFrame,
     matrices: pd.DataFrame,
@@ -51,14 +52,18 @@ def claims(
         l2_bytes,
         resamples,
     )
-    rows = []
-    for device in sorted(cases["device"].unique()):
+
+    def judged(device: str) -> list[dict[str, Any]]:
+        rows = []
         for claim in claim_documents:
             sets = [_judge(claim, name, suites, device, evidence) for name, suites in claim["sets"].items()]
             said = overall([row["verdict"] for row in sets])
             why = _why(claim, device, evidence) if said not in ("reproduced", "not_testable") else ""
             rows += [row | {"overall": said, "why": why} for row in sets]
-    return contracts.frame(rows, "analysis_claims")
+        return rows
+
+    found = forked.each(judged, sorted(cases["device"].unique()), forked.processors())
+    return contracts.frame(chain.from_iterable(found), "analysis_claims")
 
 
 def overall(verdicts: Iterable[str]) -> str:

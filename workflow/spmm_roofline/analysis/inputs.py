@@ -33,6 +33,8 @@ class Files:
     papers: Iterable[str | Path]
     measured_ceilings: Iterable[str | Path]
     measured_blocks: Iterable[str | Path] = ()
+    processes: int = 1
+    """that may read a table"""
 
     @cached_property
     def folders(self) -> list[Path]:
@@ -49,7 +51,8 @@ def measured(files: Files) -> pd.DataFrame:
 @value()
 def recorded(files: Files) -> pd.DataFrame:
     """Table ``measure`` of the recorded rows."""
-    return contracts.read_all([path for folder in files.folders for path in sorted(folder.glob("*/*.csv"))], "measure")
+    kept = [path for folder in files.folders for path in sorted(folder.glob("*/*.csv"))]
+    return contracts.read_all(kept, "measure", files.processes)
 
 
 @value()

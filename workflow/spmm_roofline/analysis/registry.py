@@ -81,9 +81,10 @@ def tables() -> dict[str, str]:
     return {step.name: step.contract for step in steps().values() if step.contract}
 
 
-def read(folder: str | Path, processes: int = 1) -> dict[str, Any]:
+def read(folder: str | Path, processes: int = 1, meanwhile: Callable[[], Any] = lambda: None) -> dict[str, Any]:
     """All tables of a folder that the stage has written, by name; ``processes`` are read at a time.
 
+    ``meanwhile`` is called once, in this process, while they are read.
     Raises :class:`contracts.ContractError` if one is missing or breaks its contract.
     """
     import pandas  # noqa: F401  (once here instead of once in each process)
@@ -91,7 +92,11 @@ def read(folder: str | Path, processes: int = 1) -> dict[str, Any]:
     contract_of = tables()
     path_of = {name: Path(folder) / f"{name}.csv" for name in contract_of}
     largest_first = sorted(path_of, key=lambda name: -path_of[name].stat().st_size if path_of[name].exists() else 0)
-    found = forked.each(lambda name: contracts.read(path_of[name], contract_of[name]), largest_first, processes)
+
+    def read_one(name: str) -> Any:
+        return contracts.read(path_of[name], contract_of[name], processes)
+
+    found = forked.each(read_one, largest_first, processes, meanwhile)
     read_of = dict(zip(largest_first, found, strict=True))
     return {name: read_of[name] for name in contract_of}
 
