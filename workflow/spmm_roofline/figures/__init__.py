@@ -104,6 +104,14 @@ def kinds() -> list[Kind]:
     return sorted(found, key=lambda kind: (kind.section, kind.order, kind.name))
 
 
+def load() -> None:
+    """Import what draws, before processes are forked that would each import it."""
+    import matplotlib.figure  # noqa: F401
+    import seaborn  # noqa: F401
+
+    kinds()
+
+
 def draw_all(
     tables: Tables, processes: int = 1, suites: Collection[str] | None = None, only: Collection[str] | None = None
 ) -> Iterator[Drawn]:
@@ -126,10 +134,7 @@ def draw_all(
     fork = multiprocessing.get_context("fork")
     taken = fork.Value("l", 0)
 
-    # Once here instead of once in each process.
-    import matplotlib.figure  # noqa: F401
-    import seaborn  # noqa: F401
-
+    load()
     with ProcessPoolExecutor(processes, fork, _inherit, (tables, styles, suites, only, taken)) as pool:
         workers = [pool.submit(_draw_some) for _ in range(processes)]
         drawn = [numbered for worker in workers for numbered in worker.result()]

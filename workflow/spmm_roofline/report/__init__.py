@@ -39,11 +39,11 @@ def build(
     and :class:`figures.FigureError` if a figure cannot be drawn; the page and the figures of before then stay.
     """
     from ..analysis import read
-    from ..figures import draw_all
+    from ..figures import draw_all, load
     from . import drawings
     from .page import packed_rows, render
 
-    tables = _plain(read(analysis, processes))
+    tables = _plain(read(analysis, processes, meanwhile=load))
     packing = Forked(packed_rows, tables) if processes > 1 and processors() > 1 else None
     try:
         drawn = list(draw_all(tables, processes, suites))
@@ -52,7 +52,7 @@ def build(
             packing.end()
         raise
     rows = packing.result() if packing else None
-    page = render(tables, drawn, config, heads, Path(template_folder), provenance, suites, rows)
+    page = render(tables, drawn, config, heads, Path(template_folder), provenance, suites, rows, processes)
     # Nothing is written before everything is made, so that an error leaves the old page and its figures as they are.
     drawings.write(drawn, Path(figures))
     contracts.write_text(html, page)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import forked
 from ..figures.inlining import with_classes
 from ..figures.numbers import PRECISIONS, listed
 from ..figures.papers import PAPERS
@@ -48,10 +49,12 @@ def render(
     provenance: Mapping[str, Any],
     chosen: Collection[str] | None = None,
     rows: str | None = None,
+    processes: int = 1,
 ) -> str:
     """HTML of the whole page; see :func:`spmm_roofline.report.build` for the arguments; ``chosen``: its ``suites``.
 
-    ``rows``: what :func:`packed_rows` makes of ``data``, where that is known.
+    ``rows``: what :func:`packed_rows` makes of ``data``, where that is known. ``processes`` divide the sections among
+    them; the page does not depend on their number.
     """
     environment = templates(template_folder)
     titles = provenance.get("suites", {})
@@ -61,34 +64,40 @@ def render(
     cases = data["cases"]
     launched = cases[~cases["kernel"].str.startswith("cusparse_best_")]
     shown = set(launched["kernel"]) | set(data["kernels"]["kernel"])
+    devices = sorted(cases["device"].unique())
     answers = answer.answers(data)
     named = {answer["device"]: answer["title"] for answer in answers}
+    # Those that take longest come first.
+    parts: dict[str, Callable[[], Any]] = {
+        "limits": lambda: list(limits.limits(data, drawn)),
+        "suites": lambda: list(suites(data, drawn, titles, chosen)),
+        "studies": lambda: studies(drawn, data),
+        "together": lambda: list(together(data, drawn)),
+        "ladder": lambda: made.ladder(heads, data["ladder"], shown or set(heads)),
+        "compared": lambda: compared(data, drawn, named),
+        "own": lambda: own(data, drawn, named, named),
+        "formats": lambda: made.formats(data["formats"]),
+        "matrices": lambda: made.matrices(data["matrices"]),
+        "resources": lambda: made.resources(data["kernels"]),
+        "claims": lambda: study.scorecard(data["claims"], {name: paper.title for name, paper in PAPERS.items()}),
+        "untimed": lambda: every.untimed(data["status"]),
+        "blocks": lambda: list(blocks(data, drawn)),
+    }
+    found = forked.each(lambda name: parts[name](), parts, processes)
     page = environment.get_template("page.html.j2").render(
+        dict(zip(parts, found, strict=True)),
         title=config.get("report", {}).get("title") or "Which SpMM kernel is fastest, and what limits it?",
-        own=own(data, drawn, named, named),
         answers=answers,
         answer_figures=[figure for figure in drawn if figure.kind.section == "answer"],
-        claims=study.scorecard(data["claims"], {name: paper.title for name, paper in PAPERS.items()}),
         claims_say=claims_say(data["claims"]),
-        devices=cases["device"].nunique(),
-        studies=studies(drawn, data),
-        together=list(together(data, drawn)),
-        blocks=list(blocks(data, drawn)),
-        limits=list(limits.limits(data, drawn)),
-        compared=compared(data, drawn, named),
-        suites=list(suites(data, drawn, titles, chosen)),
-        ladder=made.ladder(heads, data["ladder"], shown or set(heads)),
-        resources=made.resources(data["kernels"]),
+        devices=len(devices),
         deviations={name: head["deviations"] for name, head in heads.items() if head["deviations"] and name in shown},
-        matrices=made.matrices(data["matrices"]),
         matrix_figures=[figure for figure in drawn if figure.kind.section == "matrices"],
-        formats=made.formats(data["formats"]),
-        ceilings=limited.ceilings(data["ceilings"], sorted(cases["device"].unique())),
-        ceilings_say=ceilings_say(data["ceilings"], sorted(cases["device"].unique())),
-        roofs={"ceilings": limits.roofs(data["ceilings"], sorted(cases["device"].unique())), "names": PRECISIONS},
+        ceilings=limited.ceilings(data["ceilings"], devices),
+        ceilings_say=ceilings_say(data["ceilings"], devices),
+        roofs={"ceilings": limits.roofs(data["ceilings"], devices), "names": PRECISIONS},
         provenance=provenance,
         precisions=PRECISIONS,
-        untimed=every.untimed(data["status"]),
         explorer=rows or packed_rows(data),
         library=library(),
         rows=len(cases),
