@@ -44,7 +44,8 @@ class RowBlocks(SpMM):
             a = canonical(a)
         if (size := size_of(a)) and not without_cupy("SpMM"):
             _check_room(dtype, able, size)
-        self._hold([SpMM(block, dtype, kernel, tune, n, of) for block, of in row_blocks(a, shape)], Family())
+        each = ((block, dtype, kernel, tune, n, of, self._reorder) for block, of in row_blocks(a, shape))
+        self._hold([SpMM(*options) for options in each], Family())
 
     def _hold(self, blocks: list[SpMM], kin: Family) -> None:
         first = blocks[0]
@@ -120,6 +121,11 @@ class RowBlocks(SpMM):
                 relative._hold([block.relative(*key) for block in self._blocks], self._kin)
                 self._kin[key] = relative
         return self._kin[key]
+
+    @property
+    def reordered(self) -> bool:
+        """Whether any block is packed with its rows in another order."""
+        return any(block.reordered for block in self._blocks)
 
     @property
     def plan_ms(self) -> float:

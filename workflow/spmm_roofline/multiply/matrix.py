@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
@@ -21,10 +22,12 @@ class Matrix:
     """A in canonical CSR of CuPy: sorted rows, no duplicates, int32 indices, real values."""
 
     csr: Any
-    #: Entry of the CSR → its position among the caller's values, int64[nnz]; None if the caller has the same order.
+    #: Entry of the CSR → its position among the caller's values, int[nnz]; None if the caller has the same order.
     order: Any = None
     #: Whether entries of the caller were added up, so that values cannot be replaced one by one.
     summed: bool = False
+    #: Row of the CSR → the caller's row, int32[m]; None if the caller has the same order.
+    rows: Any = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -36,15 +39,43 @@ class Matrix:
 
     @cached_property
     def transposed(self) -> Matrix:
-        """Aᵀ, whose entries keep their positions."""
+        """Aᵀ, whose entries keep their positions, in the caller's order of rows."""
         import cupy
 
+        if self.rows is not None:
+            return self.original.transposed
         own = cupy.arange(self.nnz, dtype="float64")
         turned = self.with_data(own).T.tocsr()
         position = turned.data.astype("int64")
         values = self.csr.data[position]
         csr = type(turned)((values, turned.indices, turned.indptr), shape=turned.shape)
         return Matrix(csr, position if self.order is None else self.order[position], self.summed)
+
+    def with_rows(self, rows: Any) -> Matrix:
+        """A matrix whose row i is row ``rows[i]`` of this one, int32[m]. Its entries keep their positions."""
+        import cupy
+
+        begins = self.csr.indptr
+        counts = (begins[1:] - begins[:-1])[rows]
+        pointers = cupy.zeros(len(begins), dtype="int32")
+        pointers[1:] = cupy.cumsum(counts)
+        place = row_of_entry(pointers, self.nnz)
+        source = cupy.arange(self.nnz, dtype="int32") + (begins[:-1][rows] - pointers[:-1])[place]
+        data, indices = self.csr.data[source], self.csr.indices[source]
+        csr = type(self.csr)((data, indices, pointers), shape=self.shape)
+        order = source if self.order is None else self.order[source]
+        return Matrix(csr, order, self.summed, rows if self.rows is None else self.rows[rows])
+
+    @property
+    def original(self) -> Matrix:
+        """This matrix in the caller's order of rows."""
+        import cupy
+
+        if self.rows is None:
+            return self
+        places = cupy.empty(len(self.rows), dtype="int32")
+        places[self.rows] = cupy.arange(len(self.rows), dtype="int32")
+        return dataclasses.replace(self.with_rows(places), rows=None)
 
     def numbered(self) -> Any:
         """The CSR with 1 + the position of each entry in place of its value, in float64."""
@@ -76,6 +107,7 @@ class Matrix:
         import cupy
 
         rows = row_of_entry(self.csr.indptr, self.nnz).astype("int32")
+        rows = rows if self.rows is None else self.rows[rows]
         columns = self.csr.indices.astype("int32", copy=False)
         if self.order is None:
             return rows, columns

@@ -30,6 +30,7 @@ from .arrays import Library, View, capturing, cupy_stream, library_of, needs_ope
 from .launches import MOST, Launches, Operands
 from .matrix import SUMMED, Matrix, Size, matrix_of, size_of
 from .memory import Prediction, csr, dense, dense_within, free_bytes, packed
+from .reorder import best_order
 from .sampled import Repeat as Sampling
 from .sampled import Sampled
 from .values import Replace, Target, given, replacing, slots_of
@@ -83,11 +84,16 @@ class SpMM:
         Width of B to plan for. The first product with another width may pack A once more.
     shape
         m and k, where A is given by its arrays.
+    reorder
+        With ``"rows"``, A is packed with its rows in another order if that reads fewer rows of B (:mod:`.reorder`).
+        Kernels put the rows of C back as they store them; B, C and A's values keep the caller's order. To find the
+        order takes as long as some dozen products.
 
     Raises
     ------
     ValueError
-        For an unknown dtype or kernel, and for operands that do not fit.
+        For an unknown dtype or kernel, for operands that do not fit, and for another order of rows where the kernel
+        cannot put rows of C back.
     spmm_roofline.kernels.launch.Unsupported
         If the kernel does not take the sizes.
     MemoryError
@@ -130,6 +136,7 @@ class SpMM:
         tune: bool = False,
         n: int = 128,
         shape: tuple[int, int] | None = None,
+        reorder: str | None = None,
     ) -> SpMM:
         """Row blocks, each an object of this class, for a matrix that one plan cannot hold."""
         from .blocks import RowBlocks, needs_blocks
@@ -144,18 +151,29 @@ class SpMM:
         tune: bool = False,
         n: int = 128,
         shape: tuple[int, int] | None = None,
+        reorder: str | None = None,
     ) -> None:
+        _check_reorder(reorder, _able(kernel, dtype))
+        self._reorder = reorder
         self._begin(a, dtype, kernel, tune, n, shape)
 
     def _begin(self, a: Any, dtype: str, kernel: str | None, tune: bool, n: int, shape: tuple[int, int] | None) -> None:
         able = _able(kernel, dtype)
         self._plan(matrix_of(a, shape, partial(_check_room, dtype, able)), dtype, able, tune, n, Family())
 
-    def _plan(self, matrix: Matrix, dtype: str, able: dict[str, Head], tune: bool, n: int, kin: Family) -> None:
+    def _plan(
+        self, matrix: Matrix, dtype: str, able: dict[str, Head], tune: bool, n: int, kin: Family, ordered: bool = False
+    ) -> None:
         import cupy
 
-        self._matrix, self.dtype = matrix, dtype
-        self._able = {name: head for name, head in able.items() if head.dtype["a"] == dtype}
+        self._plan_ms = 0.0
+        self._matrix, self.dtype = matrix if ordered else self._in_best_order(matrix), dtype
+        self._given_heads = able
+        self._able = {
+            name: head
+            for name, head in able.items()
+            if head.dtype["a"] == dtype and (head.takes_reordered or not self.reordered)
+        }
         self._bound_dense()
         self._kin = kin
         self.transposed = False
@@ -177,7 +195,6 @@ class SpMM:
         self._tune, self._width, self._chosen = tune, n, dict[int, Head]()
         #: Width of B, and elements that a copy would move → the kernel that needs none, or None if the copy pays.
         self._unaligned = dict[tuple[int, int], Head | None]()
-        self._plan_ms = 0.0
         self._pack(self._by_rules(n))
         self._register()
 
@@ -188,6 +205,15 @@ class SpMM:
             size = dense(*self._matrix.shape, self._matrix.nnz, self.dtype)
             if not 0 < size <= choose.DENSE_OF_FREE * free_bytes():
                 del self._able[name]
+
+    def _in_best_order(self, matrix: Matrix) -> Matrix:
+        """The matrix with its rows in an order that reads fewer rows of B, if that is wanted and there is one."""
+        # By default a rule of kernels.choose could want it, from what an order saves (Order.reads).
+        if self._reorder is None:
+            return matrix
+        with self._planning():
+            order = best_order(matrix.csr)
+            return matrix.with_rows(order.rows) if order else matrix
 
     def _register(self) -> None:
         self.number = next(_numbers)
@@ -441,6 +467,11 @@ class SpMM:
                 product.renew(values)
 
     @property
+    def reordered(self) -> bool:
+        """Whether A is packed with its rows in another order."""
+        return self._matrix.rows is not None
+
+    @property
     def plan_ms(self) -> float:
         """Time spent on analysing A and packing it, in ms."""
         return self._plan_ms
@@ -455,7 +486,7 @@ class SpMM:
         :data:`.kernels.choose.DENSE_PER_CSR` times its CSR, and an eighth of the free memory. If ``k`` excludes that
         and A has four entries or more per row, ``most`` is at most five times what a plan takes, plus 1 MiB. Aᵀ,
         another dtype, ``tune=True``, and a width, ReLU or unaligned rows with another format take more, once each. So
-        does packing while it runs.
+        does packing while it runs. Another order of rows takes 4·(m + nnz) bytes more.
 
         Parameters
         ----------
@@ -491,7 +522,8 @@ class SpMM:
         """Bytes on the device that planning has taken: A as CSR and packed, for this dtype."""
         own = self._matrix.csr
         held = [own.data, own.indices, own.indptr, *self._packed.values(), *self._slots.values()]
-        held += [each for each in (self._matrix.order, self._matrix.__dict__.get("places")) if each is not None]
+        others = self._matrix.order, self._matrix.rows, self._matrix.__dict__.get("places")
+        held += [each for each in others if each is not None]
         return sum(int(each.nbytes) for each in held)
 
     def kernel_for(self, n: int) -> str:
@@ -528,10 +560,12 @@ class SpMM:
 
     def _made(self, dtype: str, transposed: bool, stream_of_values: int | None) -> SpMM:
         known = self._kin.get((dtype, transposed, None))
+        ordered = known is not None or transposed == self.transposed
         matrix = known._matrix if known else self._matrix if transposed == self.transposed else self._matrix.transposed
-        able = self._able if dtype == self.dtype else _able(None, dtype)
+        able = self._given_heads if dtype == self.dtype else _able(None, dtype)
         relative: SpMM = object.__new__(SpMM)
-        relative._plan(matrix, dtype, dict(able), self._tune, self._width, self._kin)
+        relative._reorder = self._reorder
+        relative._plan(matrix, dtype, dict(able), self._tune, self._width, self._kin, ordered)
         relative.transposed, relative._stream_of_values = transposed, stream_of_values
         return relative
 
@@ -679,18 +713,26 @@ class SpMM:
 
     @cached_property
     def _survey(self) -> Survey:
+        return self._surveyed(self._matrix)
+
+    def _surveyed(self, matrix: Matrix) -> Survey:
         form = FORMATS[choose.USUAL]
         with self._planning():
-            return form.survey(self._matrix.csr, packer=packer_of(form))
+            return form.survey(matrix.csr, packer=packer_of(form))
 
     @cached_property
     def _sampled(self) -> Sampled:
         forward = self.relative(transposed=False)
         if self is not forward:
             return forward._sampled
-        kernel = choose.sampled(self.dtype, self._product)
+        # X is read in the caller's order of rows.
+        matrix, product = self._matrix.original, self._product
+        if self.reordered:
+            product = dataclasses.replace(product, look=lambda: self._surveyed(matrix))
+        kernel = choose.sampled(self.dtype, product)
+        survey = product.__dict__.get("survey") if self.reordered else self.__dict__.get("_survey")
         with self._planning():
-            return Sampled(self._matrix, self.dtype, kernel, self.__dict__.get("_survey"))
+            return Sampled(matrix, self.dtype, kernel, survey)
 
     def _call(self, head: Head, on: Operands) -> Call:
         """The launch for these operands."""
@@ -698,13 +740,16 @@ class SpMM:
             head = head.scaled(on.epilogue)
         if on.unaligned:
             head = head.unaligned()
+        if self.reordered:
+            head = head.reordered()
         _check_no_capture()
         bound = (head.vendor and not head.takes_factors) or head.tensor_maps or head.clear_c
         # A launch that serves all arrays of these shapes keeps none of them alive.
         views = (view if bound else view._replace(array=None) for view in (on.b, on.c))
         b, c = (Dense(view.storage(), view.rows, on.n, False, self.dtype) for view in views)
         code = None if head.vendor else machine_code(head)
-        return prepare(head, code, self._pack(head), b, c, on.alpha, on.beta, on.bias, on.relu)
+        rows = self._matrix.rows
+        return prepare(head, code, self._pack(head), b, c, on.alpha, on.beta, on.bias, on.relu, rows)
 
     def _pack(self, head: Head) -> Format:
         options = format_options(head)
@@ -788,6 +833,13 @@ def _check_dtype(dtype: str, kernel: str | None, able: dict[str, Head]) -> None:
     if dtype not in (there := {head.dtype["a"] for head in able.values()}):
         known = ", ".join(sorted(there))
         raise ValueError(f"dtype is {dtype!r}; {kernel or 'the general kernels'} multiply in {known}")
+
+
+def _check_reorder(reorder: str | None, able: dict[str, Head]) -> None:
+    if reorder not in (None, "rows"):
+        raise ValueError(f"reorder is {reorder!r}; it may be None or 'rows'")
+    if reorder and not any(head.takes_reordered for head in able.values()):
+        raise ValueError(f"{next(iter(able))} cannot put rows of C back in order; leave reorder out")
 
 
 def _check_no_capture() -> None:

@@ -1,0 +1,124 @@
+"""What another order of A's rows costs and gains: `SpMM(a, reorder="rows")` beside `SpMM(a)`, with a warm L2.
+
+    python benchmarks/reorder.py --matrices folder
+    python benchmarks/reorder.py --matrices folder --n 128 --tune --write reorder.csv
+
+Every matrix of the folder (.mtx, .npz, .smtx, also compressed) is multiplied in FP16 and FP32, with the kernel that
+`SpMM` chooses, or with `--tune` the fastest one, for either order. Values are random, and a product counts if it agrees
+with float64. Each case gets a line: rows of B that the order reads over those of the given one
+(`multiply.reorder.reads`), the time to find the order and to plan either way, times of the products, and the number of
+products after which the order has paid for itself. A matrix whose given order is kept has one line without times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from peers import PLANS, Candidate, _product, files_in, outcome, planned, structure
+
+from spmm_roofline import SpMM
+from spmm_roofline.formats.csr import Csr
+from spmm_roofline.formats.values import widened
+from spmm_roofline.kernels import heads
+from spmm_roofline.measure.timing import Clock
+from spmm_roofline.multiply.reorder import Order, best_order
+from spmm_roofline.needs import without_cupy
+from spmm_roofline.paths import KERNELS
+
+DTYPES = ("float16", "float32")
+
+
+def found(a: Any) -> tuple[Order | None, float]:
+    """The best order of the rows of ``a``, CuPy's CSR, and the median time in ms to find it."""
+    import cupy
+
+    order, times = best_order(a), []  # the first time compiles
+    for _ in range(PLANS):
+        cupy.cuda.Device().synchronize()
+        begin = time.perf_counter()
+        best_order(a)
+        cupy.cuda.Device().synchronize()
+        times.append(1e3 * (time.perf_counter() - begin))
+    return order, float(np.median(times))
+
+
+def timed(multiply: SpMM, exact: Csr, n: int, clock: Clock) -> tuple[str, float]:
+    """Kernel of a product with B of ``n`` columns, and its time in ms."""
+    import cupy
+
+    multiply(cupy.zeros((exact.shape[1], n), dtype=multiply.dtype))  # which chooses the kernel
+    head = heads(str(KERNELS))[multiply.kernel_for(n)]
+    row = outcome(Candidate(head, partial(_product, multiply)), exact, n, clock)
+    cupy.get_default_memory_pool().free_all_blocks()
+    if row["status"] != "ok":
+        raise SystemExit(f"{head.name}: {row['message']}")
+    return head.name, row["time_ms"]
+
+
+def measured(a: Any, widths: list[int], tune: bool, clock: Clock) -> Iterator[dict[str, Any]]:
+    """A row for each dtype and width; one row without times if the given order is kept. ``a``: CuPy's CSR, m×k."""
+    order, order_ms = found(a)
+    size = {"m": a.shape[0], "nnz": a.nnz, "order_ms": order_ms}
+    if order is None:
+        yield size | {"order": "given"}
+        return
+    for dtype in DTYPES:
+        exact = Csr.from_csr(a, dtype=dtype)
+        exact = replace(exact, dtype="float64", data=widened(exact.data, exact.dtype))
+        for n in widths:
+            row = size | {"order": order.name, "reads": order.reads, "dtype": dtype, "n": n}
+            for which, options in (("given", {}), ("new", {"reorder": "rows"})):
+                multiply, plan_ms = planned(a, dtype, n=n, tune=tune, **options)
+                kernel, time_ms = timed(multiply, exact, n, clock)
+                row |= {f"{which}_kernel": kernel, f"{which}_ms": time_ms, f"{which}_plan_ms": plan_ms}
+            saved, cost = row["given_ms"] - row["new_ms"], row["new_plan_ms"] - row["given_plan_ms"]
+            yield row | {"speedup": row["given_ms"] / row["new_ms"], "pays_back": cost / saved if saved > 0 else np.inf}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--matrices", type=Path, required=True, help="folder of matrices, searched with its subfolders")
+    parser.add_argument("--n", default="32,128,512", help="widths of B")
+    parser.add_argument("--tune", action="store_true", help="the fastest general kernel instead of that of the rules")
+    parser.add_argument("--write", type=Path, help="CSV for the results")
+    options = parser.parse_args()
+    if missing := without_cupy("this benchmark"):
+        parser.error(missing)
+    import cupyx.scipy.sparse as sparse
+
+    clock, rng, rows = Clock(), np.random.default_rng(), list[dict[str, Any]]()
+    clock.warm_up()
+    widths = [int(n) for n in options.n.split(",")]
+    for name, path in files_in(options.matrices).items():
+        a = sparse.csr_matrix(structure(path, rng))
+        own = [{"matrix": name} | row for row in measured(a, widths, options.tune, clock)]
+        rows += own
+        print(pd.DataFrame(own).to_string(index=False, float_format="%.3g"), flush=True)
+        if options.write:
+            pd.DataFrame(rows).to_csv(options.write, index=False)
+    table = pd.DataFrame(rows)
+    if "speedup" not in table:
+        print("every matrix keeps its order")
+        return 0
+    timed_rows = table.dropna(subset="speedup")
+    for (dtype, n), own in timed_rows.groupby(["dtype", "n"]):
+        mean = np.exp(np.log(own.speedup).mean())
+        soon = int((own.pays_back <= 1000).sum())
+        print(
+            f"{dtype}, n = {n}: {mean:.2f} times as fast, {own.speedup.min():.2f} to {own.speedup.max():.2f}; "
+            f"{soon} of {len(own)} pay back within 1,000 products, median {own.pays_back.median():.0f}"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
