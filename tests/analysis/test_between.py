@@ -111,14 +111,14 @@ def test_rules_are_judged_against_the_fastest_general_kernel():
     heads = {
         name: head | {"name": name, "tile": {"slab": slab}} for name, slab in (("narrow", 32), ("wide", 128))
     }  # fmt: skip
-    about = {"device": "h200", "suite": "one", "precision": "float64", "matrix": "cube", "m": 100, "nnz": 900}
+    about = {"device": "h200", "suite": "one", "precision": "float64", "matrix": "cube", "m": 100, "k": 100, "nnz": 900}
     about |= {"l2": "warm", "status": "ok", "noisy": False}
     rows = [about | {"n": n, "kernel": name, "time_ms": time} for n, name, time in (
         (32, "narrow", 1.0), (32, "wide", 2.0), (128, "narrow", 1.0), (128, "wide", 1.5), (256, "wide", 1.0),
     )]  # fmt: skip
     matrices = pd.DataFrame({"matrix": ["cube"], "row_length_max": [9]})
     formats = pd.DataFrame({"matrix": ["cube"], "format": [module.USUAL], "status": ["ok"], "blocks": [50]})
-    table = module.ruled(pd.DataFrame(rows), matrices, formats, heads, {"h200": {"multiprocessors": 132}})
+    table = module.ruled(pd.DataFrame(rows), matrices, formats, heads, {"h200": {"multiprocessors": 132, "l2_bytes": 60 << 20}})
     assert list(table["n"]) == [32, 128], "one kernel is no choice"
     assert list(table["kernel"]) == ["narrow", "wide"]
     assert table["regret"].to_list() == pytest.approx([0.0, 0.5])

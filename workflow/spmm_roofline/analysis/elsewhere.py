@@ -98,10 +98,10 @@ def ruled(
     usual = formats[(formats["format"] == USUAL) & (formats["status"] == "ok")].drop_duplicates("matrix")
     blocks = dict(zip(usual["matrix"], usual["blocks"], strict=True))
     longest = dict(zip(matrices["matrix"], matrices["row_length_max"], strict=True))
-    rows = timed(cases)[["device", "suite", "precision", "kernel", "matrix", "m", "n", "nnz", "l2", "time_ms"]]
+    rows = timed(cases)[["device", "suite", "precision", "kernel", "matrix", "m", "k", "n", "nnz", "l2", "time_ms"]]
     rows = rows[rows["kernel"].isin(list(general)) & rows["matrix"].isin(blocks.keys() & longest.keys())]
     rows = rows[(rows["time_ms"] > 0) & rows["device"].isin([*described])]
-    kernels, times_ms, m, nnz = (rows[name].to_numpy() for name in ("kernel", "time_ms", "m", "nnz"))
+    kernels, times_ms, m, k, nnz = (rows[name].to_numpy() for name in ("kernel", "time_ms", "m", "k", "nnz"))
     result = []
     # Arrays, of which a part is taken ten times as fast as of a table: there are thousands of groups.
     for group, own in sorted(rows.groupby(["device", "suite", "precision", "matrix", "n", "l2"]).indices.items()):
@@ -115,6 +115,8 @@ def ruled(
             nnz=int(nnz[own[0]]),
             multiprocessors=int(described[device]["multiprocessors"]),
             look=partial(Survey, int(blocks[matrix]), int(longest[matrix])),
+            k=int(k[own[0]]),
+            l2_bytes=int(described[device]["l2_bytes"]),
         )
         able: Any = {name: general[name] for name in sorted(times)}
         chosen, fastest = choose(able, precision, about).name, min(times, key=lambda name: (times[name], name))

@@ -1,19 +1,21 @@
-"""Which general kernel multiplies if the caller names none: the rules of :class:`spmm_roofline.SpMM`.
+"""Which kernel multiplies if the caller names none: the rules of :class:`spmm_roofline.SpMM`.
 
 There are two ways to choose a kernel:
 
-- **These rules** choose among the kernels of the study ``flagship``, which hold every matrix. They look at A once, on
-  the device (:meth:`Format.survey`), need no model of the device, and packing reuses the result. On the recorded
-  H200 rows their regret is below 2 % in the geometric mean for each dtype, below 20 % in 97 of 100 cases and below
-  32 % in all; ``tests/multiply/test_choice.py`` holds them to that. FP64 has no recorded rows and one kernel: on an
-  H100, row segments took 1.05 to 2.9 times as long on three matrices of different structure, at widths of 1 to 512.
+- **These rules** choose among the kernels of the study ``flagship``, which hold every matrix, and the dense product.
+  They look at A once, on the device (:meth:`Format.survey`), need no model of the device, and packing reuses the
+  result. Their thresholds are fitted to one half of the recorded matrices. On the other half, on two devices, regret
+  against the best kernel known, re-creations and cuSPARSE included, is at most 2.1 % in the geometric mean of each
+  dtype, below 10 % in nine of ten cases and below 29 % in all (``benchmarks/regret.py``);
+  ``tests/multiply/test_choice.py`` holds them to that. FP64 has no recorded rows and one kernel: on an H100, row
+  segments took 1.05 to 2.9 times as long on three matrices of different structure, at widths of 1 to 512.
 - **The selector** (:func:`spmm_roofline.select`) ranks all kernels, libraries and special formats included, by the
   times that a trained model predicts for one device. On the recorded rows its regret in the geometric mean is about
   1 % for matrices, and 3 to 5 % for kinds of matrices, that the training did not see (table ``analysis_selector``). It
   computes the features of A on the host, 0.07 s for 400,000 and 0.5 s for 4 million non-zeros on one core, where the
   rules take less than a millisecond. A program therefore asks for it: ``SpMM(a, kernel=select(a, n).kernel)``.
 
-A third way costs about ten products and has no regret: ``SpMM(a, tune=True)`` times the general kernels.
+A third way costs about ten products and has no regret: ``SpMM(a, tune=True)`` times the same kernels.
 """
 
 from __future__ import annotations
