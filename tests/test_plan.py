@@ -15,7 +15,7 @@ from spmm_roofline import fingerprint, matrices
 from spmm_roofline.batches import Stale
 from spmm_roofline.kernels import heads
 from spmm_roofline.measure import blocks, device
-from spmm_roofline.plan import Plan, PlanError, Shard, shards, takes
+from spmm_roofline.plan import CLOCK_KERNELS, Plan, PlanError, Shard, shards, takes
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -44,6 +44,20 @@ def test_the_gpu_that_is_here_measures(config, gpu):
     assert plan.device == ("h200", "sm_90a")
     assert "results/measure/h200/quick/mma_bt.csv" in plan.measured()
     assert plan.archs == ["sm_80", "sm_89", "sm_90a"]
+
+
+def test_what_describes_the_device_is_compiled_alone_and_first(config, gpu):
+    everything = Stale(everything=True)
+    found = Plan(config, everything).compilations  # without a GPU
+    assert {batch.priority for batch in found} == {0}
+    gpu()
+    plan = Plan(config, everything)
+    first, *others = plan.compilations
+    assert set(first.items) == set(CLOCK_KERNELS.values())
+    assert set(plan.clock_cubins(None).values()) <= set(first.files)
+    assert first.priority > max(batch.priority for batch in others)
+    files = [file for batch in plan.compilations for file in batch.files]
+    assert len(files) == len(set(files)) and set(plan.all_kernel_rows()) <= set(files)
 
 
 def test_a_gpu_without_a_datasheet_is_measured_and_compiled_for(config, gpu):

@@ -48,13 +48,16 @@ def test_every_kernel_of_the_first_run_is_rehearsed(packed):
 def test_what_its_processes_say_is_said(monkeypatch):
     monkeypatch.setattr(rehearse.sys, "executable", "/bin/echo")
     monkeypatch.setattr(rehearse, "PROCESSES", 2)
+    monkeypatch.setattr(rehearse.forked, "processors", lambda: 3)
     said = []
-    rehearse.rehearse(said.append)
+    with rehearse.rehearsal(said.append):
+        assert not said
     assert said == [f"-m spmm_roofline.measure.rehearse 2 {number}" for number in range(2)]
 
 
 @pytest.mark.gpu
 def test_the_whole_rehearsal_has_nothing_to_say():
     said = []
-    rehearse.rehearse(said.append)
+    with rehearse.rehearsal(said.append):
+        pass
     assert not said

@@ -14,6 +14,7 @@ for batch in PLAN.packings:
             batch.files,
         log:
             batch.log,
+        priority: 1
         conda:
             "../../envs/cpu.yaml"
         resources:

@@ -15,6 +15,7 @@ for batch in PLAN.compilations:
             batch.files,
         log:
             batch.log,
+        priority: batch.priority
         conda:
             "../../envs/compile.yaml"
         params:

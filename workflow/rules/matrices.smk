@@ -16,6 +16,7 @@ for batch in PLAN.imports:
             batch.files,
         log:
             batch.log,
+        priority: 1  # importing and then packing a matrix takes longer than compiling
         conda:
             "../../envs/cpu.yaml"
         resources:

@@ -12,6 +12,7 @@ rule describe_device:
         "results/measure/{device}/device.json",
     log:
         "results/measure/{device}/log/device.log",
+    priority: 2  # it rehearses while other jobs pack
     conda:
         "../../envs/gpu.yaml"
     resources:

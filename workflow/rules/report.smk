@@ -27,7 +27,7 @@ rule report:
         "results/report/log/report.log",
     conda:
         "../../envs/cpu.yaml"
-    threads: 8
+    threads: 16
     params:
         heads=PLAN.head_dicts(),
         provenance=PLAN.provenance(),

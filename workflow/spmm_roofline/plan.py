@@ -532,11 +532,18 @@ class Plan:
 
     @cached_property
     def compilations(self) -> list[Batch]:
-        """Jobs that compile kernels; those that the report asks for have jobs of their own."""
+        """Jobs that compile kernels; those that the report asks for have jobs of their own.
+
+        The device waits for two of these kernels to be described, so that a job compiles them alone and first.
+        """
         needed = dict.fromkeys(self.needed_compilations)
         rest = [(kernel, arch) for kernel in self.compiled for arch in self.archs if (kernel, arch) not in needed]
+        clock = [(kernel, arch) for kernel, arch in needed if self.device and kernel in CLOCK_KERNELS.values()]
+        others = [entry for entry in needed if entry not in clock]
+        first = batches_of("compile_kernels_of_clock", self._stale_compilations(clock), MOST_COMPILED, self._sources)
         return [
-            *batches_of("compile_kernels", self._stale_compilations(needed), MOST_COMPILED, self._sources),
+            *(replace(batch, priority=1) for batch in first),
+            *batches_of("compile_kernels", self._stale_compilations(others), MOST_COMPILED, self._sources),
             *batches_of("compile_other_kernels", self._stale_compilations(rest), MOST_COMPILED, self._sources),
         ]
 

@@ -7,7 +7,7 @@ import re
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -126,14 +126,18 @@ def describe(
 ) -> None:
     """Measure the copy rate and the replay overhead of an idle device; writes the document ``measured_device``.
 
-    ``with_rehearsal``: then rehearse measuring (:mod:`.rehearse`), so that CuPy compiles its kernels while other jobs
+    ``with_rehearsal``: first rehearse measuring (:mod:`.rehearse`), so that CuPy compiles its kernels while other jobs
     still prepare.
     """
+    from .rehearse import rehearsal
+
     with lease() as gpu:
-        import cupy
+        with rehearsal(print) if with_rehearsal else nullcontext():
+            import cupy
 
-        from .timing import Clock
+            from .timing import Clock
 
+        # The device is idle from here on.
         clock = Clock(read_cubin, copy_cubin)
         properties = cupy.cuda.runtime.getDeviceProperties(0)
         clock.warm_up()
@@ -151,10 +155,6 @@ def describe(
             "replay_overhead_ms": round(clock.replay_overhead_ms(), 6),
             "measured_at": timestamp(),
         }
-        if with_rehearsal:
-            from .rehearse import rehearse
-
-            rehearse(print)
     import json
 
     contracts.validate(record, "measured_device", out)

@@ -1,20 +1,21 @@
 """A rehearsal of measuring on a small matrix, so that CuPy compiles its own kernels: packing and verifying use dozens.
 
-On a machine that has no cache of CuPy's yet this takes half a minute. The job that describes the device does it while
-other jobs still compile and pack, so that no measure job has to.
+On a machine that has no cache of CuPy's yet this takes half a minute of one processor. The job that describes the
+device does it while other jobs still compile and pack, so that no measure job has to.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, random_array
 
-from .. import share_package
+from .. import forked, share_package
 from ..formats import FORMATS, FormatError
 from ..kernels import registry
 from ..kernels.head import Head
@@ -28,8 +29,8 @@ from .worker import Kernel, Subject, by_packing, reduce_without_cub
 #: Densities of the matrices: the reference of the second is a dense product.
 DENSITIES = (0.02, 0.3)
 ROWS, COLUMNS, N = 320, 256, 128
-#: CuPy's compiler works on one processor.
-PROCESSES = 4
+#: Most processes of a rehearsal: CuPy's compiler works on one processor, and each of them loads CuPy.
+PROCESSES = 8
 
 
 class Stage:
@@ -49,21 +50,27 @@ class Stage:
         return self.cupy.zeros(y.shape[0])
 
 
-def rehearse(say: Callable[[str], None]) -> None:
+@contextmanager
+def rehearsal(say: Callable[[str], None]) -> Iterator[None]:
     """Pack and verify as for every kernel that takes a sparse matrix, in a few processes; nothing is timed.
 
-    What fails here fails again where it counts, in a row that names it, so that it is only said.
+    It begins before and ends after what is done in its context. What fails here fails again where it counts, in a row
+    that names it, so that it is only said.
     """
     share_package()
-    command = [sys.executable, "-m", "spmm_roofline.measure.rehearse", str(PROCESSES)]
+    count = min(PROCESSES, forked.processors())
+    command = [sys.executable, "-m", "spmm_roofline.measure.rehearse", str(count)]
     processes = [
         subprocess.Popen([*command, str(part)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for part in range(PROCESSES)
+        for part in range(count)
     ]
-    for process in processes:
-        said, _ = process.communicate()
-        for line in said.splitlines():
-            say(line)
+    try:
+        yield
+    finally:
+        for process in processes:
+            said, _ = process.communicate()
+            for line in said.splitlines():
+                say(line)
 
 
 def part(number: int, of: int, say: Callable[[str], None]) -> None:
