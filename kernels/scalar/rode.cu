@@ -11,16 +11,16 @@ layout: {b: row_major, c: row_major}
 pads: {n: 4}
 min_arch: sm_80
 requires: {}
-tile: {fours: 4, lanes: 32, threads: 128, ctas: 4}
-features: []
+tile: {fours: 2, lanes: 32, threads: 128, ctas: 8}
+features: [cp_async, cp_async_ca, mov]
 launches:
   - entry: clear
     grid: a.split_rows_count
     block: 128
     args: a.split_rows, c, n, c.ld
   - entry: rode
-    grid: ceil_div(a.segments, tile.threads // min(tile.lanes, power_of_two(ceil_div(n, 4)))), ceil_div(n, 4 * tile.lanes)
-    block: min(tile.lanes, power_of_two(ceil_div(n, 4))), tile.threads // min(tile.lanes, power_of_two(ceil_div(n, 4)))
+    grid: ceil_div(a.segments, tile.threads // max(4, min(tile.lanes, power_of_two(ceil_div(n, 4))))), ceil_div(n, 4 * tile.lanes)
+    block: max(4, min(tile.lanes, power_of_two(ceil_div(n, 4)))), tile.threads // max(4, min(tile.lanes, power_of_two(ceil_div(n, 4))))
     args: a.segment_row, a.segment_start, a.segment_end, a.indices, a.data, b, c, a.segments, n, b.ld, c.ld
 deviations:
   - "segments and residues share one launch; the original runs them on two streams"
@@ -38,7 +38,7 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) rode(
     const int* __restrict__ segment_row, const int* __restrict__ segment_start, const int* __restrict__ segment_end,
     const int* __restrict__ indices, const float* __restrict__ data, const float* __restrict__ b, float* __restrict__ c,
     int segments, int n, int ldb, int ldc) {
-    __shared__ tile::StagedFours<TILE_THREADS> staged;
+    __shared__ tile::Staged<float, TILE_THREADS> staged;
     const int segment = blockIdx.x * blockDim.y + threadIdx.y;
     const int n0 = (blockIdx.y * blockDim.x + threadIdx.x) * 4;
     const bool exists = segment < segments;

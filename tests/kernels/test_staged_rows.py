@@ -55,7 +55,11 @@ def check(cupy, head, a, n, spare):
     assert np.isnan(np.asarray(c.storage)[:, width - spare :].astype(float)).all()
 
 
-@pytest.mark.parametrize("tile", [{}, {"lanes": 8, "fours": 2, "threads": 32}], ids=["as the head says", "small"])
+@pytest.mark.parametrize(
+    "tile",
+    [{}, {"lanes": 8, "fours": 4, "threads": 32}, {"lanes": 32, "fours": 4}],
+    ids=["as the head says", "narrow", "wide"],
+)
 @pytest.mark.parametrize("name", ["sputnik", "sputnik_f16", "rode"])
 def test_staged_rows_are_right_on_ragged_rows(name, tile, cupy):
     head = heads()[name]

@@ -1,0 +1,7 @@
+#pragma once
+namespace ptx {
+
+template <class T>
+inline T kept(T value) { return value; }
+
+}  // namespace ptx
