@@ -11,7 +11,7 @@ pads: {n: 8}
 min_arch: sm_90a
 requires: {}
 tile: {m: 128, n: 256, k: 64, stages: 6, ctas: 2, group: 8}
-features: [cluster, ld, mbarrier, setmaxnreg, tma, wgmma, wgmma_sp]
+features: [cluster, ld, mbarrier, setmaxnreg, tma, wgmma, wgmma_rows, wgmma_sp]
 tensor_maps: {b_map: {of: b, box: "tile.k, 64"}}
 launch:
   grid: >-
@@ -29,6 +29,7 @@ deviations: []
 #include "ptx/setmaxnreg.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
+#include "ptx/wgmma_rows.cuh"
 #include "ptx/wgmma_sp.cuh"
 #include "schedule/grouped_tiles.cuh"
 #include "tile/values_16.cuh"

@@ -4,8 +4,8 @@
 // "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions").
 //
 // Warp w multiplies rows 16w to 16w+15 of A: its registers and its metadata are those of m16n8k32 in ptx/mma_sp.cuh.
-// Sums as in ptx/wgmma.cuh, for 32 times eight columns. Products called `_rows` take B in rows, as boxes of 64
-// columns with the swizzle of 128 bytes (ptx/tma.cuh), and overwrite D unless `add` is set.
+// Sums as in ptx/wgmma.cuh, for 32 times eight columns. Products called `_rows` take B in rows, as in
+// ptx/wgmma_rows.cuh, and overwrite D unless `add` is set.
 
 namespace ptx {
 
@@ -79,14 +79,6 @@ __device__ __forceinline__ void wgmma_sp_m64n256k32_f32_bf16(
           "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]),
           "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(metadata), "n"(selector));
-}
-
-// Matrix descriptor of rows that begin at `shared`, a multiple of 1024 bytes, in a box of 64 columns; the boxes of the
-// next columns follow at a distance of `box` bytes.
-__device__ __forceinline__ unsigned long long wgmma_rows_descriptor(const void* shared, int box) {
-    const unsigned long long address = __cvta_generic_to_shared(shared), eight_rows = 1024, swizzle_128 = 1;
-    return (address & 0x3FFFF) >> 4 | static_cast<unsigned long long>(box >> 4) << 16 | eight_rows >> 4 << 32 |
-           swizzle_128 << 62;
 }
 
 // wgmma.mma_async.sp.sync.aligned.m64n256k32.f32.bf16.bf16

@@ -1,4 +1,4 @@
-"""ptx/cp_async.cuh: copies committed before the pending groups are in shared memory after the wait."""
+"""ptx/cp_async.cuh and relatives: copies that were waited for, or arrived at a barrier, are in shared memory."""
 
 import numpy as np
 import pytest
@@ -109,3 +109,37 @@ def test_cp_async_16_8_and_4_cached_bring_their_bytes(device_function):
     out = cupy.zeros(224, dtype=cupy.uint32)
     device_function(CACHED_SOURCE)((1,), (32,), (cupy.asarray(source), out))
     assert np.array_equal(out.get(), np.concatenate([source[:192], source[192:][::-1]]))
+
+
+# ptx/cp_async_arrive.cuh
+ARRIVE_SOURCE = """
+#include "ptx/cp_async.cuh"
+#include "ptx/cp_async_arrive.cuh"
+#include "ptx/mbarrier.cuh"
+// One warp copies and does not wait; the other reads what it copied once all copies have arrived, in two phases.
+extern "C" __global__ void probe(const uint4* source, uint4* out) {
+    __shared__ uint4 stage[2][32];
+    __shared__ unsigned long long barrier;
+    const int l = threadIdx.x % 32;
+    if (threadIdx.x == 0) ptx::mbarrier_init(&barrier, 32);
+    __syncthreads();
+    for (int phase = 0; phase < 2; ++phase) {
+        if (threadIdx.x < 32) {
+            ptx::cp_async_16(&stage[phase][l], source + 32 * phase + l);
+            ptx::cp_async_arrive(&barrier);
+        }
+        ptx::mbarrier_wait(&barrier, phase);
+        if (threadIdx.x >= 32) out[32 * phase + l] = stage[phase][(l + 1) % 32];
+        __syncthreads();
+    }
+}
+"""
+
+
+def test_copies_arrive_at_a_barrier(hopper_function):
+    import cupy
+
+    source = np.random.default_rng().integers(0, 1 << 32, (64, 4), dtype=np.uint32)
+    out = cupy.zeros((64, 4), dtype=cupy.uint32)
+    hopper_function(ARRIVE_SOURCE)((1,), (64,), (cupy.asarray(source), out))
+    assert np.array_equal(out.get(), np.roll(source.reshape(2, 32, 4), -1, axis=1).reshape(64, 4))

@@ -1,9 +1,11 @@
-"""ptx/wgmma.cuh and ptx/wgmma_sp.cuh: the layouts in their comments, against NumPy.
+"""ptx/wgmma.cuh, wgmma_rows.cuh, wgmma_sp.cuh and fence_async.cuh: the layouts in their comments, against NumPy.
 
 They contain wgmma_descriptor, fence_proxy_async, wgmma_fence, wgmma_commit, wgmma_wait and the products
 wgmma_m64n128k16_f32_f16, wgmma_m64n128k16_f32_bf16, wgmma_m64n128k8_f32_tf32, wgmma_sp_m64n256k32_f32_f16 and
-wgmma_sp_m64n256k32_f32_bf16, and wgmma_rows_descriptor with its product
-wgmma_sp_m64n256k32_f32_bf16_rows; the model of 2:4 fragments is tested with ptx/mma_sp.cuh.
+wgmma_sp_m64n256k32_f32_bf16, and wgmma_rows_descriptor with its products
+wgmma_m64n128k16_f32_f16_rows, wgmma_m64n128k16_f32_bf16_rows, wgmma_m64n256k16_f32_f16_rows,
+wgmma_m64n256k16_f32_bf16_rows and wgmma_sp_m64n256k32_f32_bf16_rows; the model of 2:4 fragments is
+tested with ptx/mma_sp.cuh.
 """
 
 import itertools
@@ -63,6 +65,14 @@ def core_matrices(rows, dtype=np.float16):
     (r, k), values = rows.shape, 16 // np.dtype(dtype).itemsize
     cores = rows.reshape(r // 8, 8, k // values, values).swapaxes(1, 2)
     return np.ascontiguousarray(cores.astype(dtype)).view(np.uint32).ravel()
+
+
+def boxes(b, dtype):
+    """Words of the rows of B in boxes of 64 columns; unit u of row r of a box lies at position u ^ (r % 8)."""
+    k, n = b.shape
+    units = b.astype(dtype).reshape(k, n // 64, 8, 8).swapaxes(0, 1)
+    row = np.arange(k)[:, None]
+    return np.ascontiguousarray(units[:, row, np.arange(8) ^ row % 8]).view(np.uint32).ravel()
 
 
 def by_thread(d):
@@ -129,6 +139,7 @@ def test_a_sparse_product_is_added_to_the_sums(hopper_function, name, dtype, sel
 
 ROWS = """
 #include "ptx/wgmma.cuh"
+#include "ptx/wgmma_rows.cuh"
 #include "ptx/wgmma_sp.cuh"
 extern "C" __global__ void probe(const unsigned* a, const unsigned* metadata, const uint4* b, float* d, bool add) {
     __shared__ alignas(1024) uint4 of_b[1024];
@@ -157,11 +168,49 @@ def test_a_sparse_product_with_rows_of_b(hopper_function, selector, add):
     rng = np.random.default_rng()
     tile, bits, metadata = sparse_operand(rng, selector, ml_dtypes.bfloat16)
     b, d = rng.integers(-8, 8, (32, 256)), rng.integers(-8, 8, (64, 256))
-    # Boxes of 64 columns; unit u of row r of a box lies at position u ^ (r % 8).
-    units = b.astype(ml_dtypes.bfloat16).reshape(32, 4, 8, 8).swapaxes(0, 1)
-    row = np.arange(32)[:, None]
-    swizzled = np.ascontiguousarray(units[:, row, np.arange(8) ^ row % 8])
     sums = cupy.asarray(by_thread(d).astype(np.float32))
-    arguments = (cupy.asarray(bits), cupy.asarray(metadata), cupy.asarray(swizzled.view(np.uint32).ravel()), sums)
+    arguments = (cupy.asarray(bits), cupy.asarray(metadata), cupy.asarray(boxes(b, ml_dtypes.bfloat16)), sums)
     hopper_function(ROWS.replace("SELECTOR", str(selector)))((1,), (128,), (*arguments, np.bool_(add)))
     assert np.array_equal(sums.get(), by_thread(add * d + tile @ b)), "these integers and their sums are exact"
+
+
+DENSE_ROWS = """
+#include "ptx/fence_async.cuh"
+#include "ptx/wgmma.cuh"
+#include "ptx/wgmma_rows.cuh"
+extern "C" __global__ void probe(const uint4* a, const uint4* b, float* d, bool add) {
+    __shared__ alignas(1024) uint4 of_b[K * N / 8];
+    __shared__ alignas(128) uint4 of_a[64 * K / 8];
+    for (int i = threadIdx.x; i < 64 * K / 8; i += 128) of_a[i] = a[i];
+    for (int i = threadIdx.x; i < K * N / 8; i += 128) of_b[i] = b[i];
+    ptx::fence_proxy_async_shared();
+    __syncthreads();
+    float fd[N / 2];
+    for (int i = 0; i < N / 2; ++i) fd[i] = d[N / 2 * threadIdx.x + i];
+    ptx::wgmma_fence();
+    for (int i = 0; i < K / 16; ++i) {
+        ptx::PRODUCT(
+            fd, ptx::wgmma_descriptor(of_a + 16 * i, 128, 16 * K),
+            ptx::wgmma_rows_descriptor(of_b + 128 * i, 128 * K), add || i > 0);
+    }
+    ptx::wgmma_commit();
+    ptx::wgmma_wait<0>();
+    for (int i = 0; i < N / 2; ++i) d[N / 2 * threadIdx.x + i] = fd[i];
+}
+"""
+
+
+@pytest.mark.parametrize("add", [True, False])
+@pytest.mark.parametrize("n", [128, 256])
+@pytest.mark.parametrize(("name", "dtype"), [("f16", np.float16), ("bf16", ml_dtypes.bfloat16)])
+def test_a_dense_product_with_rows_of_b(hopper_function, name, dtype, n, add):
+    import cupy
+
+    rng, k = np.random.default_rng(), 32
+    a, b, d = (rng.integers(-8, 8, shape) for shape in ((64, k), (k, n), (64, n)))
+    sums = cupy.asarray(by_thread(d).astype(np.float32))
+    source = DENSE_ROWS.replace("PRODUCT", f"wgmma_m64n{n}k16_f32_{name}_rows")
+    source = f"#define K {k}\n#define N {n}\n" + source
+    operands = cupy.asarray(core_matrices(a, dtype)), cupy.asarray(boxes(b, dtype))
+    hopper_function(source)((1,), (128,), (*operands, sums, np.bool_(add)))
+    assert np.array_equal(sums.get(), by_thread(add * d + a @ b)), "these integers and their sums are exact"

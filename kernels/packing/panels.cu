@@ -1,0 +1,346 @@
+/*---
+name: panels
+study: packing
+source: this project
+idea: a bit per column in shared memory marks what a panel uses, and the bits before it number a column
+min_arch: sm_80
+features: []
+deviations: []
+---*/
+// Packs a CSR in device memory as panels of 64 rows and tiles of 32 of their columns (formats/panels_64x32.py). One CTA
+// a panel.
+#include "packing/scan.cuh"
+#include "packing/search.cuh"
+
+namespace {
+
+using namespace packing;
+
+constexpr int ROWS = 64, COLUMNS = 32, RUN = 4, TILE_BYTES = 2 * ROWS * COLUMNS, WARPS = CTA / 32;
+// Words of 32 columns that a CTA marks at once; a panel whose columns lie further apart is marked in several sections.
+constexpr int WORDS = 4096, SECTION = 32 * WORDS, WORDS_OF_WARP = WORDS / WARPS;
+// Tiles whose entries a CTA counts at once, row by row.
+constexpr int TILES = 64;
+// How work is cut and dealt (formats/panels_64x32.py), and the threads of the one CTA that cuts.
+constexpr int PANEL_COST = 2, SHARES = 2, LEAST_SPLIT = 8, MOST_PARTITIONS = 512, CUTTER = 1024;
+
+// The columns of a panel in one section: a bit each, and how many of the section come before each word.
+struct Marked {
+    unsigned bits[WORDS];
+    unsigned short before[WORDS];
+    int before_warp[WARPS + 1];
+
+    __device__ int rank(int offset) const {
+        const int word = offset / 32;
+        return before_warp[word / WORDS_OF_WARP] + before[word] + __popc(bits[word] & ((1u << offset % 32) - 1));
+    }
+    // Number of a column among those of the panel, of which `earlier` are before this section; -1 for columns of other
+    // sections and for none.
+    __device__ int rank_of(int column, int section, int earlier) const {
+        const int offset = column - section * SECTION;
+        return column >= 0 && offset >= 0 && offset < SECTION ? earlier + rank(offset) : -1;
+    }
+};
+
+// Rows of this CTA's panel, and the sections in which their columns lie.
+struct Panel {
+    int number, first_row, rows, first_section, end_section;
+};
+
+__device__ Panel panel_of(const int* indptr, const int* indices, int m, int number) {
+    __shared__ int low, high;
+    if (threadIdx.x == 0) low = 0x7FFFFFFF, high = -1;
+    __syncthreads();
+    Panel panel = {number, number * ROWS, min(ROWS, m - number * ROWS), 0, 0};
+    if (threadIdx.x < panel.rows) {
+        const int begin = indptr[panel.first_row + threadIdx.x], end = indptr[panel.first_row + threadIdx.x + 1];
+        if (begin < end) atomicMin(&low, indices[begin]), atomicMax(&high, indices[end - 1]);
+    }
+    __syncthreads();
+    if (high >= 0) panel.first_section = low / SECTION, panel.end_section = high / SECTION + 1;
+    return panel;
+}
+
+// `visit(row, entry, column)` for the entries of the panel, a row a warp, 32 entries at a time; `visit` gets -1 as the
+// column of lanes beyond the end of a row.
+template <class Visit>
+__device__ void each_entry(const int* indptr, const int* indices, const Panel& panel, const Visit& visit) {
+    for (int row = threadIdx.x / 32; row < panel.rows; row += WARPS) {
+        const int begin = indptr[panel.first_row + row], end = indptr[panel.first_row + row + 1];
+        for (int first = begin; first < end; first += 32) {
+            const int entry = first + threadIdx.x % 32;
+            visit(row, entry, entry < end ? indices[entry] : -1);
+        }
+    }
+}
+
+// Marks the columns of a section and numbers them. The whole CTA calls it.
+__device__ void mark(const int* indptr, const int* indices, const Panel& panel, int section, Marked& marked) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    __syncthreads();
+    for (int i = threadIdx.x; i < WORDS; i += CTA) marked.bits[i] = 0;
+    __syncthreads();
+    each_entry(indptr, indices, panel, [&](int, int, int column) {
+        const int offset = column - section * SECTION;
+        if (column >= 0 && offset >= 0 && offset < SECTION) atomicOr(&marked.bits[offset / 32], 1u << offset % 32);
+    });
+    __syncthreads();
+    int sum = 0;
+    for (int first = warp * WORDS_OF_WARP; first < (warp + 1) * WORDS_OF_WARP; first += 32) {
+        const int own = __popc(marked.bits[first + lane]);
+        int up_to = own;
+        for (int distance = 1; distance < 32; distance *= 2) {
+            const int below = __shfl_up_sync(~0u, up_to, distance);
+            if (lane >= distance) up_to += below;
+        }
+        marked.before[first + lane] = static_cast<unsigned short>(sum + up_to - own);
+        sum += __shfl_sync(~0u, up_to, 31);
+    }
+    if (lane == 0) marked.before_warp[warp + 1] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        marked.before_warp[0] = 0;
+        for (int i = 0; i < WARPS; ++i) marked.before_warp[i + 1] += marked.before_warp[i];
+    }
+    __syncthreads();
+}
+
+// `use(section, before)` for each section of a panel, which is then marked; the panel has `before` columns in earlier
+// sections. `marked_section` is the one that is marked, before and after. Returns the number of columns.
+template <class Use>
+__device__ int each_section(
+    const int* indptr, const int* indices, const Panel& panel, Marked& marked, int& marked_section, const Use& use) {
+    int before = 0;
+    for (int section = panel.first_section; section < panel.end_section; ++section) {
+        if (section != marked_section) mark(indptr, indices, panel, section, marked);
+        marked_section = section;
+        use(section, before);
+        before += marked.before_warp[WARPS];
+    }
+    return before;
+}
+
+// First slot of the entries of a panel whose first tile is `tile`: what fills the runs of the panels before it fits in
+// four slots for each of their tiles, and four for each panel.
+__device__ int first_slot(const int* indptr, int first_row, int panel, int tile) {
+    return (indptr[first_row] + RUN - 1) / RUN * RUN + RUN * (tile + panel);
+}
+
+template <class Bits>
+__device__ void pack_panel(
+    const int* indptr, const int* indices, const Bits* values, const int* begins, int m, int* columns, int2* runs,
+    unsigned short* positions, Bits* data) {
+    __shared__ Marked marked;
+    // Entries of a row in a tile, later the slot of the next one.
+    __shared__ int slots[ROWS][TILES];
+    __shared__ int next_slot, last_column;
+    const Panel panel = panel_of(indptr, indices, m, blockIdx.x);
+    const int tile = begins[panel.number], tiles = begins[panel.number + 1] - tile;
+    const int end_row = panel.first_row + panel.rows, end = first_slot(indptr, end_row, panel.number + 1, tile + tiles);
+    if (threadIdx.x == 0) next_slot = first_slot(indptr, panel.first_row, panel.number, tile), last_column = 0;
+    __syncthreads();
+    for (int i = next_slot + threadIdx.x; i < end; i += CTA) positions[i] = TILE_BYTES, data[i] = 0;
+
+    int marked_section = -1;
+    const auto use_columns = [&](int section, int before) {
+        for (int word = threadIdx.x; word < WORDS; word += CTA) {
+            for (unsigned bits = marked.bits[word]; bits != 0; bits &= bits - 1) {
+                const int offset = 32 * word + __ffs(bits) - 1, column = section * SECTION + offset;
+                columns[tile * COLUMNS + before + marked.rank(offset)] = column;
+                atomicMax(&last_column, column);
+            }
+        }
+    };
+    const int used = each_section(indptr, indices, panel, marked, marked_section, use_columns);
+    __syncthreads();
+    for (int i = used + threadIdx.x; i < tiles * COLUMNS; i += CTA) columns[tile * COLUMNS + i] = last_column;
+
+    for (int group = 0; group < tiles; group += TILES) {
+        // Tile of the group in which a column of the panel is, or -1.
+        const auto tile_in_group = [&](int rank) {
+            const int own = rank / COLUMNS - group;
+            return rank >= 0 && own >= 0 && own < TILES ? own : -1;
+        };
+        __syncthreads();
+        for (int i = threadIdx.x; i < ROWS * TILES; i += CTA) slots[i / TILES][i % TILES] = 0;
+        __syncthreads();
+        const auto count = [&](int section, int before) {
+            each_entry(indptr, indices, panel, [&](int row, int, int column) {
+                const int own = tile_in_group(marked.rank_of(column, section, before));
+                if (own >= 0) atomicAdd(&slots[row][own], 1);
+            });
+        };
+        each_section(indptr, indices, panel, marked, marked_section, count);
+        __syncthreads();
+        int entries = 0, slots_of_group;
+        if (threadIdx.x < TILES) {
+            for (int row = 0; row < ROWS; ++row) {
+                const int count = slots[row][threadIdx.x];
+                slots[row][threadIdx.x] = entries;
+                entries += count;
+            }
+        }
+        const int filled = (entries + RUN - 1) / RUN * RUN;
+        const int begin = next_slot + scan_cta<CTA>(filled, slots_of_group) - filled;
+        if (threadIdx.x < TILES) {
+            for (int row = 0; row < ROWS; ++row) slots[row][threadIdx.x] += begin;
+            if (group + static_cast<int>(threadIdx.x) < tiles) {
+                runs[tile + group + threadIdx.x] = make_int2(begin, begin + filled);
+            }
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) next_slot += slots_of_group;
+        // The lanes of a warp whose entries are in one tile take neighbouring slots.
+        const auto scatter = [&](int section, int before) {
+            each_entry(indptr, indices, panel, [&](int row, int entry, int column) {
+                const int rank = marked.rank_of(column, section, before), own = tile_in_group(rank);
+                const unsigned same = __match_any_sync(~0u, own);
+                const int lane = threadIdx.x % 32, earlier = __popc(same & ((1u << lane) - 1));
+                const int slot = own < 0 ? 0 : slots[row][own] + earlier;
+                __syncwarp();
+                if (own >= 0) {
+                    if (earlier == 0) slots[row][own] += __popc(same);
+                    const int in_tile = rank % COLUMNS;
+                    const int byte = row / 8 * (16 * COLUMNS) + in_tile / 8 * 128 + row % 8 * 16 + in_tile % 8 * 2;
+                    positions[slot] = static_cast<unsigned short>(byte);
+                    data[slot] = values[entry];
+                }
+                __syncwarp();
+            });
+        };
+        each_section(indptr, indices, panel, marked, marked_section, scatter);
+    }
+}
+
+}  // namespace
+
+// First tile of each panel, begins[panels + 1]; the last element is the number of tiles. The caller clears `states`.
+extern "C" __global__ void __launch_bounds__(packing::CTA) count_panels(
+    const int* __restrict__ indptr, const int* __restrict__ indices, int m, packing::Count* states,
+    int* __restrict__ begins) {
+    __shared__ Marked marked;
+    const int index = take_ticket(states), number = index / CTA;
+    const Panel panel = panel_of(indptr, indices, m, number);
+    int marked_section = -1;
+    const int used = each_section(indptr, indices, panel, marked, marked_section, [](int, int) {});
+    const int tiles = max((used + COLUMNS - 1) / COLUMNS, 1);
+    const Count up_to = scan_grid(threadIdx.x == 0 ? tiles : 0, index, states);
+    if (index == 0) begins[0] = 0;
+    if (threadIdx.x == 0) begins[number + 1] = low_of(up_to);
+}
+
+// Items of work, in the order of the panels: a panel, or equal parts of one that is long for `partitions` partitions.
+//
+//   items[i]    first tile, tile after the last one, panel, partial sum or -1
+//   cut[q]      first partial sum of the same panel, their number, the panel, 0
+//   counts      tiles, items, partial sums
+extern "C" __global__ void __launch_bounds__(CUTTER) cut_panels(
+    const int* __restrict__ begins, int panels, int partitions, int4* __restrict__ items, int4* __restrict__ cut,
+    int* __restrict__ counts) {
+    const long long cost = begins[panels] + static_cast<long long>(PANEL_COST) * panels;
+    const int most = static_cast<int>(max(SHARES * cost / partitions, static_cast<long long>(LEAST_SPLIT)));
+    int items_before = 0, partials_before = 0;
+    for (int first = 0; first < panels; first += CUTTER) {
+        const int panel = first + threadIdx.x;
+        const int begin = panel < panels ? begins[panel] : 0, tiles = panel < panels ? begins[panel + 1] - begin : 0;
+        const int parts = (tiles + most - 1) / most, cuts = parts > 1 ? parts : 0;
+        Count total;
+        const Count up_to = scan_cta<CUTTER>(pair(parts, cuts), total);
+        const int item = items_before + low_of(up_to) - parts, partial = partials_before + high_of(up_to) - cuts;
+        for (int part = 0; part < parts; ++part) {
+            const int from = begin + static_cast<int>(static_cast<long long>(tiles) * part / parts);
+            const int to = begin + static_cast<int>(static_cast<long long>(tiles) * (part + 1) / parts);
+            items[item + part] = make_int4(from, to, panel, cuts > 0 ? partial + part : -1);
+            if (cuts > 0) cut[partial + part] = make_int4(partial, parts, panel, 0);
+        }
+        items_before += low_of(total), partials_before += high_of(total);
+    }
+    if (threadIdx.x == 0) counts[0] = begins[panels], counts[1] = items_before, counts[2] = partials_before;
+}
+
+// The items longest first, in rounds of `round`; among equals the first one.
+extern "C" __global__ void __launch_bounds__(CTA) order_items(
+    const int4* __restrict__ items, int count, int round, int* __restrict__ order) {
+    const int own = thread();
+    if (own >= count) return;
+    const int first = own / round * round, end = min(first + round, count), tiles = items[own].y - items[own].x;
+    int earlier = 0;
+    for (int i = first; i < end; ++i) {
+        const int other = items[i].y - items[i].x;
+        earlier += other > tiles || (other == tiles && i < own);
+    }
+    order[first + earlier] = own;
+}
+
+// Deals the items in this order, each to the partition that has least work; among equals the first. One warp, which holds
+// the work of all partitions in registers.
+//
+//   dealt[i]    partition of an item, and its number among those of the partition
+extern "C" __global__ void __launch_bounds__(32) deal_items(
+    const int4* __restrict__ items, const int* __restrict__ order, int count, int partitions, int2* __restrict__ dealt,
+    int* __restrict__ work_ptr, int4* __restrict__ work) {
+    constexpr int OWN = MOST_PARTITIONS / 32;
+    const int lane = threadIdx.x;
+    // Work of partition 32·i + lane, then the partition itself, in the low bits.
+    unsigned key[OWN];
+    int dealt_to[OWN];
+#pragma unroll
+    for (int i = 0; i < OWN; ++i) {
+        key[i] = 32 * i + lane < partitions ? 32 * i + lane : ~0u;
+        dealt_to[i] = 0;
+    }
+    for (int first = 0; first < count; first += 32) {
+        const int item = order[min(first + lane, count - 1)];
+        const int cost_of_item = items[item].y - items[item].x + PANEL_COST;
+        for (int i = 0; i < min(32, count - first); ++i) {
+            unsigned least = key[0];
+#pragma unroll
+            for (int j = 1; j < OWN; ++j) least = min(least, key[j]);
+            least = __reduce_min_sync(~0u, least);
+            const unsigned cost = __shfl_sync(~0u, cost_of_item, i);
+            const int now = __shfl_sync(~0u, item, i);
+#pragma unroll
+            for (int j = 0; j < OWN; ++j) {
+                if (key[j] == least) {
+                    dealt[now] = make_int2(least % MOST_PARTITIONS, dealt_to[j]++);
+                    key[j] += cost * MOST_PARTITIONS;
+                }
+            }
+        }
+    }
+    int before = 0;
+#pragma unroll
+    for (int i = 0; i < OWN; ++i) {
+        int up_to = dealt_to[i];
+        for (int distance = 1; distance < 32; distance *= 2) {
+            const int below = __shfl_up_sync(~0u, up_to, distance);
+            if (lane >= distance) up_to += below;
+        }
+        if (32 * i + lane < partitions) work_ptr[32 * i + lane + 1] = before + up_to;
+        before += __shfl_sync(~0u, up_to, 31);
+    }
+    if (lane == 0) work_ptr[0] = 0;
+    __syncwarp();
+    for (int item = lane; item < count; item += 32) work[work_ptr[dealt[item].x] + dealt[item].y] = items[item];
+}
+
+extern "C" __global__ void __launch_bounds__(packing::CTA) pack_panels_16(
+    const int* __restrict__ indptr, const int* __restrict__ indices, const unsigned short* __restrict__ values,
+    const int* __restrict__ begins, int m, int* __restrict__ columns, int2* __restrict__ runs,
+    unsigned short* __restrict__ positions, unsigned short* __restrict__ data) {
+    pack_panel(indptr, indices, values, begins, m, columns, runs, positions, data);
+}
+
+extern "C" __global__ void __launch_bounds__(packing::CTA) pack_panels_32(
+    const int* __restrict__ indptr, const int* __restrict__ indices, const unsigned* __restrict__ values,
+    const int* __restrict__ begins, int m, int* __restrict__ columns, int2* __restrict__ runs,
+    unsigned short* __restrict__ positions, unsigned* __restrict__ data) {
+    pack_panel(indptr, indices, values, begins, m, columns, runs, positions, data);
+}
+
+extern "C" __global__ void __launch_bounds__(packing::CTA) pack_panels_64(
+    const int* __restrict__ indptr, const int* __restrict__ indices, const unsigned long long* __restrict__ values,
+    const int* __restrict__ begins, int m, int* __restrict__ columns, int2* __restrict__ runs,
+    unsigned short* __restrict__ positions, unsigned long long* __restrict__ data) {
+    pack_panel(indptr, indices, values, begins, m, columns, runs, positions, data);
+}

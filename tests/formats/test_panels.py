@@ -1,0 +1,94 @@
+"""Panels of 64 rows: the tiles that kernels make from lists of entries, and how panels are dealt to partitions."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array, random_array, vstack
+
+from spmm_roofline.formats import FormatError, panels_64x32
+from spmm_roofline.formats.panels_64x32 import COLUMNS, PANEL_COST, ROUND, ROWS, RUN, Panels64x32
+
+
+def tile_of_a(packed, tile):
+    """A tile as the kernel writes it, from core matrices of 8×8 values to rows."""
+    begin, end = packed.runs[tile]
+    assert begin % RUN == end % RUN == 0
+    slots = ROWS * COLUMNS
+    written = np.zeros(slots + 8)
+    written[packed.positions[begin:end] // 2] = packed.data[begin:end]
+    assert not written[slots:].any(), "what fills a run is zero"
+    return written[:slots].reshape(-1, COLUMNS // 8, 8, 8).swapaxes(1, 2).reshape(ROWS, COLUMNS)
+
+
+def product(packed, b):
+    """A·B as CTAs compute it, from the last one to the first; partial sums of a panel are added in order."""
+    c = np.full((-(-packed.shape[0] // ROWS) * ROWS, b.shape[1]), np.nan)
+    partials = {}
+    for partition in reversed(range(len(packed.work_ptr) - 1)):
+        for first, end, panel, partial in packed.work[packed.work_ptr[partition] : packed.work_ptr[partition + 1]]:
+            assert first < end
+            sums = sum(tile_of_a(packed, tile) @ b[packed.columns[tile]] for tile in range(first, end))
+            if partial >= 0:
+                assert partial not in partials
+                partials[partial] = sums
+                start, count, of, _ = packed.cut[partial]
+                assert of == panel and start <= partial < start + count > 1
+                if not all(start + i in partials for i in range(count)):
+                    continue
+                sums = sum(partials[start + i] for i in range(count))
+            rows = slice(ROWS * panel, ROWS * panel + ROWS)
+            assert np.isnan(c[rows]).all(), f"panel {panel} is written twice"
+            c[rows] = sums
+    return c[: packed.shape[0]]
+
+
+@settings(max_examples=60)
+@given(
+    m=st.integers(0, 400),
+    k=st.integers(1, 300),
+    density=st.sampled_from([0.0, 0.01, 0.1, 0.6]),
+    long=st.integers(0, 2),
+    multiprocessors=st.integers(1, 30),
+    seed=st.integers(0, 2**16),
+)
+def test_a_product_of_packed_panels(m, k, density, long, multiprocessors, seed):
+    rng = np.random.default_rng(seed)
+    a = random_array((m, k), density=density, format="csr", rng=rng)
+    if long:  # rows that use every column of a wide matrix
+        wide = 40 * COLUMNS
+        a = csr_array(vstack([csr_array((a.data, a.indices, a.indptr), shape=(m, wide)), np.ones((long, wide))]))
+    packed = Panels64x32.from_csr(a, "float64", 2, multiprocessors)
+    b = rng.random((a.shape[1], 3))
+    np.testing.assert_allclose(product(packed, b), a @ b, rtol=1e-12, atol=1e-12)
+
+
+def test_a_long_panel_is_cut_and_others_are_not():
+    short = random_array((640, 4000), density=0.002, format="csr", rng=np.random.default_rng(1))
+    a = csr_array(vstack([short, np.ones((1, 4000))]))
+    packed = Panels64x32.from_csr(a, "float16", 2, 8)
+    assert len(packed.cut) > 1 and set(packed.cut[:, 2]) == {640 // ROWS}, "only the panel with the full row is cut"
+    parts = packed.work[packed.work[:, 3] >= 0]
+    lengths = parts[:, 1] - parts[:, 0]
+    assert lengths.max() - lengths.min() <= 1 and lengths.sum() == 4000 // COLUMNS
+
+
+@pytest.mark.parametrize("count", [1, 7, 40, 700])
+def test_the_longest_panels_are_dealt_first_and_evenly(count):
+    rng = np.random.default_rng()
+    a = csr_array(vstack([random_array((ROWS, 900), density=d, rng=rng) for d in rng.random(count) ** 3]))
+    packed = Panels64x32.from_csr(a, "float16", 1, 40)
+    cost = packed.work[:, 1] - packed.work[:, 0] + PANEL_COST
+    load = np.add.reduceat(np.append(cost, 0), packed.work_ptr[:-1]) * (np.diff(packed.work_ptr) > 0)
+    assert load.sum() == cost.sum()
+    assert load.max() <= cost.sum() / 40 + cost.max(), "what a greedy algorithm guarantees"
+    for first, end in zip(packed.work_ptr[:-1], packed.work_ptr[1:], strict=True):
+        rounds = packed.work[first:end, 2] // (ROUND * 40)
+        assert (np.diff(rounds) >= 0).all(), "panels of a round are worked on before those of the next"
+
+
+def test_too_many_entries_for_32_bit_positions_are_refused(monkeypatch):
+    a = random_array((100, 100), density=0.2, format="csr", rng=np.random.default_rng(1))
+    monkeypatch.setattr(panels_64x32, "MOST_TILES", 3)
+    with pytest.raises(FormatError, match="too short for 8 tiles"):
+        Panels64x32.from_csr(a)
