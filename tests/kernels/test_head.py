@@ -92,7 +92,7 @@ def test_unaligned_rows_add_one_argument_where_they_are_compiled_in():
     known = heads()
     able = [head for head in known.values() if head.takes_unaligned]
     assert {head.name for head in able} == {
-        f"{name}{variant}" for name in ("rows_fma", "split_fma") for variant in ("", "_tf32", "_f64")
+        f"{name}{variant}" for name in ("rows_fma", "split_fma", "short_rows_fma") for variant in ("", "_tf32", "_f64")
     }
     for base in able:
         (plain,), (own,) = base.launches, base.unaligned().launches
@@ -102,6 +102,15 @@ def test_unaligned_rows_add_one_argument_where_they_are_compiled_in():
         assert both == turned and both.launches[0].args == (*own.args, "bias", "relu")
     with pytest.raises(ValueError, match="window_fma takes only rows of B and C that begin at multiples of 16 bytes"):
         known["window_fma"].unaligned()
+
+
+def test_a_library_may_compute_what_factors_and_an_epilogue_ask_for():
+    known = heads()
+    able = known["cublaslt_gemm_f16"]
+    assert able.takes_factors and not able.takes_unaligned and not able.takes_reordered
+    assert able.scaled(epilogue=True).constants == {"scaled": 1, "epilogue": 1}
+    with pytest.raises(ValueError, match="cublas_gemm_f16 computes only A·B"):
+        known["cublas_gemm_f16"].scaled()
 
 
 def test_rows_of_c_in_another_order_add_one_argument_where_they_are_compiled_in():
