@@ -14,11 +14,14 @@ import numpy as np
 from spmm_roofline.formats import FORMATS
 from spmm_roofline.formats.arrays import row_of_entry
 from spmm_roofline.formats.hrpb import BRICK_K, BRICK_M, UNIT
+from spmm_roofline.formats.panels_64x32 import COLUMNS, ROWS
 
 from . import samples
 from .arrays import Colours, heading, matrix, outline, strip, tile
 from .svg import HUES, PROPORTIONAL, WIDTH, Drawing, hue
 
+#: Rows and columns of a core matrix of 16-bit values, which tensor cores of sm_90a read as a unit.
+CORE = 8
 #: Format → the function that draws it; the key of :data:`PICTURES` without its beginning.
 FAMILIES: dict[str, Callable[[str], Drawing]] = {}
 
@@ -486,6 +489,79 @@ def windows(name: str) -> Drawing:
             d.rect(t * across + used * pitch, y, (16 - used) * pitch, window * pitch, "hole")
             d.rect(t * across, y, 16 * pitch, window * pitch, "frame", hue(t))
             d.text(t * across, y + window * pitch + 12, f"tile {t}", "quiet", 9.5)
+    return d
+
+
+@draws("panels_64x32")
+def listed_panels(name: str) -> Drawing:
+    """Lists of the entries of tiles, and the tiles that a kernel makes of them."""
+    a = samples.panelled()
+    packed = FORMATS[name].from_csr(a, "float16")
+    tiles, pitch = packed.blocks, 4.8
+    # What a kernel writes, from `runs`, `positions` and `data` alone; what only fills a run lies behind the tile.
+    written = np.zeros((tiles, ROWS * COLUMNS + CORE))
+    tile_of_slot = np.full(len(packed.data), -1)
+    for t, (begin, end) in enumerate(packed.runs):
+        written[t, packed.positions[begin:end] // 2] = packed.data[begin:end]
+        tile_of_slot[begin:end] = t
+    cores = written[:, :-CORE].reshape(tiles, -1, COLUMNS // CORE, CORE, CORE)
+    made = cores.swapaxes(2, 3).reshape(tiles, ROWS, COLUMNS)
+    tile_of = {int(value): t for t in range(tiles) for value in made[t][made[t] != 0]}
+
+    def colours(value: int) -> str:
+        return hue(tile_of[value])
+
+    d = Drawing(
+        f"{name}, packed",
+        f"A sparse matrix of {a.shape[0]} by {a.shape[1]} in panels of {ROWS} rows, the tiles of {ROWS} by "
+        f"{COLUMNS} of their columns that a kernel makes, and the arrays: the columns of each tile, its entries as a "
+        "list of positions and values, and the work partitions.",
+    )
+    _, bottom = matrix(d, 0, 0, a, pitch, colours, False, every=CORE)
+    for first in range(0, a.shape[0], ROWS):
+        own = slice(first, min(first + ROWS, a.shape[0]))
+        outline(d, 0, 0, pitch, own, slice(0, a.shape[1]), HUES[5], "thick dashed")
+    x, across = a.shape[1] * pitch + 16, COLUMNS * pitch + 6
+    d.text(x, 10, "the tiles, which are not stored, in core matrices of 8×8", "bold", 11)
+    panel_of = {int(t): int(panel) for begin, end, panel, _ in packed.work for t in range(begin, end)}
+    for t, values in enumerate(made):
+        left, used = x + t * across, int(values.any(axis=0).sum())
+        tile(d, left, 17, values, pitch, colours, False, every=CORE)
+        d.rect(left + used * pitch, 17, (COLUMNS - used) * pitch, ROWS * pitch, "hole")
+        d.rect(left, 17, COLUMNS * pitch, ROWS * pitch, "frame", hue(t))
+        d.text(left, 17 + ROWS * pitch + 12, f"tile {t}, of panel {panel_of[t]}", "quiet", 9.5)
+    # The last tile has few rows, and room for numbers.
+    left = x + (tiles - 1) * across
+    for core in range(COLUMNS // CORE, ROWS * COLUMNS // CORE**2):
+        r, c = divmod(core, COLUMNS // CORE)
+        place = left + (c + 0.5) * CORE * pitch, 17 + (r + 0.5) * CORE * pitch + 3
+        d.text(*place, f"{2 * CORE**2 * core:04x}", "mono quiet", 8.5, "middle")
+    d.text(left, 17 + ROWS * pitch + 24, "first bytes of core matrices", "quiet", 9.5)
+    hues = [hue(t) for t in range(tiles)]
+    x, y = COLUMNS * 15 + 20, max(bottom, 17 + ROWS * pitch + 24) + 12
+    end = strip(d, x, y, WIDTH - x, "work_ptr", packed.work_ptr)
+    end = strip(d, x, end, WIDTH - x, "work", packed.work)
+    of_columns = [colour for colour in hues for _ in range(COLUMNS)]
+    y = max(
+        end,
+        strip(d, 0, y, x - 20, "columns", packed.columns, of_columns, note="a panel's last column fills its last tile"),
+    )
+    strip(d, x, y, WIDTH - x, "cut", packed.cut)
+    of_runs = [colour for colour in hues for _ in range(2)]
+    y = strip(d, 0, y, x - 20, "runs", packed.runs, of_runs, note="first slot of a list and the one after its last")
+    slots = [hue(int(t)) if value else "" for t, value in zip(tile_of_slot, packed.data, strict=True)]
+    y = strip(
+        d,
+        0,
+        y,
+        WIDTH,
+        "positions",
+        packed.positions,
+        slots,
+        note="bytes in the tile, hexadecimal",
+        written=lambda position: f"{position:04x}",
+    )
+    strip(d, 0, y, WIDTH, "data", packed.data, slots, True)
     return d
 
 

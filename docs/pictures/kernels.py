@@ -85,10 +85,12 @@ SHEETS: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             "window_f16",
             "staged_f16",
+            "panel_f16",
+            "window_fma",
             "window_tf32",
             "window_tf32_tall",
-            "window_fma",
             "rows_fma",
+            "short_rows_fma",
             "split_fma",
             "split_f16",
         ),
@@ -907,6 +909,33 @@ def staged(d: Drawing, x: float, y: float, head: Head) -> float:
     )
 
 
+@shows("panel_f16")
+def row_panel(d: Drawing, x: float, y: float, head: Head) -> float:
+    s = Scene(d, x, y)
+    _window(s, range(2, 10), (0, SIDE))
+    top = aside(d, x, y, "the ring of a CTA")
+    tile = head.tile
+    wide = 96 / tile["stages"]
+    for stage in range(tile["stages"]):
+        left, colour = x + wide * stage, SHARED if stage else GROUP
+        for name, down, high in (("B", 0, 26), ("A", 27, 13)):
+            d.rect(left, top + down, wide - 3, high, "tint frame", colour)
+            d.text(left + (wide - 3) / 2, top + down + high / 2 + 3, name, "", 8.5, "middle")
+    return beside(
+        s,
+        d,
+        y,
+        (
+            SHARED,
+            f"{tile['stages']} stages: {tile['producers']} producer warps copy the 32 rows of B of a tile, and write "
+            "the tile of A: zeros, then its list of entries",
+        ),
+        (GROUP, f"a warpgroup: one instruction multiplies 64 rows by {tile['slab']} columns"),
+        (OTHER_GROUP, "the next tiles"),
+        ("", "parts of a long panel: the last to arrive adds"),
+    )
+
+
 @shows("window_tf32_tall")
 def tall(d: Drawing, x: float, y: float, head: Head) -> float:
     s = Scene(d, x, y)
@@ -975,6 +1004,29 @@ def rows_fma(d: Drawing, x: float, y: float, head: Head) -> float:
         ),
         (CTA, f"a CTA: {head.tile['warps']} warps on neighbouring segments, whose rows of B meet in L1"),
         ("", "sections of a long row: the last group to arrive adds their partial sums"),
+    )
+
+
+@shows("short_rows_fma")
+def short_rows(d: Drawing, x: float, y: float, head: Head) -> float:
+    s = Scene(d, x, y)
+    s.row(3, GROUP)
+    for j in PATTERN[3][:2]:
+        s.area("B", (j, j + 1), (2, 3), THREAD, "fill")
+    s.area("C", (3, 4), (0, SIDE), GROUP)
+    s.area("C", (3, 4), (2, 3), THREAD, "fill")
+    s.cta("C", (2, 6), (0, SIDE))
+    warps = head.tile["threads"] // 32
+    return beside(
+        s,
+        d,
+        y,
+        (GROUP, f"a lane group: one row, a slab of {head.tile['slab']} columns; all lanes read each entry of A"),
+        (THREAD, "a lane: four columns of one row of C, two rows of B in flight"),
+        (
+            CTA,
+            f"a CTA: {warps} warps, of which a multiprocessor holds {warps * head.tile['ctas']}; more rows if n < 128",
+        ),
     )
 
 

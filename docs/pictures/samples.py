@@ -48,6 +48,15 @@ def windowed() -> csr_array:
     return of_rows(40, rows)
 
 
+def panelled() -> csr_array:
+    """70×48: neighbouring rows share columns; the first 64 rows use 44 columns, the other six use five."""
+    rows: list[list[int]] = []
+    for group in range(16):
+        first, far = 3 * group, (3 * group + 18) % 48
+        rows += [[first, first + 1], [first + 1], [first, far], [first + 2] if group < 12 else []]
+    return of_rows(48, [*rows, [0, 2], [2], [], [31], [30, 31], [47]])
+
+
 def blocked() -> csr_array:
     """64×64: tiles of 16×16 that are empty, 2:4 or denser."""
     random = np.random.default_rng(11)
