@@ -9,25 +9,23 @@ layout: {b: row_major, c: row_major}
 pads: {n: 8}
 min_arch: sm_80
 requires: {}
-tile: {width: 4, fours: 2, lanes: 16, threads: 128, ctas: 8}
+tile: {width: 4, fours: 4, lanes: 32, threads: 128, ctas: 4}
 constants: {value: float}
-features: [cp_async, cp_async_ca, mov]
+features: []
 launch:
-  grid: ceil_div(m, tile.threads // max(4, min(tile.lanes, power_of_two(ceil_div(n, 4 if n <= 32 else tile.width))))), ceil_div(n, tile.lanes * tile.width)
-  block: max(4, min(tile.lanes, power_of_two(ceil_div(n, 4 if n <= 32 else tile.width)))), tile.threads // max(4, min(tile.lanes, power_of_two(ceil_div(n, 4 if n <= 32 else tile.width))))
+  grid: ceil_div(m, tile.threads // min(tile.lanes, power_of_two(ceil_div(n, 4 if n <= 32 else tile.width)))), ceil_div(n, tile.lanes * tile.width)
+  block: min(tile.lanes, power_of_two(ceil_div(n, 4 if n <= 32 else tile.width))), tile.threads // min(tile.lanes, power_of_two(ceil_div(n, 4 if n <= 32 else tile.width)))
   args: a.order, a.indptr, a.indices, a.data, b, c, m, n, b.ld, c.ld
 variants:
   f16:
     idea: the same kernel in half precision with sums in single precision
     after: sputnik
     dtype: {a: float16, b: float16, c: float16}
-    tile: {width: 8, lanes: 8}
+    tile: {width: 8}
     constants: {value: half}
 deviations:
-  - "CTAs of four warps; the original has one warp"
-  - "16 lanes own a strip of 64 columns in single precision; the original has eight, each with two packets of columns"
-  - "entries of the next step are copied ahead, and rows of B are loaded ahead across steps; the original waits at each"
-  - "places of a step that belong to no entry read nothing of B; the original reads row 0 for them"
+  - "up to 32 lanes a row and CTAs of four warps; the original has strips of 64 columns, eight lanes a row and one warp"
+  - "entries of the next step are read ahead, and lanes that belong to no entry read nothing of B; the original reads row 0"
   - "column ids have 32 bits also in half precision, so that matrices may have more than 65,536 columns"
   - "any number of columns and of non-zeros per row; the original needs an even number of both in half precision"
 ---*/
@@ -39,7 +37,7 @@ static_assert(TILE_WIDTH == Wide::WIDTH, "a thread owns the columns of one 16-by
 // One row of C by the columns of this thread.
 template <class P>
 __device__ __forceinline__ void row_of_c(
-    tile::Staged<VALUE, TILE_THREADS>& staged, const int* __restrict__ order, const int* __restrict__ indptr,
+    tile::StagedFours<TILE_THREADS>& staged, const int* __restrict__ order, const int* __restrict__ indptr,
     const int* __restrict__ indices, const VALUE* __restrict__ data, const VALUE* __restrict__ b, VALUE* __restrict__ c,
     int m, int n, int ldb, int ldc) {
     const int i = blockIdx.x * blockDim.y + threadIdx.y;
@@ -49,16 +47,14 @@ __device__ __forceinline__ void row_of_c(
     float sums[P::WIDTH] = {};
     // Out-of-range lanes read the first columns; their sums are never stored.
     const VALUE* own = b + (n0 < n ? n0 : 0);
-    // A packet of a narrow B takes half as many registers, so twice two fours fit.
-    constexpr int FOURS = P::WIDTH < TILE_WIDTH ? 4 : TILE_FOURS;
-    tile::add_staged<P, FOURS>(sums, staged, indices, data, start, end, own, ldb * static_cast<int>(sizeof(VALUE)));
-    if (i < m && n0 < n) P::store(c + static_cast<unsigned long long>(row) * static_cast<unsigned>(ldc) + n0, sums);
+    tile::add_staged<P, TILE_FOURS>(sums, staged, indices, data, start, end, own, ldb * static_cast<int>(sizeof(VALUE)));
+    if (i < m && n0 < n) P::store(c + static_cast<long long>(row) * ldc + n0, sums);
 }
 
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) sputnik(
     const int* __restrict__ order, const int* __restrict__ indptr, const int* __restrict__ indices,
     const VALUE* __restrict__ data, const VALUE* __restrict__ b, VALUE* __restrict__ c, int m, int n, int ldb, int ldc) {
-    __shared__ tile::Staged<VALUE, TILE_THREADS> staged;
+    __shared__ tile::StagedFours<TILE_THREADS> staged;
     if constexpr (TILE_WIDTH == 8) {
         if (n <= 32) {
             row_of_c<tile::HalfPacket>(staged, order, indptr, indices, data, b, c, m, n, ldb, ldc);

@@ -1,4 +1,4 @@
-"""Kernels whose lane groups stage entries of A (tile/staged_row.cuh), on the host: ragged rows, narrow and wide B."""
+"""Kernels whose lane groups stage entries of A (tile/staged_row.cuh, tile/rolling_row.cuh), on the host: ragged rows, narrow and wide B."""
 
 import dataclasses
 
@@ -57,7 +57,7 @@ def check(cupy, head, a, n, spare):
 
 @pytest.mark.parametrize(
     "tile",
-    [{}, {"lanes": 8, "fours": 4, "threads": 32}, {"lanes": 32, "fours": 4}],
+    [{}, {"lanes": 8, "fours": 2, "threads": 32}, {"lanes": 32, "fours": 4}],
     ids=["as the head says", "narrow", "wide"],
 )
 @pytest.mark.parametrize("name", ["sputnik", "sputnik_f16", "rode"])

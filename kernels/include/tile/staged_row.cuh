@@ -1,12 +1,9 @@
 #pragma once
-// Sums over a run of entries of A that a lane group multiplies: the group copies the entries together to shared memory,
-// and then each lane reads its columns of many rows of B at a time (Gale et al. 2020, sections 5.1 and 5.2). A group is
-// the threads of one threadIdx.y, a power of two and at least four of them; the groups of a warp take the same number
-// of steps, so that the warp stays together.
+// Sums over a run of entries of A that a lane group multiplies: the group reads the entries together and stages them in
+// shared memory, and then each lane reads its columns of many rows of B at a time (Gale et al. 2020, sections 5.1 and
+// 5.2). A group is the threads of one threadIdx.y, a power of two of them; the groups of a warp take the same number of
+// steps, so that the warp stays together.
 
-#include "ptx/cp_async.cuh"
-#include "ptx/cp_async_ca.cuh"
-#include "ptx/mov.cuh"
 #include "tile/packet.cuh"
 
 namespace tile {
@@ -33,145 +30,90 @@ struct HalfPacket {
     }
 };
 
-// Values of four neighbouring entries of A: how they are copied, and each of them in single precision.
-struct FourFloats {
-    float4 raw;
-
-    __device__ __forceinline__ void copy_from(const float* source) { ptx::cp_async_16_cached(this, source); }
-    __device__ __forceinline__ void widen(float (&values)[4]) const {
-        values[0] = raw.x, values[1] = raw.y, values[2] = raw.z, values[3] = raw.w;
-    }
-    __device__ __forceinline__ void keep(const bool (&wanted)[4]) {
-        raw = make_float4(
-            wanted[0] ? raw.x : 0.f, wanted[1] ? raw.y : 0.f, wanted[2] ? raw.z : 0.f, wanted[3] ? raw.w : 0.f);
-    }
-};
-struct FourHalves {
-    uint2 raw;
-
-    __device__ __forceinline__ void copy_from(const half* source) { ptx::cp_async_8_cached(this, source); }
-    __device__ __forceinline__ void widen(float (&values)[4]) const {
-        const float2 low = __half22float2(reinterpret_cast<const __half2&>(raw.x));
-        const float2 high = __half22float2(reinterpret_cast<const __half2&>(raw.y));
-        values[0] = low.x, values[1] = low.y, values[2] = high.x, values[3] = high.y;
-    }
-    __device__ __forceinline__ void keep(const bool (&wanted)[4]) {
-        raw.x &= (wanted[0] ? 0xffffu : 0u) | (wanted[1] ? 0xffff0000u : 0u);
-        raw.y &= (wanted[2] ? 0xffffu : 0u) | (wanted[3] ? 0xffff0000u : 0u);
-    }
-};
-template <class T>
-struct ValuesOf {
-    using Four = FourFloats;
-};
-template <>
-struct ValuesOf<half> {
-    using Four = FourHalves;
+// Entries that the groups of a CTA have staged, four a thread.
+template <int THREADS>
+struct StagedFours {
+    int4 columns[THREADS];
+    float4 values[THREADS];
 };
 
-// Two steps of entries of the groups of a CTA, four entries a lane and step. For each eight lanes of a group a place is
-// left empty, so that the two groups of a half warp read from different banks.
-template <class T, int THREADS>
-struct Staged {
-    static constexpr int PLACES = 2 * THREADS + THREADS / 8;
-    int4 columns[PLACES];
-    typename ValuesOf<T>::Four values[PLACES];
-};
-
-// Sums of a packet of columns over the entries start to end - 1 of A; a group may have none. All threads of a warp call
-// it. A lane copies four column ids at a time and four values; they are aligned, so the first four may begin before
-// `start`, and the last may end behind `end`. FOURS fours of packets of B are in flight, two or four: as soon as a four
-// has been added, its packets are loaded for the four that comes FOURS later, also in the next step, whose entries have
-// arrived by then. `b` points at the lane's columns in row 0 of B, and `stride` is the length of a row in bytes.
-//
-//   four         0  1  2  3  4  5  6  7 | 8  9 …      a step of a group of eight lanes | the next step
-//   in flight    ----                                 FOURS = 2, before four 0 is added
-//                   ----                              before four 1 is added
-//                                     -----           before four 7 is added
-template <class P, int FOURS, class T, int THREADS>
-__device__ __forceinline__ void add_staged(
-    float (&sums)[P::WIDTH], Staged<T, THREADS>& staged, const int* __restrict__ indices, const T* __restrict__ data,
-    int start, int end, const T* __restrict__ b, unsigned stride) {
-    const unsigned lanes = blockDim.x, lane = threadIdx.x;
-    const unsigned group = ptx::kept(threadIdx.y * (2 * lanes + lanes / 8));
-    const char* const rows = reinterpret_cast<const char*>(ptx::kept(b));
-    const unsigned aligned = start & ~3;
-    const unsigned fours = start < end ? (end - aligned + 3) / 4 : 0;  // of this group
-    const unsigned most = __reduce_max_sync(~0u, fours);
-    // Where a four lies: the step behind the next one takes the place of this one.
-    const auto place = [&](unsigned four) { return group + (four & (2 * lanes - 1)); };
-    const auto copy = [&](unsigned four) {
-        if (four < fours) {
-            ptx::cp_async_16_cached(&staged.columns[place(four)], indices + (aligned + 4 * four));
-            staged.values[place(four)].copy_from(data + (aligned + 4 * four));
-        }
-        ptx::cp_async_commit();
-    };
-
-    P packets[FOURS][4];
-    const auto add = [&](int i, unsigned four) {
-        float values[4];
-        staged.values[place(four) + i].widen(values);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) packets[i][j].add_to(sums, values[j]);
-    };
-
-    copy(lane);
-    for (unsigned first = 0; first < most; first += lanes) {
-        ptx::cp_async_wait<0>();
-        const int own = aligned + 4 * (first + lane);
-        const bool partial = first + lane < fours && (own < start || own + 4 > end);
-        if (partial) {
-            bool valid[4];
-#pragma unroll
-            for (int j = 0; j < 4; ++j) valid[j] = own + j >= start && own + j < end;
-            const unsigned at = place(first + lane);
-            const int4 ids = staged.columns[at];
-            staged.columns[at] = make_int4(
-                valid[0] ? ids.x : -1, valid[1] ? ids.y : -1, valid[2] ? ids.z : -1, valid[3] ? ids.w : -1);
-            staged.values[at].keep(valid);
-        }
-        // Bit f: four f of a group of this warp has entries of other rows.
-        unsigned cut = __ballot_sync(~0u, partial);
-        for (unsigned i = lanes; i < 32; i *= 2) cut |= cut >> i;
-        __syncwarp();
-        const unsigned last = min(most, first + lanes);
-        for (unsigned four = first; four < last; four += FOURS, cut >>= FOURS) {
-#pragma unroll
-            for (int i = 0; i < FOURS; ++i) {
-                const int4 ids = staged.columns[place(four) + i];
-                // False in the first FOURS fours, since the numbers are unsigned.
-                if (four - FOURS + i < fours) add(i, four - FOURS);
-                if (four + i >= fours) continue;
-                const int columns[4] = {ids.x, ids.y, ids.z, ids.w};
-                const auto load = [&](int j) {
-                    // Unsigned, so that one instruction multiplies 32 bits by 32 bits.
-                    const unsigned long long offset = static_cast<unsigned>(columns[j]);
-                    packets[i][j].load(reinterpret_cast<const T*>(rows + offset * stride));
-                };
-                if (cut & 1u << i) {
-#pragma unroll
-                    for (int j = 0; j < 4; ++j) {
-                        packets[i][j].raw = {};
-                        if (columns[j] >= 0) load(j);
-                    }
-                } else {
-#pragma unroll
-                    for (int j = 0; j < 4; ++j) load(j);
-                }
-            }
-            // Now the step before this one has been added.
-            if (four == first) {
-                __syncwarp();
-                copy(first + lanes + lane);
-            }
-        }
-    }
-    // The fours that are still in flight.
-    const unsigned behind = (most + FOURS - 1) / FOURS * FOURS - FOURS;
+// Add the products of a batch of staged entries with their packets of B, which are all in flight at once: fours
+// 0 to count - 1, or all FOURS of them if the batch is WHOLE. Otherwise an entry with a negative column id is none, and
+// its value is zero.
+template <class P, int FOURS, bool WHOLE, class T>
+__device__ __forceinline__ void add_batch(
+    float (&sums)[P::WIDTH], const int4* columns, const float4* values, int count, const T* b, unsigned stride) {
+    P packets[4 * FOURS];
 #pragma unroll
     for (int i = 0; i < FOURS; ++i) {
-        if (behind + i < fours) add(i, behind);
+        if (!WHOLE && i >= count) continue;
+        const int4 four = columns[i];
+        const int rows[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            // Unsigned, so that one instruction multiplies 32 bits by 32 bits.
+            const unsigned long long offset = static_cast<unsigned>(rows[j]);
+            const char* row = reinterpret_cast<const char*>(b) + offset * stride;
+            if (!WHOLE) packets[4 * i + j].raw = {};
+            if (WHOLE || rows[j] >= 0) packets[4 * i + j].load(reinterpret_cast<const T*>(row));
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < FOURS; ++i) {
+        if (!WHOLE && i >= count) continue;
+        const float4 four = values[i];
+        packets[4 * i].add_to(sums, four.x);
+        packets[4 * i + 1].add_to(sums, four.y);
+        packets[4 * i + 2].add_to(sums, four.z);
+        packets[4 * i + 3].add_to(sums, four.w);
+    }
+}
+
+// Sums of a packet of columns over the entries start to end - 1 of A; a group may have none. All threads of a warp call
+// it. One load brings four column ids of a lane and another four values; they are aligned, so the first four may begin
+// before `start`. While a batch of 4·FOURS packets of B is in flight, so are the entries of the next step. `b` points at
+// the lane's columns in row 0 of B, and `stride` is the length of a row in bytes.
+//
+//   a step of a group of eight lanes, FOURS = 4     lane 0 | lane 1 | lane 2 | lane 3 | lane 4 | …    reads four entries
+//                                                   first batch                       | second batch
+template <class P, int FOURS, class T, int THREADS>
+__device__ __forceinline__ void add_staged(
+    float (&sums)[P::WIDTH], StagedFours<THREADS>& staged, const int* __restrict__ indices,
+    const T* __restrict__ data, int start, int end, const T* __restrict__ b, unsigned stride) {
+    const int lanes = blockDim.x, lane = threadIdx.x;
+    int4* columns = staged.columns + threadIdx.y * lanes;
+    float4* values = staged.values + threadIdx.y * lanes;
+    int first = (start & ~3) + 4 * lane;
+    int fours = start < end ? (end - first + 3) / 4 + lane : 0;
+    int most = __reduce_max_sync(~0u, fours);
+    Four<T> own;
+    if (lane < fours) own.load(indices, data, first, start, end);
+    while (most > 0) {
+        bool valid[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) valid[j] = lane < fours && own.columns[j] >= 0;
+        columns[lane] = make_int4(
+            valid[0] ? own.columns[0] : -1, valid[1] ? own.columns[1] : -1, valid[2] ? own.columns[2] : -1,
+            valid[3] ? own.columns[3] : -1);
+        values[lane] = make_float4(
+            valid[0] ? own.values[0] : 0.f, valid[1] ? own.values[1] : 0.f, valid[2] ? own.values[2] : 0.f,
+            valid[3] ? own.values[3] : 0.f);
+        // Bit f: four f of every group of the warp is whole.
+        unsigned whole = __ballot_sync(~0u, valid[0] && valid[1] && valid[2] && valid[3]);
+        for (int i = lanes; i < 32; i *= 2) whole &= whole >> i;
+        __syncwarp();
+        const int now = min(most, lanes);
+        first += 4 * lanes, fours -= lanes, most -= lanes;
+        if (lane < fours) own.load(indices, data, first, start, end);
+        for (int four = 0; four < now; four += FOURS, whole >>= FOURS) {
+            constexpr unsigned ALL = (1u << FOURS) - 1;
+            if ((whole & ALL) == ALL) {
+                add_batch<P, FOURS, true>(sums, columns + four, values + four, FOURS, b, stride);
+            } else {
+                add_batch<P, FOURS, false>(sums, columns + four, values + four, now - four, b, stride);
+            }
+        }
+        __syncwarp();
     }
 }
 
