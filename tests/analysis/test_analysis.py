@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from spmm_roofline import analysis, contracts
+from spmm_roofline import analysis, contracts, forked
 from spmm_roofline.analysis.bootstrap import geomean_interval
 from spmm_roofline.analysis.cases import families_of
 from tests.analysis import synthetic
@@ -203,6 +203,13 @@ def test_recorded_rows_alone_are_enough(tables):
     assert set(tables["matrices"]["matrix"]) == set(synthetic.MATRICES)
     device = tables["devices"].iloc[0]
     assert (device["title"], device["recorded_rows"], device["local_rows"]) == ("NVIDIA H200 (SXM)", 180, 0)
+
+
+@pytest.mark.parametrize(("processes", "few"), [(2, 0), (5, analysis.FEW)])
+def test_the_tables_do_not_depend_on_the_number_of_processes(folder, recorded, tmp_path, monkeypatch, processes, few):
+    monkeypatch.setattr(forked, "processors", lambda: processes)
+    monkeypatch.setattr(analysis, "FEW", few)
+    assert contents(synthetic.analyse(tmp_path, recorded=[recorded], processes=processes)) == contents(folder)
 
 
 def test_the_same_input_gives_the_same_bytes(folder, recorded, tmp_path):

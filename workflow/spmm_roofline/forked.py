@@ -31,7 +31,7 @@ class Forked:
             value, error = self._answer.recv()
         except EOFError:
             value, error = None, ChildProcessError("a process ended before it sent its result")
-        self.end()
+        self._answer.close()  # its process ends by itself, which takes longer the more memory it has
         if error is not None:
             raise error
         return value

@@ -6,6 +6,7 @@ Each analysis declares its table and its inputs where it is defined (:mod:`.regi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ __all__ = ["read", "run", "tables"]
 
 #: More processes than these would wait for the step that takes longest.
 PROCESSES = 10
+#: A table with fewer values than these is written in less time than a process starts.
+FEW = 100_000
 
 
 def run(
@@ -81,32 +84,48 @@ def run(
         "model": next(map(str, model), None),
     }
     order = ordered(steps(), made.keys())
-    order += [
-        Step(f"{name}.csv", partial(contracts.write, path=Path(out) / f"{name}.csv", name=contract), (name,))
+    writes = {
+        name: Step(f"{name}.csv", partial(contracts.write, path=Path(out) / f"{name}.csv", name=contract), (name,))
         for name, contract in tables().items()
-    ]
+    }
     if processes > 1:
-        _make_in_parallel(order, made, processes)
+        _make_in_parallel(order, writes, made, processes)
     else:
-        for step in order:
+        for step in [*order, *writes.values()]:
             made[step.name] = step.make(*(made[name] for name in step.inputs))
 
 
-def _make_in_parallel(order: Iterable[Step], made: dict[str, Any], processes: int) -> None:
-    """Add to ``made`` what the steps make, each in a process of its own; of those that can begin, the first begin."""
+def _make_in_parallel(order: Iterable[Step], writes: Mapping[str, Step], made: dict[str, Any], processes: int) -> None:
+    """Add to ``made`` what the steps of ``order`` make, and carry out the step of ``writes`` for each of its tables.
+
+    Steps have a process each, but for those that take less time than its start; of those that can begin, the first
+    begin.
+    """
     import pandas  # noqa: F401  (once here instead of once in each process)
 
     waiting, running = list(order), dict[Forked, Step]()
+
+    def keep(step: Step, result: Any) -> None:
+        made[step.name] = result
+        if (write := writes.get(step.name)) is not None:
+            waiting.append(replace(write, short=result.size < FEW))
+
     try:
         while waiting or running:
             able = [step for step in waiting if made.keys() >= set(step.inputs)]
-            for step in able[: processes - len(running)]:
+            longer = [step for step in able if not step.short][: processes - len(running)]
+            for step in longer:
                 waiting.remove(step)
                 running[Forked(step.make, *(made[name] for name in step.inputs))] = step
+            for step in able:
+                if step.short:
+                    waiting.remove(step)
+                    keep(step, step.make(*(made[name] for name in step.inputs)))
             import scipy.optimize  # noqa: F401  (while the first steps read files; others need it)
 
-            for call in ready(running):
-                made[running.pop(call).name] = call.result()
+            if not any(step.short for step in able):  # what they made may let others begin
+                for call in ready(running):
+                    keep(running.pop(call), call.result())
     finally:
         for call in running:
             call.end()

@@ -116,19 +116,19 @@ def bandwidths(table: pd.DataFrame, level: str) -> dict[str, float]:
     return rows.groupby("device")["measured"].max().to_dict()
 
 
-@value()
+@value(short=True)
 def dram_gb_per_s(ceilings: pd.DataFrame) -> dict[str, float]:
     """Device → highest measured rate of DRAM."""
     return bandwidths(ceilings, "dram")
 
 
-@value()
+@value(short=True)
 def l2_gb_per_s(ceilings: pd.DataFrame) -> dict[str, float]:
     """Device → highest measured rate of L2."""
     return bandwidths(ceilings, "l2")
 
 
-@value("measured_peaks")
+@value("measured_peaks", short=True)
 def peaks(ceilings: pd.DataFrame) -> dict[str, dict[tuple[str, str], float]]:
     """Device → (unit that multiplies, instructions) → measured GFLOP/s, as :func:`.roofline.limit_gflops` takes it."""
     rows = ceilings[(ceilings["unit"] == "GFLOP/s") & ceilings["measured"].notna()]

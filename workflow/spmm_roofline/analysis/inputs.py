@@ -113,19 +113,19 @@ def papers(files: Files) -> pd.DataFrame:
     return contracts.read_all(sorted(map(str, files.papers)), "analysis_papers")
 
 
-@value()
+@value(short=True)
 def claim_documents(files: Files) -> list[Mapping[str, Any]]:
     """The claims to be judged."""
     return contracts.document(files.claims, "claims")["claims"] if files.claims else []
 
 
-@value()
+@value(short=True)
 def datasheets(files: Files) -> Documents:
     """Device → document ``device``."""
     return {path.stem: contracts.document(path, "device") for path in sorted(map(Path, files.devices))}
 
 
-@value()
+@value(short=True)
 def records(files: Files) -> Documents:
     """Device → document ``measured_device``: of a device that is measured here the one found here.
 
@@ -141,19 +141,19 @@ def records(files: Files) -> Documents:
     return found
 
 
-@value()
+@value(short=True)
 def described(datasheets: Documents, records: Documents) -> Documents:
     """Device → its document ``measured_device``, or ``device`` where the device has no record."""
     return {**datasheets, **records}
 
 
-@value()
+@value(short=True)
 def peaks(datasheets: Documents) -> Mapping[str, Mapping[str, float]]:
     """Device → unit → GFLOP/s of the datasheet."""
     return {name: sheet["peak_gflops"] for name, sheet in datasheets.items()}
 
 
-@value()
+@value(short=True)
 def l2_bytes(described: Documents) -> Mapping[str, int]:
     """Device → size of L2."""
     return {name: document["l2_bytes"] for name, document in described.items()}

@@ -21,7 +21,8 @@ from .. import contracts, forked
 class Step:
     """One declared function: ``inputs`` are its parameters; ``contract`` is empty for a value that is not written.
 
-    ``beside``: it takes so long that it begins as soon as it can, beside the others.
+    ``beside``: it takes so long that it begins as soon as it can, beside the others; ``short``: it takes less time than
+    the start of a process.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Step:
     inputs: tuple[str, ...]
     contract: str = ""
     beside: bool = False
+    short: bool = False
 
 
 class RegistryError(ValueError):
@@ -52,21 +54,21 @@ def table(name: str = "", contract: str = "", beside: bool = False) -> Callable:
     return declare
 
 
-def value(name: str = "") -> Callable:
+def value(name: str = "", short: bool = False) -> Callable:
     """Declare that the decorated function makes an input of other analyses, which is not written to a file."""
 
     def declare(function: Callable) -> Callable:
-        _add(name or function.__name__, function, "", False)
+        _add(name or function.__name__, function, "", short=short)
         return function
 
     return declare
 
 
-def _add(name: str, function: Callable, contract: str, beside: bool) -> None:
+def _add(name: str, function: Callable, contract: str, beside: bool = False, short: bool = False) -> None:
     known = _declared.get(name)
     if known and known.make.__module__ != function.__module__:
         raise RegistryError(f"both {known.make.__module__} and {function.__module__} make {name!r}")
-    _declared[name] = Step(name, function, tuple(inspect.signature(function).parameters), contract, beside)
+    _declared[name] = Step(name, function, tuple(inspect.signature(function).parameters), contract, beside, short)
 
 
 def steps() -> Mapping[str, Step]:

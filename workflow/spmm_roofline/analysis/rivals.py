@@ -11,7 +11,7 @@ from .inputs import Files
 from .registry import value
 
 
-@value()
+@value(short=True)
 def rivals(files: Files) -> Mapping[str, Iterable[str]]:
     """Name of a set → patterns of its kernels, from the document of the claims."""
     return contracts.document(files.claims, "claims")["rivals"] if files.claims else {}

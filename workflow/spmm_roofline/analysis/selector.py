@@ -60,7 +60,7 @@ def selector(cases: pd.DataFrame, matrices: pd.DataFrame, rates: Mapping[str, Ra
     return contracts.frame(rows, "analysis_selector")
 
 
-@value("rates")
+@value("rates", short=True)
 def known_rates(ceilings: pd.DataFrame, devices: pd.DataFrame) -> dict[str, Rates]:
     """Device → its ceilings, from the tables ``analysis_ceilings`` and ``analysis_devices``.
 
