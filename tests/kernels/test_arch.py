@@ -2,7 +2,7 @@
 
 import pytest
 
-from spmm_roofline.kernels import cubins
+from spmm_roofline.kernels import cubins, ship
 from spmm_roofline.kernels.arch import major, obstacle, supports, target
 from spmm_roofline.kernels.registry import of_study
 from spmm_roofline.measure.device import Gpu
@@ -24,6 +24,15 @@ def test_an_architecture_specific_target_runs_on_itself_alone():
     assert "emulates on sm_90a" in obstacle("sm_90a", "sm_89", ["ldmatrix", "mma_sp_f8"])
     assert not obstacle("sm_89", "sm_89", ["mma_sp_f8"]) and not obstacle("sm_120", "sm_89", ["mma_sp_f8"])
     assert supports("sm_100", "sm_80") and not supports("sm_80", "sm_89") and supports("sm_80", None)
+
+
+def test_a_wheel_carries_code_for_targets_that_can_run_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(ship, "cubin_of", lambda *_: (b"code",))
+    monkeypatch.setattr(ship, "ptx_of", lambda *_: b"code")
+    heads = of_study("flagship", KERNELS)
+    for name, archs in (("panel_f16", {"sm_90a"}), ("window_f16", {*cubins.SHIPPED, cubins.PTX})):
+        ship._write(heads[name], tmp_path / name)
+        assert {path.name for path in (tmp_path / name).iterdir()} == archs
 
 
 @pytest.fixture

@@ -25,6 +25,16 @@ def dense(rows, columns, dtype, seed=1):
     return array, widened(array, dtype).get()
 
 
+def general_kernels():
+    """Heads of the general kernels that the device runs."""
+    from spmm_roofline.kernels.choose import GENERAL
+    from spmm_roofline.kernels.cubins import runs_here
+    from spmm_roofline.kernels.registry import of_study
+    from spmm_roofline.paths import KERNELS
+
+    return [head for head in of_study(GENERAL, KERNELS).values() if runs_here(head)]
+
+
 def vector(n, dtype, seed=3):
     """The same for a vector."""
     array, exact = dense(1, n, dtype, seed)

@@ -41,6 +41,38 @@ def test_a_plan_takes_what_is_predicted(name, dtype):
             assert bounds.most <= 5 * taken + 2**20, n
 
 
+@pytest.mark.parametrize("name", structures())
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_panels_take_what_is_predicted(name, dtype):
+    from spmm_roofline.formats.panels_64x32 import FORMAT
+    from spmm_roofline.multiply.memory import packed
+
+    a = structures()[name]
+    least, most = packed(FORMAT.name, a.shape[0], a.nnz, dtype)
+    for multiprocessors in (1, 132):
+        assert least <= FORMAT.from_csr(a, dtype, multiprocessors=multiprocessors).nbytes <= most
+
+
+def test_kernels_that_a_device_or_a_format_excludes_are_left_out(device, monkeypatch):
+    from spmm_roofline import SpMM
+    from spmm_roofline.formats.panels_64x32 import FORMAT
+    from spmm_roofline.multiply import memory, plan
+    from tests.emulation import device as emulated
+
+    def panels(a, **options):
+        return {name for name, head in SpMM(a, "float16", **options)._able.items() if head.format == FORMAT.name}
+
+    a = sparse(100, 80, 0.1)
+    if device == "emulated":
+        assert not panels(a)
+        monkeypatch.setattr(emulated.Device, "compute_capability", "90")
+        assert panels(a) == {"panel_f16", "panel_f16_medium"}
+    assert memory.holds(FORMAT.name, 1 << 20, 1 << 30) and not memory.holds(FORMAT.name, 1 << 20, (1 << 31) - (1 << 24))
+    assert memory.holds("vectors_8x1", 1 << 20, (1 << 31) - (1 << 24))
+    monkeypatch.setattr(plan, "holds", lambda form, m, nnz: form != FORMAT.name)
+    assert not panels(a)
+
+
 def test_a_matrix_that_cannot_fit_is_refused_before_anything_is_made(monkeypatch):
     import cupy
     from cupyx.scipy.sparse import csr_matrix

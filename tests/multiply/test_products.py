@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import coo_array, csr_array
 
-from tests.multiply.operands import TOLERANCE, check, dense, sparse, vector
+from tests.multiply.operands import TOLERANCE, check, dense, general_kernels, sparse, vector
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -37,9 +37,6 @@ def test_any_shape(shape, density):
 @pytest.mark.parametrize("n", [4, 40, 300])
 def test_every_general_kernel_on_rows_of_all_lengths(n, device):
     from spmm_roofline import SpMM
-    from spmm_roofline.kernels.choose import GENERAL
-    from spmm_roofline.kernels.registry import of_study
-    from spmm_roofline.paths import KERNELS
 
     if device == "emulated" and n != 40:
         pytest.skip("other widths take the emulation a minute")
@@ -49,7 +46,7 @@ def test_every_general_kernel_on_rows_of_all_lengths(n, device):
     pattern = rng.random((700, k)) < rng.choice([0, 6 / k, 60 / k], (700, 1))
     pattern[[0, 300, 301, 699]] = rng.random((4, k)) < 0.9
     a = csr_array(pattern * (rng.random(pattern.shape) - 0.5))
-    for head in of_study(GENERAL, KERNELS).values():
+    for head in general_kernels():
         dtype = head.dtype["a"]
         b, exact = dense(k, n, dtype)
         multiply = SpMM(a, dtype, kernel=head.name)
@@ -65,9 +62,6 @@ def test_every_general_kernel_on_rows_of_all_lengths(n, device):
 
 def test_every_kernel_of_partitions_in_waves(device, monkeypatch):
     from spmm_roofline import SpMM
-    from spmm_roofline.kernels.choose import GENERAL
-    from spmm_roofline.kernels.registry import of_study
-    from spmm_roofline.paths import KERNELS
     from tests.emulation import device as emulated
 
     # L2 holds few of the rows of B: on a GPU because there are many, on the emulated device because it is small.
@@ -77,7 +71,7 @@ def test_every_kernel_of_partitions_in_waves(device, monkeypatch):
     rows, columns = rng.integers(m, size=(2, 12 * m))
     rows[: m // 2] = m // 3  # a row so long that several partitions have a section of it
     a = csr_array((rng.random(12 * m) - 0.5, (rows, columns)), shape=(m, m))
-    partitioned = [head for head in of_study(GENERAL, KERNELS).values() if "wave_columns" in head.format_options]
+    partitioned = [head for head in general_kernels() if "wave_columns" in head.format_options]
     assert len(partitioned) > 10
     for head in partitioned:
         dtype = head.dtype["a"]
@@ -383,9 +377,6 @@ def test_relu_keeps_what_is_not_a_number(dtype):
 def test_nan_and_infinity_come_out_where_they_belong(device):
     from spmm_roofline import SpMM
     from spmm_roofline.formats.values import rounded, widened
-    from spmm_roofline.kernels.choose import GENERAL
-    from spmm_roofline.kernels.registry import of_study
-    from spmm_roofline.paths import KERNELS
 
     cupy = sys.modules["cupy"]
     a = sparse(150, 140, 0.05)
@@ -395,7 +386,7 @@ def test_nan_and_infinity_come_out_where_they_belong(device):
     exact = np.random.default_rng(5).random((140, 40)) + 0.5
     touched = abs(a[:, [3]]).toarray()[:, 0] > 0
     assert 2 < touched.sum() < 20
-    for head in of_study(GENERAL, KERNELS).values():
+    for head in general_kernels():
         dtype = head.dtype["a"]
         for special in (np.nan, np.inf):
             values = a.copy()

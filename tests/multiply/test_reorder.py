@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import coo_array, csr_array
 
 from spmm_roofline.matrices.generated import GENERATORS
-from tests.multiply.operands import TOLERANCE, as_stored, check, dense, sparse, vector
+from tests.multiply.operands import TOLERANCE, as_stored, check, dense, general_kernels, sparse, vector
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -38,11 +38,7 @@ def given(a):
 
 
 def heads():
-    from spmm_roofline.kernels.choose import GENERAL
-    from spmm_roofline.kernels.registry import of_study
-    from spmm_roofline.paths import KERNELS
-
-    return [head for head in of_study(GENERAL, KERNELS).values() if head.takes_reordered]
+    return [head for head in general_kernels() if head.takes_reordered]
 
 
 @pytest.mark.parametrize("n", [40, 300])

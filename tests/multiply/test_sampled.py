@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import coo_array, csr_array, diags_array, kron, vstack
 
 from spmm_roofline.kernels.choose import SAMPLED, sampled
-from tests.multiply.operands import SMALLEST, TOLERANCE, check, dense, sparse, vector
+from tests.multiply.operands import SMALLEST, TOLERANCE, check, dense, general_kernels, sparse, vector
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -189,9 +189,6 @@ def test_the_transpose(dtype, n):
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_other_values_in_every_packed_format(dtype):
     from spmm_roofline import SpMM
-    from spmm_roofline.kernels.choose import GENERAL
-    from spmm_roofline.kernels.registry import of_study
-    from spmm_roofline.paths import KERNELS
 
     cupy = sys.modules["cupy"]
     a = sparse(90, 110, 0.1)
@@ -200,7 +197,7 @@ def test_other_values_in_every_packed_format(dtype):
     a.eliminate_zeros()
     other = csr_array((np.random.default_rng(5).random(a.nnz) - 0.5, a.indices, a.indptr), shape=a.shape)
     (b, exact), (wide, exact_wide) = dense(110, 24, dtype), dense(90, 24, dtype, 2)
-    for name in [head.name for head in of_study(GENERAL, KERNELS).values() if head.dtype["a"] == dtype][:4]:
+    for name in [head.name for head in general_kernels() if head.dtype["a"] == dtype][:4]:
         multiply = SpMM(a, dtype, kernel=name)
         multiply(b), multiply.T(wide)
         for values in (other, a):

@@ -37,9 +37,21 @@ def machine_code(head: Head) -> Path:
     """
     import cupy
 
-    capability = int(cupy.cuda.Device().compute_capability)
-    arch = target((capability // 10, capability % 10))
+    arch = device_target()
     return shipped(head, arch, cupy.cuda.runtime.driverGetVersion()) or compiled(head, arch)
+
+
+def device_target() -> str:
+    """Target of the compiler for the current device."""
+    import cupy
+
+    capability = int(cupy.cuda.Device().compute_capability)
+    return target((capability // 10, capability % 10))
+
+
+def runs_here(head: Head) -> bool:
+    """Whether the current device runs a kernel, or a library does."""
+    return supports(device_target(), head.min_arch)
 
 
 def shipped(head: Head, arch: str, driver: int, folder: Path = CUBINS) -> Path | None:

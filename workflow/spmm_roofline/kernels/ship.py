@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ..paths import KERNELS
 from . import includes
+from .arch import supports
 from .choose import GENERAL
 from .compile import cubin_of, nvrtc_version, ptx_of
 from .cubins import PTX, SHIPPED, TOOLKIT, file_name
@@ -25,7 +26,7 @@ from .registry import of_study
 
 def shipped_heads(root: Path = KERNELS) -> list[Head]:
     """General kernels, each also compiled with factors and with its epilogue, and all of these for unaligned rows where
-    the code takes them; kernels of sampled products; packers.
+    the code takes them; kernels of sampled products; packers. Each is compiled for the targets that can run it.
     """
     general = of_study(GENERAL, root).values()
     scaled = (head.scaled(epilogue) for epilogue in (False, True) for head in general)
@@ -52,6 +53,8 @@ def _written(head: Head, folder: Path) -> Iterator[bytes]:
     source = head.path.read_text(), head.name
     options = head.defines(), includes.root_of(head.path)
     for arch in (*SHIPPED, PTX):
+        if not supports(arch, head.min_arch):
+            continue
         if arch == PTX:
             code, path = ptx_of(*source, arch, *options), folder / arch / file_name(head, "ptx")
         else:

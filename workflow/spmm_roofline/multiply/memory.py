@@ -11,6 +11,7 @@ from ..formats.csr import Csr
 from ..formats.csr_partitioned import CsrPartitioned
 from ..formats.csr_split import CsrSplit
 from ..formats.dense import LIMIT_BYTES
+from ..formats.panels_64x32 import COLUMNS, MOST_TILES, ROWS, RUN, Panels64x32
 from ..formats.values import device_dtype
 from ..formats.windows import TILE_K, Windows
 from ..kernels import choose
@@ -46,10 +47,33 @@ def packed(form: str, m: int, nnz: int, dtype: str) -> Prediction:
         of_slot, of_row = (7, 1) if kind is CsrPartitioned else (4, 0)
         most = (of_slot + size) * (nnz + m) + of_row * m
         return Prediction((4 + size) * max(nnz, m), most + FIXED_BYTES)
+    if kind is Panels64x32:
+        # Of a tile its columns and its run, of a slot its value and position, and of a panel at least one item of work.
+        panels = ceil_div(m, ROWS)
+        tiles, slots = _panels(m, nnz)
+        of_tile, of_slot, of_panel = 4 * COLUMNS + 8, size + 2, 16
+        least = of_tile * max(panels, ceil_div(nnz, ROWS * COLUMNS)) + of_slot * nnz + of_panel * panels
+        return Prediction(least, of_tile * tiles + of_slot * slots + of_panel * panels + FIXED_BYTES)
     if kind is Csr:
         exact = csr(m, nnz, size)
         return Prediction(exact, exact)
     return Prediction(0, 0)
+
+
+def _panels(m: int, nnz: int) -> tuple[int, int]:
+    """Most tiles of panels of 64 rows, and most slots: if no two entries of a panel have a column in common."""
+    panels = ceil_div(m, ROWS)
+    tiles = nnz // COLUMNS + panels
+    return tiles, nnz + RUN * (tiles + panels + 1)
+
+
+def holds(form: str, m: int, nnz: int) -> bool:
+    """Whether a format of the general kernels holds every matrix with ``m`` rows and ``nnz`` entries.
+
+    Others hold what :data:`.blocks.MOST_SLOTS` lets into one plan.
+    """
+    tiles, slots = _panels(m, nnz)
+    return FORMATS.get(form) is not Panels64x32 or (tiles <= MOST_TILES and slots < 2**31)
 
 
 def dense(m: int, k: int, nnz: int, dtype: str) -> int:

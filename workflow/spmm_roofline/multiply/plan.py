@@ -20,7 +20,7 @@ from ..formats.base import Format, Survey
 from ..formats.builder import ctas
 from ..formats.values import device_dtype
 from ..kernels import choose, registry
-from ..kernels.cubins import machine_code
+from ..kernels.cubins import machine_code, runs_here
 from ..kernels.head import Head, HeadError
 from ..kernels.launch import GRID_LIMIT, Call, Repeat, check_case, format_options, prepare
 from ..kernels.operands import Dense
@@ -29,7 +29,7 @@ from ..paths import KERNELS
 from .arrays import Library, View, capturing, cupy_stream, library_of, needs_operator
 from .launches import MOST, Launches, Operands
 from .matrix import SUMMED, Matrix, Size, matrix_of, size_of
-from .memory import Prediction, csr, dense, dense_within, free_bytes, packed
+from .memory import Prediction, csr, dense, dense_within, free_bytes, holds, packed
 from .reorder import best_order
 from .sampled import Repeat as Sampling
 from .sampled import Sampled
@@ -174,7 +174,7 @@ class SpMM:
             for name, head in able.items()
             if head.dtype["a"] == dtype and (head.takes_reordered or not self.reordered)
         }
-        self._bound_dense()
+        self._leave_out()
         self._kin = kin
         self.transposed = False
         self.shape: tuple[int, int] = matrix.shape
@@ -198,13 +198,16 @@ class SpMM:
         self._pack(self._by_rules(n))
         self._register()
 
-    def _bound_dense(self) -> None:
-        """Leave the dense product out of the kernels of the rules unless A may take so much memory."""
-        name = choose.DENSE.get(self.dtype)
-        if name in self._able and len(self._able) > 1:
-            size = dense(*self._matrix.shape, self._matrix.nnz, self.dtype)
-            if not 0 < size <= choose.DENSE_OF_FREE * free_bytes():
-                del self._able[name]
+    def _leave_out(self) -> None:
+        """Leave out kernels that the device does not run or whose format may be too small for A, and the dense product
+        unless A may take so much memory; a kernel that the caller names stays.
+        """
+        if len(self._able) == 1:
+            return
+        (m, k), nnz, library = self._matrix.shape, self._matrix.nnz, choose.DENSE.get(self.dtype)
+        self._able = {name: head for name, head in self._able.items() if runs_here(head) and holds(head.format, m, nnz)}
+        if library in self._able and not 0 < dense(m, k, nnz, self.dtype) <= choose.DENSE_OF_FREE * free_bytes():
+            del self._able[library]
 
     def _in_best_order(self, matrix: Matrix) -> Matrix:
         """The matrix with its rows in an order that reads fewer rows of B, if that is wanted and there is one."""
