@@ -1,4 +1,4 @@
-"""Kernels whose lane groups stage entries of A (tile/staged_row.cuh, tile/rolling_row.cuh), on the host: ragged rows, narrow and wide B."""
+"""Kernels whose lane groups stage entries of A (tile/staged_row.cuh, rolling_row.cuh), on the host: ragged rows."""
 
 import dataclasses
 
