@@ -2,10 +2,13 @@
 
 import os
 import shutil
+import sys
+import tempfile
 from pathlib import Path
 
 import hypothesis
 import pytest
+from filelock import FileLock
 
 from tests import gpu_record
 from tests.project import Project, make_project
@@ -31,10 +34,21 @@ def real_data() -> Path:
 
 @pytest.fixture(scope="session")
 def finished_project(tmp_path_factory):
-    """A copy of the project whose suite ``tiny`` has run up to the report; a test that edits it restores it."""
-    project = make_project(tmp_path_factory.mktemp("project"))
-    project.snakemake("report")
-    return project
+    """A copy of the project whose suite ``tiny`` has run up to the report; a test that edits it restores it.
+
+    It runs once, whatever the number of processes that test; each of them has a copy of its own.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:  # the folder of all processes holds one for each
+        folder = folder.parent
+    with FileLock(folder / "finished.lock"):
+        if not (folder / "finished").exists():
+            shutil.rmtree(folder / "running", ignore_errors=True)
+            make_project(folder / "running").snakemake("report")
+            (folder / "running").rename(folder / "finished")
+    own = tmp_path_factory.mktemp("project") / "project"
+    shutil.copytree(folder / "finished", own)
+    return Project(own)
 
 
 @pytest.fixture
@@ -42,6 +56,18 @@ def project_to_break(finished_project, tmp_path):
     """A copy of the finished project for a single test."""
     shutil.copytree(finished_project.root, tmp_path / "project")
     return Project(tmp_path / "project")
+
+
+def pytest_configure(config):
+    """Let the processes that tests start keep bytecode for each other where the environment forbids it beside sources.
+
+    There are hundreds of them, and each would compile Snakemake and pandas for two seconds.
+    """
+    if sys.dont_write_bytecode and not hasattr(config, "workerinput"):
+        folder = tempfile.TemporaryDirectory(prefix="bytecode-")
+        config.add_cleanup(folder.cleanup)
+        os.environ["PYTHONPYCACHEPREFIX"] = folder.name
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_addoption(parser):

@@ -150,3 +150,19 @@ def test_a_product_of_the_installed_package(installed, tmp_path):
         """,
     )
     assert float(said) < 1e-4
+
+
+@pytest.mark.parametrize("forbidden", [True, False])
+def test_processes_share_bytecode_where_it_may_not_lie_beside_sources(tmp_path, forbidden):
+    code = f"""
+import os, subprocess, sys
+from spmm_roofline import share_bytecode
+share_bytecode({str(tmp_path)!r})
+subprocess.run([sys.executable, "-c", "import spmm_roofline.contracts"], check=True)
+"""
+    flags = ["-B"] if forbidden else []
+    hidden = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
+    environment = {name: value for name, value in os.environ.items() if name not in hidden}
+    environment["PYTHONPATH"] = str(ROOT / "workflow")
+    subprocess.run([sys.executable, *flags, "-c", code], env=environment, check=True)
+    assert any(tmp_path.rglob("contracts.*.pyc")) == forbidden

@@ -7,6 +7,7 @@ and writes files with a written contract (``workflow/schemas``), and only throug
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,3 +38,13 @@ def share_package() -> None:
     given = os.environ.get("PYTHONPATH", "")
     if root not in given.split(os.pathsep):
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, given]))
+
+
+def share_bytecode(folder: str | Path) -> None:
+    """Let the processes of a run keep bytecode in ``folder`` where the environment forbids it beside sources.
+
+    Images of containers often do. Each of a hundred short jobs would then compile pandas before it begins.
+    """
+    if sys.dont_write_bytecode:
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ.setdefault("PYTHONPYCACHEPREFIX", os.path.abspath(folder))
