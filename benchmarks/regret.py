@@ -3,6 +3,7 @@
     python benchmarks/regret.py
     python benchmarks/regret.py --dtype float32 --device h100 --suite flagship --worst 30
     python benchmarks/regret.py --half fitted --write regret.csv
+    python benchmarks/regret.py --times generated.csv --device h200
 
 The best kernel known of a case is the fastest of the general kernels, of the re-creations of other projects' kernels
 that hold every matrix, of cuSPARSE's algorithms and of the dense product, all of them row-major. A case is a matrix and
@@ -10,7 +11,11 @@ a width N on one device, with a warm or a cold L2. Thresholds are fitted on one 
 other one; the half of a matrix follows from its name. `spmm` is the time of the best kernel that is no general one over
 that of the chosen kernel: below 1, a case is lost.
 
-Kernels without recorded rows of their own are judged by those of a kernel that does the same (`STANDS_FOR`).
+Kernels without rows of their own are judged by those of a kernel that does the same (`STANDS_FOR`).
+
+`--times` judges the rows of a table in place of recorded ones, of matrices that were made for the purpose: `group`,
+`matrix`, `dtype`, `n`, `m`, `k`, `nnz`, `longest` (entries of the longest row), `blocks` (tiles of the usual format),
+`kernel` and `time_us`, with a warm L2. A table without cuSPARSE's kernels or re-creations says nothing about them.
 """
 
 from __future__ import annotations
@@ -29,10 +34,11 @@ from spmm_roofline.formats import FORMATS
 from spmm_roofline.formats.base import Survey
 from spmm_roofline.kernels import choose, heads
 from spmm_roofline.kernels.head import Head
+from spmm_roofline.multiply.memory import dense
 
 ROOT = Path(__file__).resolve().parents[1]
 SUITES = ("flagship", "cutespmm", "attention", "beyond-l2", "real-sample", "quick")
-DTYPES = ("float16", "bfloat16", "tf32", "float32")
+DTYPES = ("float16", "bfloat16", "tf32", "float32", "float64")
 #: Studies whose kernels are re-creations for any matrix, and libraries.
 RIVALS = ("scalar", "cutespmm", "tcgnn", "cusparse", "cublas")
 #: Kernel without rows of its own → the kernel whose time it takes: the same order of work, or the same product by
@@ -80,11 +86,21 @@ def rows_of(recorded: Path, device: str, suites: tuple[str, ...], kernels: Mappi
     return rows.assign(device=device)
 
 
+def rows_of_table(path: Path, device: str, kernels: Mapping[str, Head]) -> pd.DataFrame:
+    """The same of a table of times, in µs, on one device; rows without a time, of refused products, are left out."""
+    rows = pd.read_csv(path).dropna(subset=["time_us"])
+    rows = rows[rows["kernel"].isin(list(kernels))]
+    rows = rows.rename(columns={"group": "suite", "longest": "row_length_max"})
+    return rows.assign(device=device, l2="warm", time_ms=rows["time_us"] / 1e3)
+
+
 def cases(rows: pd.DataFrame, kernels: Mapping[str, Head], dtype: str) -> Iterator[tuple[dict, dict[str, float]]]:
-    """Each case of a dtype, and kernel → time in ms."""
+    """Each case of a dtype, and kernel → time in ms; no case in which no general kernel of the dtype was timed."""
     own = rows[rows["kernel"].map(lambda name: kernels[name].dtype["a"] in WITHIN[dtype])]
     for (device, suite, matrix, n), group in own.groupby(["device", "suite", "matrix", "n"]):
         times = dict(zip(group["kernel"], group["time_ms"], strict=True))
+        if not any(kernels[name].study == choose.GENERAL and kernels[name].dtype["a"] == dtype for name in times):
+            continue
         times |= {name: times[stand] for name, stand in STANDS_FOR.items() if name not in times and stand in times}
         first = group.iloc[0]
         about = {name: int(first[name]) for name in ("m", "k", "nnz", "row_length_max", "blocks")}
@@ -97,14 +113,13 @@ def judged(
     """One row per case: the kernel that the rules choose, the best known one, the regret, and `spmm`."""
     result = []
     for case, times in cases(rows, kernels, dtype):
+        may_be_dense = dense(case["m"], case["k"], case["nnz"], dtype) > 0
         able = {
             name: kernels[name]
             for name in times
             if kernels[name].dtype["a"] == dtype
-            and (kernels[name].study == choose.GENERAL or name in choose.DENSE.values())
+            and (kernels[name].study == choose.GENERAL or (may_be_dense and name in choose.DENSE.values()))
         }
-        if not any(head.study == choose.GENERAL for head in able.values()):
-            continue
         product = choose.Product(
             m=case["m"],
             n=case["n"],
@@ -150,14 +165,21 @@ def main() -> None:
     parser.add_argument("--device", action="append", help="device, h100 or h200; both by default")
     parser.add_argument("--suite", action="append", help="suite; by default all that measure the general kernels")
     parser.add_argument("--dtype", action="append", choices=DTYPES)
+    parser.add_argument("--times", type=Path, help="table of times on one device, in place of the recorded rows")
     parser.add_argument("--half", choices=("fitted", "judged"), help="half of the matrices; both by default")
     parser.add_argument("--worst", type=int, default=15, help="cases to name for each dtype")
     parser.add_argument("--write", type=Path, help="CSV with a row for each case")
     asked = parser.parse_args()
     kernels, devices = known(), asked.device or ["h100", "h200"]
     described = {device: contracts.document(ROOT / f"config/devices/{device}.yaml", "device") for device in devices}
-    suites = tuple(asked.suite or SUITES)
-    rows = pd.concat(rows_of(asked.recorded, device, suites, kernels) for device in devices)
+    if asked.times:
+        if len(devices) > 1:
+            parser.error("--times wants the --device on which they were taken")
+        rows = rows_of_table(asked.times, devices[0], kernels)
+        rows = rows[rows["suite"].isin(asked.suite)] if asked.suite else rows
+    else:
+        suites = tuple(asked.suite or SUITES)
+        rows = pd.concat(rows_of(asked.recorded, device, suites, kernels) for device in devices)
     found = pd.concat(judged(rows, kernels, dtype, described) for dtype in asked.dtype or DTYPES)
     if asked.half:
         found = found[found["half"] == asked.half]

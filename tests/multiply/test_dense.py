@@ -32,7 +32,8 @@ def test_full_matrices_are_multiplied_as_dense_ones(dtype):
         b, exact = dense(128, n, dtype)
         for _ in range(2):
             check(multiply(b), a, exact, dtype)
-    assert multiply.kernel_for(64) not in DTYPES.values()
+    assert (multiply.kernel_for(64) == DTYPES[dtype]) == (dtype != "float32")
+    assert multiply.kernel_for(4) not in DTYPES.values()
     assert SpMM(sparse(96, 128, 0.005), dtype).kernel_for(128) not in DTYPES.values()
     assert SpMM(weights(k=123), dtype).kernel_for(128) not in DTYPES.values(), "rows of A are not aligned"
 

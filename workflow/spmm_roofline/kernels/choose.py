@@ -7,8 +7,13 @@ There are two ways to choose a kernel:
   result. Their thresholds are fitted to one half of the recorded matrices. On the other half, on two devices, regret
   against the best kernel known, re-creations and cuSPARSE included, is at most 2.1 % in the geometric mean of each
   dtype, below 10 % in nine of ten cases and below 29 % in all (``benchmarks/regret.py``);
-  ``tests/multiply/test_choice.py`` holds them to that. FP64 has no recorded rows and one kernel: on an H100, row
-  segments took 1.05 to 2.9 times as long on three matrices of different structure, at widths of 1 to 512.
+  ``tests/multiply/test_choice.py`` holds them to that. Of 77 matrices that were made to tell kernels apart, on an H200,
+  the costs of a dense product are fitted to half of those with random entries; on the other half regret is 1.0 % in
+  FP16, 0.7 % in TF32 and 2.5 % in FP32. The thresholds of short and of even rows were chosen with all of them in sight:
+  regret is 0.5 % in FP64 to 3.1 % in FP16 with short rows, in the half judged. With rows of equal length and columns
+  from all over it is 7 % in FP16 and 9 % in FP32, because ``sputnik_f16``, ``sputnik`` and ``rode``, which take no
+  factors, are faster. Panels saw all twelve matrices that they were measured with, and have no recorded rows, nor has
+  FP64; on an H100, its row segments took 1.05 to 2.9 times as long as split rows (three matrices, N = 1 to 512).
 - **The selector** (:func:`spmm_roofline.select`) ranks all kernels, libraries and special formats included, by the
   times that a trained model predicts for one device. On the recorded rows its regret in the geometric mean is about
   1 % for matrices, and 3 to 5 % for kinds of matrices, that the training did not see (table ``analysis_selector``). It
@@ -53,8 +58,15 @@ LEAST_WORK, LITTLE_WORK, LITTLE_TENSOR_WORK, MUCH_WORK = 25_000, 150_000, 60_000
 #: Entries of a tile (128 slots) below which rows of B are gathered one by one on CUDA cores: in narrow products, in the
 #: smallest, and in all others.
 EMPTY_NARROW, EMPTY_LEAST, EMPTY = 40, 24, 26
-#: The same on 16-bit tensor cores: in narrow products, and in wider ones with little and with more work.
-EMPTY_TENSOR_NARROW, EMPTY_TENSOR_LITTLE, EMPTY_TENSOR = 19, 25, 16
+#: The same on 16-bit tensor cores: in products of up to 32 columns, of up to 64, and in wider ones with little and with
+#: more work.
+EMPTY_TENSOR_NARROW, EMPTY_TENSOR_64, EMPTY_TENSOR_LITTLE, EMPTY_TENSOR = 19, 22, 25, 17
+#: Entries of a tile of eight rows from which panels of 64 rows share enough columns, multiplications per multiprocessor
+#: that balance them, columns of their slab, and the part of the width that may pad it. On twelve matrices on an H200,
+#: staged_f16 takes 1.10 to 1.49 times as long at N = 256 and 512 on eight with 32 entries or more, but 0.94 and 0.89 on
+#: viscorocks; with 23 and 21, 0.93 and 1.04. A matrix of 12,005 rows with 0.5 and 1 million multiplications per
+#: multiprocessor gains nothing, 1.02 and 0.93; the others have 2.1 million and more.
+PANEL_FULL, PANEL_WORK, PANEL_SLAB, PANEL_PADDING = 26, 1_500_000, 256, 1 / 8
 #: Entries of a tile below which a sampled product reads the rows of Y of single entries, not of tiles: with 15 and 16,
 #: entries won on an H100 in every dtype and width; with 68, tiles did.
 EMPTY_SAMPLED = 24
@@ -63,19 +75,29 @@ EMPTY_SAMPLED = 24
 FULL_NARROW, FULL_MEDIUM, FULL_LARGE, FULL_WIDE = 55, 26, 33, 25
 #: Most bytes of a dense A: as a multiple of its CSR, and as a fraction of the device's free memory.
 DENSE_PER_CSR, DENSE_OF_FREE = 32, 1 / 8
-#: Covered fraction of A, the slots of all tiles over m·k, from which all of A is multiplied on tensor cores of 16 bits.
-COVERED_16 = 0.1
-#: The same for TF32: in wide products, in those of up to 512 columns, and in those of up to 256.
-COVERED_TF32, COVERED_TF32_512, COVERED_TF32_256 = 0.25, 0.5, 0.85
-#: The same for FP32, on CUDA cores: in products wider than :data:`VERY_WIDE`, and in others.
+#: Covered fraction of A, the slots of all tiles over m·k, from which all of A is multiplied on CUDA cores in FP32: in
+#: products wider than :data:`VERY_WIDE`, and in others.
 COVERED_F32, COVERED_F32_1024 = 0.85, 0.97
-#: Widths that tell dense products apart. Narrower ones than the first were not measured.
-DENSE_NARROW, DENSE_MEDIUM, VERY_WIDE = 128, 256, 1024
+#: Narrowest dense product in FP32, narrowest one on tensor cores, which was measured down to 8, and a width.
+DENSE_NARROW, DENSE_LEAST, VERY_WIDE = 128, 8, 1024
 #: Rows of a dense A begin at multiples of this many bytes: its library is slower with others.
 DENSE_ROW_BYTES = 16
-#: Entries of the longest of short rows, each of which a lane group sums in CSR as it stands: in narrow products, in
-#: medium ones that are small, and in medium ones whose B hardly fits L2; and of an average row in wider ones.
-SHORT_NARROW, SHORT_SMALL, SHORT_MEDIUM, SHORT_WIDE = 6, 28, 9, 16
+#: Entries of the longest of short rows, each of which a lane group sums in CSR as it stands: in the narrowest products
+#: (rows of 1 to 17 were measured, N = 1 to 16: others take 1.02 to 2.4 times as long), in narrow ones, in medium ones
+#: that are small, and in medium ones whose B hardly fits L2; and of an average row in wider ones.
+SHORT_NARROWEST, SHORT_NARROW, SHORT_SMALL, SHORT_MEDIUM, SHORT_WIDE = 20, 7, 28, 9, 16
+#: Width of the narrowest products, of those whose even rows need not be short, and of a slab of short rows.
+NARROWEST, NARROW_SLAB, SHORT_SLAB = 16, 32, 128
+#: Entries of a tile from which windows share so many columns that they beat short rows in narrow products: with 28,
+#: short rows took 0.76 to 1.2 of the time, with 40 to 68 up to 1.6 times as long.
+SHORT_FULL = 35
+#: Even rows: the longest has at most so many times the entries of an average one, tiles are this empty, and wide
+#: products have this many in an average row; then each row is summed at once, however long it is. With 16 to 500
+#: entries, split rows and row segments take 1.02 to 1.21 times as long.
+EVEN, EVEN_EMPTY, EVEN_MEAN = 1.3, 20, 12
+#: Rows, times slabs, of a multiprocessor from which even rows fill it, and the slab of B, as a multiple of L2, up to
+#: which rows of B are found there: with 31 rows, and at 0.8, a row at a time takes up to 1.6 times as long.
+EVEN_ROWS, EVEN_SLAB_OF_L2 = 75, 0.6
 #: The longest of short rows has at most so many times the entries of an average one, unless B hardly fits L2, and never
 #: more than this: a single lane group sums it.
 SHORT_EVEN, SHORT_LONGEST = 4, 100
@@ -100,6 +122,36 @@ COPY_PAYS, COPY_PAYS_FOR_FULL_SLABS, COPY_PAYS_FOR_WINDOWS = 40, 12, 16
 SLAB, RATHER_FULL = 32, 13
 #: Fixed cost of a column slab, in columns: every slab reads the indices and values of A once.
 SLAB_COST = 32
+
+
+@dataclass(frozen=True)
+class DenseCost:
+    """Terms of a comparison of the dense product with windows, in multiplications of the dense one on a multiprocessor.
+
+    Windows take longer if
+
+        n·m·(k + of_result) / multiprocessors + of_column·k
+            < of_slot·n·slots / multiprocessors + of_entry·nnz / m + of_windows,
+
+    where slots are those of all tiles: both take a time for each slot that they multiply, a dense product one for each
+    element of C and for each step along k, and windows one for the tiles of a row, which follow each other.
+    """
+
+    of_slot: float
+    of_result: float
+    of_column: float
+    of_entry: float
+    of_windows: float
+    """their fixed time, less that of the dense product"""
+    covered: float
+    """part of A that tiles must cover: in large products, dense rates are so many times those of windows"""
+
+
+#: Fitted to half of 71 pruned weights and matrices with random entries, of 512×512 to 4096×4096, densities of 0.005 to
+#: 0.5 and N = 8 to 16,384, with the fastest general kernel of each case. Regret on the other half: 0.2 % geometric and
+#: 26 % worst in FP16, 0.2 and 10 % in TF32.
+DENSE_16 = DenseCost(30.5, of_result=710, of_column=11_400, of_entry=157_000, of_windows=4_230_000, covered=0.07)
+DENSE_TF32 = DenseCost(28.1, of_result=1_810, of_column=26_100, of_entry=200_000, of_windows=-9_600_000, covered=0.1)
 
 
 @dataclass(frozen=True)
@@ -135,12 +187,30 @@ class Product:
     def covers(self, fraction: float) -> bool:
         """Whether the tiles of 8×16 slots cover this fraction of A. A is surveyed only if it has enough entries."""
         slots = fraction * self.m * self.k
-        most = 8 * self.nnz + 16 * self.m  # one entry in a column of a window, and the last tile of each window
-        return 0 < slots <= most + 128 and slots <= 128 * self.survey.blocks
+        return 0 < slots <= self.most_slots and slots <= 128 * self.survey.blocks
+
+    def costs_more_than_dense(self, dense: DenseCost) -> bool:
+        """Whether windows take longer than the product of all of A. A is surveyed only if it has enough entries."""
+        if self.n < DENSE_LEAST or not self.m * self.k:
+            return False
+        of_product = self.n * self.m * (self.k + dense.of_result) / self.multiprocessors + dense.of_column * self.k
+        fixed = dense.of_entry * self.nnz / self.m + dense.of_windows
+        slots = (of_product - fixed) * self.multiprocessors / (dense.of_slot * self.n)
+        slots = max(slots, dense.covered * self.m * self.k)
+        return slots <= self.most_slots and slots <= 128 * self.survey.blocks
+
+    @property
+    def most_slots(self) -> int:
+        """Slots of all tiles of 8×16, at most: one entry in a column of a window, and the last tile of each window."""
+        return 8 * self.nnz + 16 * self.m + 128
 
     def has_b_of(self, multiple: float, element_bytes: int = 4) -> bool:
         """Whether B takes at least this multiple of L2."""
         return self.n * self.k * element_bytes >= multiple * self.l2_bytes
+
+    def has_slab_of(self, multiple: float, element_bytes: int = 4) -> bool:
+        """Whether a slab of B, as kernels of short rows read it, takes at least this multiple of L2."""
+        return min(self.n, SHORT_SLAB) * self.k * element_bytes >= multiple * self.l2_bytes
 
     def is_dominated(self) -> bool:
         """Whether a single row has a good part of all entries."""
@@ -178,8 +248,13 @@ def _short(product: Product) -> bool:
     that follow the rows, and not for others.
     """
     longest, mean = product.survey.longest, product.nnz / max(product.m, 1)
+    if product.n <= NARROWEST:
+        return longest <= SHORT_NARROWEST
     if product.narrow:
-        return longest <= SHORT_NARROW
+        is_short = longest <= SHORT_NARROW or (product.n > NARROW_SLAB and _even(product))
+        return is_short and product.fill_below(SHORT_FULL)
+    if mean >= EVEN_MEAN and product.fill_below(EVEN_EMPTY) and _even(product):
+        return True
     if product.n <= MEDIUM:
         small = product.n * product.m <= SMALL_C * product.multiprocessors
         if small and longest <= SHORT_EVEN * mean:
@@ -193,6 +268,22 @@ def _short(product: Product) -> bool:
     return shares or not product.has_b_of(BEYOND_WIDE)
 
 
+def _even(product: Product) -> bool:
+    """Rows of about the same length, so many that lane groups with one each fill the device, and a slab of B in L2."""
+    if product.survey.longest * product.m > EVEN * product.nnz:
+        return False
+    fills = product.m * ceil_div(product.n, SHORT_SLAB) >= EVEN_ROWS * product.multiprocessors
+    return fills and not product.has_slab_of(EVEN_SLAB_OF_L2)
+
+
+def _short_f64(product: Product) -> bool:
+    """Short rows in FP64, unless they use rows of B from all over and L2 hardly holds a slab: then slabs are narrow."""
+    if product.nnz > SHORT_NARROWEST * product.m:
+        return False  # without a survey, which no other rule of this dtype asks for
+    beyond = product.n > NARROW_SLAB and product.has_slab_of(SCATTERED_MEDIUM, 8)
+    return product.survey.longest <= SHORT_NARROWEST and not (beyond and product.fill_below(SCATTERED))
+
+
 def _rows_cuda(product: Product) -> bool:
     """Wide products whose tiles are rather empty, or that are too small to fill the device by windows."""
     rather_empty_or_small = product.fill_below(EMPTY) or product.work_below(LITTLE_WORK)
@@ -200,16 +291,26 @@ def _rows_cuda(product: Product) -> bool:
 
 
 def _split_tensor(product: Product) -> bool:
-    """Narrow products on 16-bit tensor cores whose tiles have fewer than 19 of 128 slots filled."""
-    return product.narrow and (product.fill_below(EMPTY_TENSOR_NARROW) or product.is_dominated())
+    """The narrowest products on 16-bit tensor cores whose tiles have fewer than 19 of 128 slots filled."""
+    return product.n <= NARROW_SLAB and (product.fill_below(EMPTY_TENSOR_NARROW) or product.is_dominated())
 
 
 def _split_tensor_medium(product: Product) -> bool:
-    """The same for wider products: up to 25 of 128 slots while a multiprocessor has little work, 16 beyond."""
+    """The same for wider products: up to 25 of 128 slots while a multiprocessor has little work, 17 beyond."""
+    if product.narrow:
+        return product.n > NARROW_SLAB and (product.fill_below(EMPTY_TENSOR_64) or product.is_dominated())
     small = product.work_below(LITTLE_TENSOR_WORK)
     limit = EMPTY_TENSOR_LITTLE if small else EMPTY_TENSOR
     reads_slabs = product.n <= MEDIUM or small or product.has_b_of(SCATTERED_TENSOR, 2)
-    return reads_slabs and not product.narrow and product.nnz <= limit * product.survey.blocks
+    return reads_slabs and product.nnz <= limit * product.survey.blocks
+
+
+def _panels(product: Product) -> bool:
+    """Large wide products on Hopper's tensor cores: neighbouring windows have columns in common as well."""
+    padding = -product.n % PANEL_SLAB
+    if product.n <= MEDIUM or padding > PANEL_PADDING * product.n or product.work_below(PANEL_WORK):
+        return False
+    return not product.fill_below(PANEL_FULL)
 
 
 def _tall_tf32(product: Product) -> bool:
@@ -229,16 +330,12 @@ def _tall_wide_tf32(product: Product) -> bool:
 
 def _dense_16(product: Product) -> bool:
     """Nearly every window of eight rows reads a good part of B, which a dense product reads much less often."""
-    return product.n >= DENSE_NARROW and product.covers(COVERED_16)
+    return product.costs_more_than_dense(DENSE_16)
 
 
 def _dense_tf32(product: Product) -> bool:
     """The same with TF32 tensor cores, whose products take twice the time."""
-    if product.n < DENSE_NARROW:
-        return False
-    if product.n <= WIDE:
-        return product.covers(COVERED_TF32_256 if product.n <= DENSE_MEDIUM else COVERED_TF32_512)
-    return product.covers(COVERED_TF32)
+    return product.costs_more_than_dense(DENSE_TF32)
 
 
 def _dense_f32(product: Product) -> bool:
@@ -258,7 +355,7 @@ def _even_wide(product: Product) -> bool:
 #: dtype → rules in order; the first that holds names the kernel. If none holds, the kernels of the usual format remain,
 #: and :func:`for_width` decides among them.
 RULES: Mapping[str, tuple[Rule, ...]] = {
-    "float64": (Rule("split_fma_f64", _always),),
+    "float64": (Rule("short_rows_fma_f64", _short_f64), Rule("split_fma_f64", _always)),
     "float32": (
         Rule(DENSE["float32"], _dense_f32),
         Rule("short_rows_fma", _short),
@@ -275,11 +372,13 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "float16": (
         Rule(DENSE["float16"], _dense_16),
+        Rule("panel_f16", _panels),
         Rule("split_f16", _split_tensor),
         Rule("split_f16_medium", _split_tensor_medium),
     ),
     "bfloat16": (
         Rule(DENSE["bfloat16"], _dense_16),
+        Rule("panel_f16_bf16", _panels),
         Rule("split_f16_bf16", _split_tensor),
         Rule("split_f16_bf16_medium", _split_tensor_medium),
     ),
