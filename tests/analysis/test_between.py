@@ -118,7 +118,9 @@ def test_rules_are_judged_against_the_fastest_general_kernel():
     )]  # fmt: skip
     matrices = pd.DataFrame({"matrix": ["cube"], "row_length_max": [9]})
     formats = pd.DataFrame({"matrix": ["cube"], "format": [module.USUAL], "status": ["ok"], "blocks": [50]})
-    table = module.ruled(pd.DataFrame(rows), matrices, formats, heads, {"h200": {"multiprocessors": 132, "l2_bytes": 60 << 20}})
+    table = module.ruled(
+        pd.DataFrame(rows), matrices, formats, heads, {"h200": {"multiprocessors": 132, "l2_bytes": 60 << 20}}
+    )
     assert list(table["n"]) == [32, 128], "one kernel is no choice"
     assert list(table["kernel"]) == ["narrow", "wide"]
     assert table["regret"].to_list() == pytest.approx([0.0, 0.5])

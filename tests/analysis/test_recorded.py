@@ -36,6 +36,12 @@ def launched(recorded):
 NOT_YET_IN_WAVES = {"dblp-2010", "delaunay_n17"}
 
 
+#: Re-creations that became faster since they were recorded, in all suites of the H200 and in these of the H100. The report
+#: marks their rows until they are recorded anew.
+FASTER = {"rode", "sputnik", "sputnik_f16"}
+NOT_YET_FASTER = {"cutespmm", "tcgnn-graphs", "beyond-l2"}
+
+
 def test_no_verified_row_stands_above_its_limit(launched):
     known = launched[launched["bound_fraction"].notna()]
     assert len(known) > 0.9 * len(launched)
@@ -44,6 +50,9 @@ def test_no_verified_row_stands_above_its_limit(launched):
 
 def test_no_row_is_stale_and_all_are_of_one_kind_of_host(launched):
     stale = launched[launched["stale"]]
+    slower = stale["kernel"].isin(FASTER)
+    assert set(stale.loc[slower & (stale["device"] == "h100"), "suite"]) == NOT_YET_FASTER
+    stale = stale[~slower]
     assert {*zip(stale["device"], stale["matrix"], strict=True)} == {("h200", matrix) for matrix in NOT_YET_IN_WAVES}
     assert set(stale["study"]) == {"flagship"}
     ok = launched[launched["status"] == "ok"]
@@ -91,7 +100,8 @@ def test_counters_are_those_of_the_kernels_of_today(recorded):
     prints = {name: head.sha256() for name, head in registry(str(ROOT / "kernels")).items()}
     kept = profiled(rows, kernels, prints)
     assert len(kept) and set(kept["kernel"]) <= set(heads)
-    assert set(other_code(rows, kernels, prints)["matrix"]) <= NOT_YET_IN_WAVES
+    changed = other_code(rows, kernels, prints)
+    assert set(changed.loc[~changed["kernel"].isin(FASTER), "matrix"]) <= NOT_YET_IN_WAVES
 
 
 def test_rivals_without_tensor_cores_have_none(recorded):

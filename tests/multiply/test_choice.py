@@ -162,19 +162,21 @@ def test_longer_rows_in_double_precision_need_no_survey():
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize(
-    ("nnz", "n", "blocks", "panels"),
+    ("nnz", "n", "blocks", "m", "longest", "panels"),
     [
-        (1_000_000, 256, 35_000, True),
-        (1_000_000, 256, 40_000, False),
-        (700_000, 256, 25_000, False),
-        (1_000_000, 128, 35_000, False),
-        (1_000_000, 320, 35_000, False),
-        (1_000_000, 464, 35_000, True),
-        (1_000_000, 800, 35_000, False),
+        (1_000_000, 256, 30_000, 30_000, 60, True),
+        (1_000_000, 256, 35_000, 30_000, 60, False),
+        (700_000, 256, 20_000, 30_000, 60, False),
+        (1_000_000, 128, 30_000, 30_000, 60, False),
+        (1_000_000, 320, 30_000, 30_000, 60, False),
+        (1_000_000, 464, 30_000, 30_000, 60, True),
+        (1_000_000, 800, 30_000, 30_000, 60, False),
+        (1_000_000, 256, 30_000, 15_000, 100, False),
+        (1_000_000, 256, 30_000, 30_000, 6_000, False),
     ],
 )
-def test_panels_want_neighbouring_rows_with_columns_in_common(dtype, nnz, n, blocks, panels):
-    able, case = general(dtype), product(n, 30_000, nnz, 60, blocks, 30_000)
+def test_panels_want_neighbouring_rows_with_columns_in_common(dtype, nnz, n, blocks, m, longest, panels):
+    able, case = general(dtype), product(n, m, nnz, longest, blocks, m)
     assert (choose(able, dtype, case).format == "panels_64x32") == panels
     elsewhere = {name: head for name, head in able.items() if head.format != "panels_64x32"}
     assert choose(elsewhere, dtype, case).name.startswith(("staged_f16", "split_f16"))

@@ -12,8 +12,9 @@ There are two ways to choose a kernel:
   FP16, 0.7 % in TF32 and 2.5 % in FP32. The thresholds of short and of even rows were chosen with all of them in sight:
   regret is 0.5 % in FP64 to 3.1 % in FP16 with short rows, in the half judged. With rows of equal length and columns
   from all over it is 7 % in FP16 and 9 % in FP32, because ``sputnik_f16``, ``sputnik`` and ``rode``, which take no
-  factors, are faster. Panels saw all twelve matrices that they were measured with, and have no recorded rows, nor has
-  FP64; on an H100, its row segments took 1.05 to 2.9 times as long as split rows (three matrices, N = 1 to 512).
+  factors, are faster. The conditions of panels were chosen with the recorded rows of an H100 in sight. FP64 has no
+  recorded rows; on an H100, its row segments took 1.05 to 2.9 times as long as split rows (three matrices, N = 1 to
+  512).
 - **The selector** (:func:`spmm_roofline.select`) ranks all kernels, libraries and special formats included, by the
   times that a trained model predicts for one device. On the recorded rows its regret in the geometric mean is about
   1 % for matrices, and 3 to 5 % for kinds of matrices, that the training did not see (table ``analysis_selector``). It
@@ -61,12 +62,12 @@ EMPTY_NARROW, EMPTY_LEAST, EMPTY = 40, 24, 26
 #: The same on 16-bit tensor cores: in products of up to 32 columns, of up to 64, and in wider ones with little and with
 #: more work.
 EMPTY_TENSOR_NARROW, EMPTY_TENSOR_64, EMPTY_TENSOR_LITTLE, EMPTY_TENSOR = 19, 22, 25, 17
-#: Entries of a tile of eight rows from which panels of 64 rows share enough columns, multiplications per multiprocessor
-#: that balance them, columns of their slab, and the part of the width that may pad it. On twelve matrices on an H200,
-#: staged_f16 takes 1.10 to 1.49 times as long at N = 256 and 512 on eight with 32 entries or more, but 0.94 and 0.89 on
-#: viscorocks; with 23 and 21, 0.93 and 1.04. A matrix of 12,005 rows with 0.5 and 1 million multiplications per
-#: multiprocessor gains nothing, 1.02 and 0.93; the others have 2.1 million and more.
-PANEL_FULL, PANEL_WORK, PANEL_SLAB, PANEL_PADDING = 26, 1_500_000, 256, 1 / 8
+#: Entries of a tile of eight rows from which panels of 64 rows share enough columns; multiplications and rows for each
+#: multiprocessor from which there are enough panels; entries of A for each entry of its longest row, below which one
+#: panel is split into too many parts; columns of a slab, and the fraction of N up to which it may be padded. Where these
+#: hold on the recorded matrices of an H100 (N = 512), staged_f16 takes 1.13 times as long in the mean, 0.95 to 1.59.
+PANEL_FULL, PANEL_WORK, PANEL_ROWS, PANEL_EVEN = 32, 1_500_000, 115, 200
+PANEL_SLAB, PANEL_PADDING = 256, 1 / 8
 #: Entries of a tile below which a sampled product reads the rows of Y of single entries, not of tiles: with 15 and 16,
 #: entries won on an H100 in every dtype and width; with 68, tiles did.
 EMPTY_SAMPLED = 24
@@ -310,7 +311,9 @@ def _panels(product: Product) -> bool:
     padding = -product.n % PANEL_SLAB
     if product.n <= MEDIUM or padding > PANEL_PADDING * product.n or product.work_below(PANEL_WORK):
         return False
-    return not product.fill_below(PANEL_FULL)
+    if product.m < PANEL_ROWS * product.multiprocessors or product.fill_below(PANEL_FULL):
+        return False
+    return product.nnz >= PANEL_EVEN * product.survey.longest
 
 
 def _tall_tf32(product: Product) -> bool:
