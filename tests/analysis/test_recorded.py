@@ -36,8 +36,8 @@ def launched(recorded):
 NOT_YET_IN_WAVES = {"dblp-2010", "delaunay_n17"}
 
 
-#: Re-creations that became faster since they were recorded, in all suites of the H200 and in these of the H100. The report
-#: marks their rows until they are recorded anew.
+#: Re-creations that became faster since they were recorded, in all suites of the H200 and in these of the H100. Their
+#: rows are marked as stale until they are recorded anew.
 FASTER = {"rode", "sputnik", "sputnik_f16"}
 NOT_YET_FASTER = {"cutespmm", "tcgnn-graphs", "beyond-l2"}
 

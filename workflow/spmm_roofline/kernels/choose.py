@@ -64,7 +64,7 @@ EMPTY_NARROW, EMPTY_LEAST, EMPTY = 40, 24, 26
 EMPTY_TENSOR_NARROW, EMPTY_TENSOR_64, EMPTY_TENSOR_LITTLE, EMPTY_TENSOR = 19, 22, 25, 17
 #: Entries of a tile of eight rows from which panels of 64 rows share enough columns; multiplications and rows for each
 #: multiprocessor from which there are enough panels; entries of A for each entry of its longest row, below which one
-#: panel is split into too many parts; columns of a slab, and the fraction of N up to which it may be padded. Where these
+#: panel is split into too many parts; columns of a slab, and the fraction of N up to which it may be padded. Where they
 #: hold on the recorded matrices of an H100 (N = 512), staged_f16 takes 1.13 times as long in the mean, 0.95 to 1.59.
 PANEL_FULL, PANEL_WORK, PANEL_ROWS, PANEL_EVEN = 32, 1_500_000, 115, 200
 PANEL_SLAB, PANEL_PADDING = 256, 1 / 8
