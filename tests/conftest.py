@@ -17,6 +17,9 @@ from tests.project import Project, make_project
 hypothesis.settings.register_profile("project", deadline=None)
 hypothesis.settings.load_profile("project")
 
+# Several processes test at a time, and threads of BLAS in each would wait for each other. NumPy is not loaded yet.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # `make test` hands these down to every make that a test runs, with the targets' variables and options.
 for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
     os.environ.pop(name, None)
