@@ -353,7 +353,7 @@ def measurements(config):
             "workflow/spmm_roofline/formats/builder.py",
             "max(ceil_div(count, CTA), 1)",
             "max(ceil_div(count, CTA), 2)",
-            {"vectors_8x1", "vectors_16x1", "csr_split", "csr_partitioned"},
+            {"vectors_8x1", "vectors_16x1", "csr_split", "csr_partitioned", "panels_64x32"},
         ),
         ("kernels/packing/windows.cu", "// Packs a CSR", "// Makes a CSR", set()),
         ("workflow/spmm_roofline/formats/builder.py", '"""CTAs with one', '"""CTAs that have one', set()),

@@ -76,7 +76,7 @@ def test_every_library_names_its_unit():
     libraries = [head for head in heads(str(ROOT / "kernels")).values() if head.vendor]
     assert libraries and all(head.unit in ("cuda", "tensor", "tensor_sparse24") for head in libraries)
     dense = {head.name: head.unit for head in libraries if head.study in ("cublas", "cusparselt")}
-    assert {name for name, unit in dense.items() if unit == "cuda"} == {"cublas_gemm"}
+    assert {name for name, unit in dense.items() if unit == "cuda"} == {"cublas_gemm", "cublaslt_gemm"}
 
 
 def limits_of(l2="warm", n=100, rate=(4000.0, 8000.0), size=1_000_000, steps=1, **changes):

@@ -8,6 +8,8 @@ from scipy.sparse import csr_array, random_array, vstack
 
 from spmm_roofline.formats import FormatError, panels_64x32
 from spmm_roofline.formats.panels_64x32 import COLUMNS, PANEL_COST, ROUND, ROWS, RUN, Panels64x32
+from spmm_roofline.kernels.packers import pack, packer_of
+from tests import emulation
 
 
 def tile_of_a(packed, tile):
@@ -92,3 +94,25 @@ def test_too_many_entries_for_32_bit_positions_are_refused(monkeypatch):
     monkeypatch.setattr(panels_64x32, "MOST_TILES", 3)
     with pytest.raises(FormatError, match="too short for 8 tiles"):
         Panels64x32.from_csr(a)
+
+
+@pytest.mark.parametrize("columns", [900, 300_000])
+def test_the_packer_makes_the_same_arrays(columns):
+    """On the host, as the emulation of a device runs it; columns that lie far apart are marked in several sections."""
+    if not emulation.compiler():
+        pytest.skip("the emulation of a device needs the C++ compiler g++")
+    rng = np.random.default_rng()
+    rows = [random_array((40, columns), density=d, format="csr", rng=rng) for d in (0.0, 20 / columns, 200 / columns)]
+    a = csr_array(vstack([*rows, csr_array((1, columns)), random_array((1, columns), density=0.01, rng=rng)]))
+    a.sort_indices()
+    expected = Panels64x32.from_csr(a, "float16", 2, 3)
+    with emulation.emulated():
+        packed = pack(
+            Panels64x32,
+            emulation.device.csr_matrix(a),
+            "float16",
+            {"ctas": 2, "multiprocessors": 3},
+            packer_of(Panels64x32),
+        )
+        for field, array in expected.arrays().items():
+            assert array.tobytes() == np.asarray(getattr(packed, field).get()).tobytes(), field

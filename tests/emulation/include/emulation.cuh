@@ -183,6 +183,15 @@ inline unsigned __ballot_sync(unsigned mask, int predicate) {
     }
     return bits;
 }
+template <class T>
+inline unsigned __match_any_sync(unsigned mask, T value) {
+    const auto given = emulation::exchange(mask, value);
+    unsigned bits = 0;
+    for (int lane = 0; lane < 32; ++lane) {
+        if (mask >> lane & 1 && given[lane] == value) bits |= 1u << lane;
+    }
+    return bits;
+}
 inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
 inline int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) == mask; }
 template <class T, class Better>
@@ -239,6 +248,12 @@ template <class T>
 inline T atomicMin(T* p, T value) {
     const T before = *p;
     *p = std::min(before, value);
+    return before;
+}
+template <class T>
+inline T atomicOr(T* p, T value) {
+    const T before = *p;
+    *p = before | value;
     return before;
 }
 template <class T>
