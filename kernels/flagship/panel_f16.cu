@@ -2,7 +2,7 @@
 name: panel_f16
 study: flagship
 source: "our own; the 64 rows of a product are those of Hopper's instruction"
-idea: panels of 64 rows fetch each row of B that they use once, into shared memory, where one instruction multiplies it with all of them
+idea: panels of 64 rows fetch each row of B once into shared memory, where one instruction multiplies it with all 64
 after: staged_f16
 format: panels_64x32
 format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors}

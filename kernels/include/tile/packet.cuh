@@ -85,34 +85,4 @@ struct Four {
     }
 };
 
-// Sums of one packet of columns over the entries start to end - 1 of A. Entries are read in aligned groups of four; the
-// first group of a row may begin before the row (Gale et al. 2020, section 5.2). One load brings four column ids and
-// another four values. Four packets of B are in flight at once, with the ids and values of the next four entries. `b`
-// points at the packet in row 0 of B.
-template <typename T>
-__device__ __forceinline__ void gather(
-    float (&sums)[Packet<T>::WIDTH], const int* __restrict__ indices, const T* __restrict__ data, int start, int end,
-    const T* __restrict__ b, long long ldb) {
-    if (start == end) return;
-    int first = start & ~3;
-    Four<T> four;
-    four.load(indices, data, first, start, end);
-    while (true) {
-        Packet<T> packets[4];
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            if (four.columns[j] >= 0) packets[j].load(b + four.columns[j] * ldb);
-        }
-        first += 4;
-        Four<T> next;
-        if (first < end) next.load(indices, data, first, start, end);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            if (four.columns[j] >= 0) packets[j].add_to(sums, four.values[j]);
-        }
-        if (first >= end) return;
-        four = next;
-    }
-}
-
 }  // namespace tile
