@@ -1,0 +1,156 @@
+"""Rows of benchmarks/sampled.py, widths.py and transposed.py: verified products of this project and of libraries."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.io import mmwrite
+from scipy.sparse import random_array
+
+from spmm_roofline.kernels.launch import Call
+from spmm_roofline.kernels.libraries._cusparse import CusparseError
+from spmm_roofline.measure.timing import Timing
+from tests import emulation
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = ("sampled", "widths", "transposed")
+MODULES = (*SCRIPTS, "exact", "vendor", "peers")
+
+
+class Clock:
+    """A clock that calls once; the n-th time is n ms."""
+
+    def __init__(self, cupy):
+        self.stream, self.calls = cupy.cuda.Stream(), 0
+
+    def time(self, call, cold, repeat_cap, time_cap_ms):
+        call(self.stream)
+        self.calls += 1
+        return Timing(*(self.calls * x for x in (1.0, 0.99, 1.01, 0.995, 1.005)), 40)
+
+
+@pytest.fixture
+def benchmark(monkeypatch):
+    """Benchmarks by name, imported as the scripts that they are."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    yield import_module
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def cupy():
+    if not emulation.compiler():
+        pytest.skip("the emulation of a device needs the C++ compiler g++")
+    with emulation.emulated() as cupy:
+        yield cupy
+
+
+def matrix(m, k):
+    """So full that the exact product needs no library."""
+    import cupyx.scipy.sparse as sparse
+
+    return sparse.csr_matrix(random_array((m, k), density=0.2, rng=np.random.default_rng(3), format="csr"))
+
+
+def refused(*_, **__):
+    raise CusparseError("the library has no such dtype")
+
+
+def test_sampled_products(benchmark, cupy, monkeypatch):
+    sampled = benchmark("sampled")
+    monkeypatch.setattr(sampled, "sddmm", refused)
+    rows = pd.DataFrame(sampled.measured(matrix(60, 45), sampled.DTYPES, [7, 40], Clock(cupy), 1000.0, {}))
+    own = rows[rows.code.str.startswith("sampled_")]
+    assert len(own) == 2 * 2 * len(sampled.DTYPES) and own.time_us.notna().all() and (own.error > 0).any()
+    assert (own.groupby(["dtype", "n"]).chosen.sum() == 1).all()
+    assert set(rows[rows.code == "cusparse"].message) == {"the library has no such dtype"}
+    # X of 60 rows and Y of 45, 7 columns of four bytes; row pointers, columns and results.
+    bytes_once = 4 * (7 * (60 + 45) + 61 + 2 * 540)
+    row = own[(own.dtype == "float32") & (own.n == 7)].iloc[0]
+    assert row.nnz == 540 and row.share * row.time_us * 1e3 * 1000 == pytest.approx(bytes_once)
+    assert "float16, n = 40: " in sampled.summary(rows.assign(matrix="mesh"))
+
+
+def test_a_wrong_sampled_product_ends_the_benchmark(benchmark, cupy, monkeypatch):
+    sampled = benchmark("sampled")
+    right = sampled.Sampled.__call__
+
+    def one_is_lost(self, x, y, out, room):
+        right(self, x, y, out, room)
+        memory = cupy.cuda.UnownedMemory(out, 4 * 540, None)
+        cupy.ndarray((540,), dtype="float32", memptr=cupy.cuda.MemoryPointer(memory, 0))[17] *= 0.9
+
+    monkeypatch.setattr(sampled.Sampled, "__call__", one_is_lost)
+    with pytest.raises(sampled.Wrong, match=r"the result is wrong: error 0\.0"):
+        list(sampled.measured(matrix(60, 45), ["float32"], [8], Clock(cupy), 1000.0, {}))
+
+
+def test_narrow_and_odd_widths(benchmark, cupy, monkeypatch):
+    widths = benchmark("widths")
+
+    def vectors(a, x, y):
+        exact = np.zeros(a.shape)
+        exact[np.repeat(np.arange(a.shape[0]), np.diff(a.indptr)), a.indices] = a.data
+
+        def multiplied(stream):
+            y[:] = (exact @ np.asarray(x, dtype="float64")).astype(y.dtype)
+
+        yield "refused", refused
+        yield "alg1", lambda: Call(multiplied)
+
+    monkeypatch.setattr(widths, "vectors", vectors)
+    rows = pd.DataFrame(widths.measured(matrix(60, 45), ["float16", "float32"], [1, 12, 16, 41], Clock(cupy)))
+    padded = rows[rows.layout == "padded"]
+    assert sorted(padded[padded.dtype == "float16"].n) == [1, 12, 16, 41]
+    assert list(rows[rows.dtype.eq("float16") & rows.layout.eq("packed")].n) == [1, 12, 41]
+    assert list(rows[rows.dtype.eq("float32") & rows.layout.eq("packed")].n) == [1, 41], "12 fill 16 bytes"
+    assert padded[padded.n == 16].ratio.eq(1).all() and (padded[padded.n == 41].next == 64).all()
+    assert (rows[rows.layout == "vector"].kernel == "alg1").all()
+    told = widths.summary(rows.assign(matrix="mesh"))
+    assert "float16, packed B, largest ratio: 1: " in told and "n = 1: cusparseSpMV takes" in told
+
+
+def test_transposed_products(benchmark, cupy, monkeypatch):
+    transposed = benchmark("transposed")
+
+    def products(a, b, c, transposed):
+        dense = np.zeros(a.shape)
+        values = transposed_values(a)
+        dense[np.repeat(np.arange(a.shape[0]), np.diff(a.indptr)), a.indices] = values
+        dense = dense.T if transposed else dense
+
+        def multiplied(stream):
+            c.fill(cupy.asarray(dense @ np.asarray(b.widened())))
+
+        yield "refused", refused
+        yield "alg2", lambda: Call(multiplied)
+
+    def transposed_values(a):
+        from spmm_roofline.formats.values import widened
+
+        return widened(a.data, a.dtype)
+
+    monkeypatch.setattr(transposed, "products", products)
+    rows = pd.DataFrame(transposed.measured(matrix(60, 45), transposed.DTYPES, [8, 32], Clock(cupy), 1000.0, False))
+    assert set(rows.code) == {"spmm.T", "cusparse Aᵀ", "cusparse CSR of Aᵀ"} and rows.time_us.notna().all()
+    assert (rows[rows.code != "spmm.T"].kernel == "alg2").all()
+    own = rows[rows.code == "spmm.T"]
+    assert (own.plan_of_transposed_ms > 0).all() and own.plans.notna().all()
+    told = transposed.summary(rows.assign(matrix="mesh"))
+    assert "float32, n = 32: " in told and "cusparse Aᵀ " in told and "a plan of Aᵀ takes" in told
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_whole_run(script, benchmark, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("cupy")
+    mmwrite(tmp_path / "small.mtx", random_array((700, 900), density=0.02, rng=np.random.default_rng(0)))
+    arguments = [script, "--matrices", str(tmp_path), "--n", "8,41", "--write", str(tmp_path / "rows.csv")]
+    monkeypatch.setattr(sys, "argv", arguments)
+    assert benchmark(script).main() == 0
+    rows = pd.read_csv(tmp_path / "rows.csv")
+    assert rows.time_us.notna().any() and "float32, " in capsys.readouterr().out
