@@ -69,6 +69,11 @@ def error(found: Any, exact: Any, magnitudes: Any, dtype: str, most: float) -> f
     return worst
 
 
+def poison(c: Any) -> None:
+    """Fill an array of CuPy with NaN; bfloat16 is its bits."""
+    c.fill(0x7FC0 if c.dtype.kind == "u" else float("nan"))
+
+
 def tensor(array: Any, dtype: str = "") -> Any:
     """PyTorch's tensor of the same memory as an array of CuPy; bfloat16 comes as its bits."""
     import torch

@@ -93,12 +93,15 @@ def main() -> int:
     options = parser.parse_args()
     if missing := without_cupy("this benchmark"):
         parser.error(missing)
+    files = files_in(options.matrices)
+    if not files:
+        parser.error(f"no matrices in {options.matrices}")
     import cupyx.scipy.sparse as sparse
 
     clock, rng, rows = Clock(), np.random.default_rng(), list[dict[str, Any]]()
     clock.warm_up()
     widths = [int(n) for n in options.n.split(",")]
-    for name, path in files_in(options.matrices).items():
+    for name, path in files.items():
         a = sparse.csr_matrix(structure(path, rng))
         own = [{"matrix": name} | row for row in measured(a, widths, options.tune, clock)]
         rows += own

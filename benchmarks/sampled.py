@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from exact import OF_LIBRARIES, TOLERANCE, Wrong, array_of, error, padded, random, replayed, tensor
+from exact import OF_LIBRARIES, TOLERANCE, Wrong, array_of, error, padded, poison, random, replayed, tensor
 from peers import files_in, structure
 from vendor import sampled as sddmm
 
@@ -143,7 +143,7 @@ def timed(case: Case, call: Call, out: Any, dtype: str, n: int, clock: Clock, mo
     """Run a call that writes ``out``, compare the result, and time the call."""
     import cupy
 
-    out.view("uint8").fill(0xFF)  # NaN in every dtype
+    poison(out)
     cupy.cuda.Device().synchronize()
     with clock.stream:
         call(clock.stream)
@@ -252,12 +252,15 @@ def main() -> int:
     options = parser.parse_args()
     if missing := without_cupy("this benchmark"):
         parser.error(missing)
+    files = files_in(options.matrices)
+    if not files:
+        parser.error(f"no matrices in {options.matrices}")
     import cupyx.scipy.sparse as sparse
 
     clock, rng, rows = Clock(), np.random.default_rng(), list[dict[str, Any]]()
     clock.warm_up()
     gb_per_s, widths = clock.copy_gb_per_s(), [int(n) for n in options.n.split(",")]
-    for name, path in files_in(options.matrices).items():
+    for name, path in files.items():
         a = sparse.csr_matrix(structure(path, rng))
         own = measured(a, options.dtypes, widths, clock, gb_per_s, OF_TORCH if find_spec("torch") else {})
         rows += [{"matrix": name} | row for row in own]
@@ -265,9 +268,7 @@ def main() -> int:
         print(table[table.matrix == name].to_string(index=False, float_format="%.3g", na_rep=""), flush=True)
         if options.write:
             table.to_csv(options.write, index=False)
-    if not rows:
-        parser.error(f"no matrices in {options.matrices}")
-    print(summary(pd.DataFrame(rows)))
+    print(summary(table))
     return 0
 
 

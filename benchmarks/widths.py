@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from exact import OF_LIBRARIES, TOLERANCE, error, padded, product_of, random, with_representable
+from exact import OF_LIBRARIES, TOLERANCE, error, padded, poison, product_of, random, with_representable
 from peers import files_in, structure
 from vendor import fastest, vectors
 
@@ -48,7 +48,7 @@ def timed(multiply: SpMM, b: Any, c: Any, exact: Any, magnitudes: Any, clock: Cl
     """Median time in µs and error of a product in ``c``, or in a new array for None. Raises :class:`exact.Wrong`."""
     import cupy
 
-    results = [None]
+    results = [c]
 
     def product(stream: Any) -> None:
         results[0] = multiply(b, out=c)
@@ -56,6 +56,8 @@ def timed(multiply: SpMM, b: Any, c: Any, exact: Any, magnitudes: Any, clock: Cl
     cupy.cuda.Device().synchronize()
     with clock.stream:
         for _ in range(3):  # plans, and then finds memory for a new array beside the last one
+            if results[0] is not None:
+                poison(results[0])  # the memory that a later product finds
             product(clock.stream)
     clock.stream.synchronize()
     dtype = "float32" if multiply.dtype == "tf32" else multiply.dtype
@@ -72,7 +74,7 @@ def spmv(a: Any, dtype: str, b: Any, exact: Any, magnitudes: Any, clock: Clock) 
     x, y = rounded(b, stored), cupy.zeros(a.shape[0], dtype=device_dtype(stored))
 
     def time(call: Call) -> float:
-        y.view("uint8").fill(0xFF)
+        poison(y)
         cupy.cuda.Device().synchronize()
         with clock.stream:
             call(clock.stream)
