@@ -5,16 +5,17 @@ There are two ways to choose a kernel:
 - **These rules** choose among the kernels of the study ``flagship``, which hold every matrix, and the dense product.
   They look at A once, on the device (:meth:`Format.survey`), need no model of the device, and packing reuses the
   result. Their thresholds are fitted to one half of the recorded matrices. On the other half, on two devices, regret
-  against the best kernel known, re-creations and cuSPARSE included, is at most 2.1 % in the geometric mean of each
-  dtype, below 10 % in nine of ten cases and below 29 % in all (``benchmarks/regret.py``);
-  ``tests/multiply/test_choice.py`` holds them to that. Of 77 matrices that were made to tell kernels apart, on an H200,
-  the costs of a dense product are fitted to half of those with random entries; on the other half regret is 1.0 % in
-  FP16, 0.7 % in TF32 and 2.5 % in FP32. The thresholds of short and of even rows were chosen with all of them in sight:
-  regret is 0.5 % in FP64 to 3.1 % in FP16 with short rows, in the half judged. With rows of equal length and columns
-  from all over it is 7 % in FP16 and 9 % in FP32, because ``sputnik_f16``, ``sputnik`` and ``rode``, which take no
-  factors, are faster. The conditions of panels were chosen with the recorded rows of an H100 in sight. FP64 has no
-  recorded rows; on an H100, its row segments took 1.05 to 2.9 times as long as split rows (three matrices, N = 1 to
-  512).
+  against the best kernel known, re-creations and cuSPARSE included, is at most 1.3 % in the geometric mean of each
+  dtype, below 5 % in nine of ten cases and at most 17 % in all (``benchmarks/regret.py``);
+  ``tests/multiply/test_choice.py`` holds them to that. On the half that was fitted it is at most 20 %: one matrix,
+  sme3Da, is multiplied faster by ``sputnik``. The conditions of panels, of rows of fewer than two entries and of the
+  least work of wide products with short rows were chosen with both halves in sight. Of 77 matrices that were made to
+  tell kernels apart, on an H200, the costs of a dense product are fitted to half of those with random entries; on the
+  other half regret is 1.0 % in FP16, 0.7 % in TF32 and 2.5 % in FP32. With earlier thresholds of short and of even
+  rows, chosen with all of them in sight, regret was 0.5 % in FP64 to 3.1 % in FP16 with short rows, in the half judged.
+  With rows of equal length and columns from all over it was 7 % in FP16 and 9 % in FP32, because ``sputnik_f16``,
+  ``sputnik`` and ``rode``, which take no factors, are faster. FP64 has no recorded rows; on an H100, its row segments
+  took 1.05 to 2.9 times as long as split rows (three matrices, N = 1 to 512).
 - **The selector** (:func:`spmm_roofline.select`) ranks all kernels, libraries and special formats included, by the
   times that a trained model predicts for one device. On the recorded rows its regret in the geometric mean is about
   1 % for matrices, and 3 to 5 % for kinds of matrices, that the training did not see (table ``analysis_selector``). It
@@ -53,27 +54,32 @@ NARROW = 64
 #: Up to this width a slab of 64 columns pays whatever the work; beyond the second, tiles need not be as full.
 MEDIUM, WIDE = 128, 512
 #: Multiplications (n·nnz) per multiprocessor. Below the first two, rows feed CUDA cores better than windows do: as lane
-#: groups, then as row segments. Below the third, so they do on 16-bit tensor cores. From the last on, windows of
-#: sixteen rows and 128 columns fill the device.
-LEAST_WORK, LITTLE_WORK, LITTLE_TENSOR_WORK, MUCH_WORK = 25_000, 150_000, 60_000, 500_000
-#: Entries of a tile (128 slots) below which rows of B are gathered one by one on CUDA cores: in narrow products, in the
-#: smallest, and in all others.
-EMPTY_NARROW, EMPTY_LEAST, EMPTY = 40, 24, 26
-#: The same on 16-bit tensor cores: in products of up to 32 columns, of up to 64, and in wider ones with little and with
-#: more work.
-EMPTY_TENSOR_NARROW, EMPTY_TENSOR_64, EMPTY_TENSOR_LITTLE, EMPTY_TENSOR = 19, 22, 25, 17
-#: Entries of a tile of eight rows from which panels of 64 rows share enough columns; multiplications and rows for each
-#: multiprocessor from which there are enough panels; entries of A for each entry of its longest row, below which one
-#: panel is split into too many parts; columns of a slab, and the fraction of N up to which it may be padded. Where they
-#: hold on the recorded matrices of an H100 (N = 512), staged_f16 takes 1.13 times as long in the mean, 0.95 to 1.59.
-PANEL_FULL, PANEL_WORK, PANEL_ROWS, PANEL_EVEN = 32, 1_500_000, 115, 200
-PANEL_SLAB, PANEL_PADDING = 256, 1 / 8
+#: groups, then as row segments. Below the third, so they do on 16-bit tensor cores. From the fourth on, windows of
+#: sixteen rows and 128 columns fill the device, and so do panels; up to the last, wide products are of medium size.
+LEAST_WORK, LITTLE_WORK, LITTLE_TENSOR_WORK, MUCH_WORK, LARGE_WORK = 25_000, 150_000, 60_000, 500_000, 1_000_000
+#: Rows for each multiprocessor below which there are few windows: two of them, or one.
+FEW_ROWS, FEWEST_ROWS = 16, 8
+#: Entries of a tile (128 slots) below which rows of B are gathered one by one on CUDA cores: in narrow products up to
+#: and above so many multiplications, in the smallest, in medium products or with few windows, and in wide products of
+#: medium size and in larger ones.
+EMPTY_NARROW, EMPTY_NARROW_LARGE, NARROW_WORK = 40, 31, 200_000
+EMPTY_LEAST, EMPTY, EMPTY_WIDE, EMPTY_WIDE_LARGE = 24, 31, 19, 26
+#: The same on 16-bit tensor cores: in most products, in those of 33 to 64 columns or with a row that outweighs others,
+#: and in small ones with few windows.
+EMPTY_TENSOR, EMPTY_TENSOR_64, EMPTY_TENSOR_LITTLE = 17, 22, 25
+#: Entries of a tile of eight rows from which panels of 64 rows share enough columns, and if B takes at least this
+#: multiple of L2, where each row of B that is read once less counts more; rows for each multiprocessor from which there
+#: are enough panels; entries of an average row from which a panel has enough tiles for its slab of 128 columns; columns
+#: of a slab, and the fraction of N up to which it may be padded. Where they hold on the recorded matrices of an H100,
+#: staged_f16 takes 1.10 times as long in the mean, 0.92 to 1.59; with 128 columns 1.07, with 512 columns 1.14.
+PANEL_FULL, PANEL_FULL_BEYOND, PANEL_BEYOND = 32, 19, 1
+PANEL_ROWS, PANEL_MEAN, PANEL_SLAB, PANEL_PADDING = 115, 12, 256, 1 / 8
 #: Entries of a tile below which a sampled product reads the rows of Y of single entries, not of tiles: with 15 and 16,
 #: entries won on an H100 in every dtype and width; with 68, tiles did.
 EMPTY_SAMPLED = 24
 #: Entries of a tile from which windows of sixteen rows read fewer rows of B: in narrow products, in medium ones, in
 #: large ones, and in large ones wider than :data:`WIDE`.
-FULL_NARROW, FULL_MEDIUM, FULL_LARGE, FULL_WIDE = 55, 26, 33, 25
+FULL_NARROW, FULL_MEDIUM, FULL_LARGE, FULL_WIDE = 72, 26, 33, 25
 #: Most bytes of a dense A: as a multiple of its CSR, and as a fraction of the device's free memory.
 DENSE_PER_CSR, DENSE_OF_FREE = 32, 1 / 8
 #: Covered fraction of A, the slots of all tiles over m·k, from which all of A is multiplied on CUDA cores in FP32: in
@@ -84,14 +90,22 @@ DENSE_NARROW, DENSE_LEAST, VERY_WIDE = 128, 8, 1024
 #: Rows of a dense A begin at multiples of this many bytes: its library is slower with others.
 DENSE_ROW_BYTES = 16
 #: Entries of the longest of short rows, each of which a lane group sums in CSR as it stands: in the narrowest products
-#: (rows of 1 to 17 were measured, N = 1 to 16: others take 1.02 to 2.4 times as long), in narrow ones, in medium ones
-#: that are small, and in medium ones whose B hardly fits L2; and of an average row in wider ones.
-SHORT_NARROWEST, SHORT_NARROW, SHORT_SMALL, SHORT_MEDIUM, SHORT_WIDE = 20, 7, 28, 9, 16
+#: (rows of 1 to 17 were measured, N = 1 to 16: others take 1.02 to 2.4 times as long), in narrow ones, and in others
+#: whose slab of B hardly fits L2.
+SHORT_NARROWEST, SHORT_NARROW, SHORT_HARDLY = 20, 7, 9
 #: Width of the narrowest products, of those whose even rows need not be short, and of a slab of short rows.
 NARROWEST, NARROW_SLAB, SHORT_SLAB = 16, 32, 128
-#: Entries of a tile from which windows share so many columns that they beat short rows in narrow products: with 28,
-#: short rows took 0.76 to 1.2 of the time, with 40 to 68 up to 1.6 times as long.
-SHORT_FULL = 35
+#: Entries of a tile from which windows share so many columns that they beat short rows: with 28, short rows took 0.76
+#: to 1.2 of the time, with 40 to 68 up to 1.6 times as long. Rows of up to :data:`SHORT_HARDLY` entries win with more
+#: if the product is small.
+SHORT_FULL = 30
+#: Lane groups of short rows that a multiprocessor holds, and the time of the longest row, as a multiple of that of all
+#: rows, up to which it is not waited for: in small medium products, where splitting rows costs more, and in wide ones.
+RESIDENT, OUTLASTS, OUTLASTS_WIDE = 64, 1.75, 1
+#: Entries of an average row up to which rows are short; in wide products, multiplications per multiprocessor from which
+#: they win, and slab of B, as a multiple of L2, up to which they do. Any least work from 200,000 to 274,000 fits the
+#: half that was fitted; this one was chosen with both halves in sight.
+SHORT_MEAN, SHORT_WORK, SHORT_SLAB_OF_L2 = 16, 265_000, 0.525
 #: Even rows: the longest has at most so many times the entries of an average one, tiles are this empty, and wide
 #: products have this many in an average row; then each row is summed at once, however long it is. With 16 to 500
 #: entries, split rows and row segments take 1.02 to 1.21 times as long.
@@ -99,22 +113,16 @@ EVEN, EVEN_EMPTY, EVEN_MEAN = 1.3, 20, 12
 #: Rows, times slabs, of a multiprocessor from which even rows fill it, and the slab of B, as a multiple of L2, up to
 #: which rows of B are found there: with 31 rows, and at 0.8, a row at a time takes up to 1.6 times as long.
 EVEN_ROWS, EVEN_SLAB_OF_L2 = 75, 0.6
-#: The longest of short rows has at most so many times the entries of an average one, unless B hardly fits L2, and never
-#: more than this: a single lane group sums it.
-SHORT_EVEN, SHORT_LONGEST = 4, 100
 #: Elements of C per multiprocessor up to which a product is small: then the fixed cost of other kernels decides.
 SMALL_C = 19_000
-#: B as a multiple of L2 from which it hardly fits: in medium products, and from and up to which in wider ones.
-HARDLY_MEDIUM, HARDLY_WIDE, BEYOND_WIDE = 0.72, 0.7, 2.1
-#: Entries of a tile below which rows are short and share few columns, and from which neighbouring rows share some.
-EMPTY_SHORT, SHARED_SHORT = 20, 17
+#: Slab of B, as a multiple of L2, from which it hardly fits.
+HARDLY = 0.72
 #: Entries of a tile below which rows of B come from all over it, and B as a multiple of L2 from which narrow slabs of
-#: it are then read: in medium and in wider products, and on 16-bit tensor cores.
-SCATTERED, SCATTERED_MEDIUM, SCATTERED_WIDE, SCATTERED_TENSOR = 18, 0.75, 1.5, 0.75
-#: A row with more than this fraction of all entries dominates: windows that it lies in wait for its partial sums.
-DOMINANT = 1 / 20
+#: it are then read: in medium and in wider products, and in the latter on 16-bit tensor cores. Rows of fewer entries
+#: than the last, on average, cost less than their rows of C.
+SCATTERED, SCATTERED_MEDIUM, SCATTERED_WIDE, SCATTERED_TENSOR, SCATTERED_MEAN = 18, 0.6, 1.5, 0.9, 2
 #: Lane groups of a multiprocessor, and sections of a split row that are still added up soon enough.
-LANE_GROUPS, MOST_SECTIONS = 16, 30
+LANE_GROUPS, MOST_SECTIONS = 16, 24
 #: Multiplications (n·nnz) for each element of B and C that a copy would move, from which the copy pays: where the
 #: kernel for aligned rows also takes others, and the last of several column slabs is rather empty or rather full; and
 #: where that kernel takes no others. Measured on an H100 with 15, 32 and 45 entries per column of A.
@@ -213,9 +221,25 @@ class Product:
         """Whether a slab of B, as kernels of short rows read it, takes at least this multiple of L2."""
         return min(self.n, SHORT_SLAB) * self.k * element_bytes >= multiple * self.l2_bytes
 
-    def is_dominated(self) -> bool:
-        """Whether a single row has a good part of all entries."""
-        return self.survey.longest > DOMINANT * self.nnz
+    def is_outweighed(self) -> bool:
+        """Whether the longest row has more entries than a multiprocessor, or a window of eight rows, has on average.
+
+        Windows then wait for its partial sums.
+        """
+        return self.survey.longest * min(self.multiprocessors, ceil_div(self.m, 8)) > self.nnz
+
+    def outlasts(self, multiple: float) -> bool:
+        """Whether a lane group takes longer for the longest row than all of them for this multiple of all rows."""
+        of_group = self.nnz * ceil_div(self.n, SHORT_SLAB) / (RESIDENT * self.multiprocessors)
+        return self.survey.longest > multiple * of_group
+
+    def has_rows(self, of_multiprocessor: int) -> bool:
+        """Whether there are so many rows for each multiprocessor."""
+        return self.m >= of_multiprocessor * self.multiprocessors
+
+    def has_short_slabs(self) -> bool:
+        """Whether rows, times slabs, are enough for lane groups that each sum one of them."""
+        return self.m * ceil_div(self.n, SHORT_SLAB) >= EVEN_ROWS * self.multiprocessors
 
     def rows_are_even(self) -> bool:
         """Whether the longest row is short compared with the entries of a lane group, which limits its sections."""
@@ -233,20 +257,24 @@ class Rule:
 
 
 def _split_cuda(product: Product) -> bool:
-    """Tiles too empty for windows: narrow products, or small ones, which need every lane group."""
+    """Tiles too empty for windows: narrow products, or small ones, which need every lane group. Also wider products
+    with uneven rows, or with rows of B from all over.
+    """
     if product.narrow:
-        return product.fill_below(EMPTY_NARROW) or product.is_dominated()
+        few = product.n <= NARROW_SLAB and not product.has_rows(FEW_ROWS)
+        limit = EMPTY_NARROW if product.work_below(NARROW_WORK) else EMPTY_NARROW_LARGE
+        return few or product.fill_below(limit) or product.is_outweighed()
     if product.work_below(LEAST_WORK):
         return product.fill_below(EMPTY_LEAST)
-    if product.n <= MEDIUM and product.fill_below(EMPTY) and not product.rows_are_even():
-        return True
     beyond = product.has_b_of(SCATTERED_MEDIUM if product.n <= MEDIUM else SCATTERED_WIDE)
-    return beyond and product.fill_below(SCATTERED)
+    if (product.n <= MEDIUM or beyond) and product.fill_below(EMPTY_WIDE_LARGE) and not product.rows_are_even():
+        return True
+    return beyond and product.nnz >= SCATTERED_MEAN * product.m and product.fill_below(SCATTERED)
 
 
 def _short(product: Product) -> bool:
-    """Short rows on CUDA cores, if they are very short, if the product is small, or if L2 keeps the rows of B for CTAs
-    that follow the rows, and not for others.
+    """Short rows on CUDA cores, if they are very short, or if no row is waited for and L2 keeps the rows of B for CTAs
+    that follow the rows.
     """
     longest, mean = product.survey.longest, product.nnz / max(product.m, 1)
     if product.n <= NARROWEST:
@@ -256,25 +284,24 @@ def _short(product: Product) -> bool:
         return is_short and product.fill_below(SHORT_FULL)
     if mean >= EVEN_MEAN and product.fill_below(EVEN_EMPTY) and _even(product):
         return True
+    if longest <= SHORT_HARDLY and product.has_slab_of(HARDLY) and not product.fill_below(SCATTERED):
+        return True
+    if mean > SHORT_MEAN:
+        return False
     if product.n <= MEDIUM:
-        small = product.n * product.m <= SMALL_C * product.multiprocessors
-        if small and longest <= SHORT_EVEN * mean:
-            return longest <= SHORT_SMALL and not product.work_below(LEAST_WORK)
-        return longest <= SHORT_MEDIUM and product.has_b_of(HARDLY_MEDIUM) and not product.fill_below(SHARED_SHORT)
-    if not product.has_b_of(HARDLY_WIDE) or mean > SHORT_WIDE or longest > SHORT_LONGEST:
+        if product.n * product.m > SMALL_C * product.multiprocessors or product.work_below(LEAST_WORK):
+            return False
+        return not product.outlasts(OUTLASTS) and (longest <= SHORT_HARDLY or product.fill_below(SHORT_FULL))
+    if product.work_below(SHORT_WORK) or product.has_slab_of(SHORT_SLAB_OF_L2):
         return False
-    if not product.fill_below(EMPTY_SHORT):
-        return False
-    shares = longest <= SHORT_MEDIUM and not product.fill_below(SHARED_SHORT)
-    return shares or not product.has_b_of(BEYOND_WIDE)
+    return product.fill_below(SHORT_FULL) and product.has_short_slabs() and not product.outlasts(OUTLASTS_WIDE)
 
 
 def _even(product: Product) -> bool:
     """Rows of about the same length, so many that lane groups with one each fill the device, and a slab of B in L2."""
     if product.survey.longest * product.m > EVEN * product.nnz:
         return False
-    fills = product.m * ceil_div(product.n, SHORT_SLAB) >= EVEN_ROWS * product.multiprocessors
-    return fills and not product.has_slab_of(EVEN_SLAB_OF_L2)
+    return product.has_short_slabs() and not product.has_slab_of(EVEN_SLAB_OF_L2)
 
 
 def _short_f64(product: Product) -> bool:
@@ -286,42 +313,71 @@ def _short_f64(product: Product) -> bool:
 
 
 def _rows_cuda(product: Product) -> bool:
-    """Wide products whose tiles are rather empty, or that are too small to fill the device by windows."""
-    rather_empty_or_small = product.fill_below(EMPTY) or product.work_below(LITTLE_WORK)
-    return not product.narrow and rather_empty_or_small and product.rows_are_even()
+    """Wider products whose tiles are rather empty, or that are too small to fill the device by windows."""
+    if product.narrow or not product.rows_are_even():
+        return False
+    few = not product.has_rows(FEW_ROWS)
+    if few and product.work_below(LITTLE_WORK):
+        return True
+    if product.n <= MEDIUM or (few and product.n <= VERY_WIDE):
+        return product.fill_below(EMPTY)
+    return product.fill_below(EMPTY_WIDE if product.work_below(LARGE_WORK) and not few else EMPTY_WIDE_LARGE)
 
 
 def _split_tensor(product: Product) -> bool:
-    """The narrowest products on 16-bit tensor cores whose tiles have fewer than 19 of 128 slots filled."""
-    return product.n <= NARROW_SLAB and (product.fill_below(EMPTY_TENSOR_NARROW) or product.is_dominated())
+    """The narrowest products on 16-bit tensor cores whose tiles have fewer than 17 of 128 slots filled."""
+    return product.n <= NARROW_SLAB and product.fill_below(EMPTY_TENSOR) and not product.is_outweighed()
 
 
 def _split_tensor_medium(product: Product) -> bool:
-    """The same for wider products: up to 25 of 128 slots while a multiprocessor has little work, 17 beyond."""
+    """The same for wider products, and narrow ones with a row that outweighs others."""
     if product.narrow:
-        return product.n > NARROW_SLAB and (product.fill_below(EMPTY_TENSOR_64) or product.is_dominated())
-    small = product.work_below(LITTLE_TENSOR_WORK)
-    limit = EMPTY_TENSOR_LITTLE if small else EMPTY_TENSOR
-    reads_slabs = product.n <= MEDIUM or small or product.has_b_of(SCATTERED_TENSOR, 2)
-    return reads_slabs and product.nnz <= limit * product.survey.blocks
+        return product.is_outweighed() or (product.n > NARROW_SLAB and product.fill_below(EMPTY_TENSOR_64))
+    little = product.work_below(LITTLE_TENSOR_WORK)
+    if little and not product.has_rows(FEWEST_ROWS):
+        return product.fill_below(EMPTY_TENSOR_LITTLE)
+    if product.n <= MEDIUM or little:
+        return product.fill_below(EMPTY_TENSOR_64 if product.is_outweighed() else EMPTY_TENSOR)
+    if not product.has_b_of(SCATTERED_TENSOR, 2):
+        return False
+    return product.fill_below(EMPTY_TENSOR_64 if product.is_outweighed() else SCATTERED)
 
 
 def _panels(product: Product) -> bool:
     """Large wide products on Hopper's tensor cores: neighbouring windows have columns in common as well."""
-    padding = -product.n % PANEL_SLAB
-    if product.n <= MEDIUM or padding > PANEL_PADDING * product.n or product.work_below(PANEL_WORK):
+    return product.n > MEDIUM and _padding(product.n, PANEL_SLAB) <= PANEL_PADDING and _share_in_panels(product)
+
+
+def _panels_medium(product: Product) -> bool:
+    """The same in slabs of 128 columns, for other widths, unless rows are so short that a panel has few tiles."""
+    if product.narrow or _padding(product.n, PANEL_SLAB // 2) > PANEL_PADDING:
         return False
-    if product.m < PANEL_ROWS * product.multiprocessors or product.fill_below(PANEL_FULL):
+    return product.nnz >= PANEL_MEAN * product.m and _share_in_panels(product)
+
+
+def _share_in_panels(product: Product) -> bool:
+    """Whether panels are many, full, and none of them waits for a long row."""
+    if product.work_below(MUCH_WORK) or not product.has_rows(PANEL_ROWS) or product.is_outweighed():
         return False
-    return product.nnz >= PANEL_EVEN * product.survey.longest
+    beyond = product.n > MEDIUM and product.has_b_of(PANEL_BEYOND, 2)
+    return not product.fill_below(PANEL_FULL_BEYOND if beyond else PANEL_FULL)
+
+
+def _padding(n: int, slab: int) -> float:
+    """The columns that slabs add, as a fraction of ``n``."""
+    return -n % slab / n
+
+
+def _outweighed_tf32(product: Product) -> bool:
+    """Windows of medium products that wait for the partial sums of a long row: those of 32 columns are the least."""
+    return not product.narrow and product.n <= MEDIUM and product.is_outweighed()
 
 
 def _tall_tf32(product: Product) -> bool:
-    """Tiles so full that windows of sixteen rows read fewer rows of B; wide products of medium size only."""
+    """Tiles so full that windows of sixteen rows read fewer rows of B; wide products only up to medium size."""
     if product.narrow:
         return not product.fill_below(FULL_NARROW)
-    medium = product.work_below(MUCH_WORK) and not product.work_below(LITTLE_WORK)
-    return medium and not product.fill_below(FULL_MEDIUM)
+    return product.work_below(MUCH_WORK) and not product.fill_below(FULL_MEDIUM)
 
 
 def _tall_wide_tf32(product: Product) -> bool:
@@ -370,18 +426,21 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         Rule("short_rows_fma_tf32", _short),
         Rule("split_fma_tf32", _split_cuda),
         Rule("rows_fma_tf32", _rows_cuda),
+        Rule("window_tf32", _outweighed_tf32),
         Rule("window_tf32_tall", _tall_tf32),
         Rule("window_tf32_tall_wide", _tall_wide_tf32),
     ),
     "float16": (
         Rule(DENSE["float16"], _dense_16),
         Rule("panel_f16", _panels),
+        Rule("panel_f16_medium", _panels_medium),
         Rule("split_f16", _split_tensor),
         Rule("split_f16_medium", _split_tensor_medium),
     ),
     "bfloat16": (
         Rule(DENSE["bfloat16"], _dense_16),
         Rule("panel_f16_bf16", _panels),
+        Rule("panel_f16_bf16_medium", _panels_medium),
         Rule("split_f16_bf16", _split_tensor),
         Rule("split_f16_bf16_medium", _split_tensor_medium),
     ),
