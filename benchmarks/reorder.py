@@ -18,12 +18,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from peers import PLANS, Candidate, _product, files_in, outcome, planned, structure
+from folder import command, run
+from peers import PLANS, Candidate, _product, outcome, planned
 
 from spmm_roofline import SpMM
 from spmm_roofline.formats.csr import Csr
@@ -31,7 +31,6 @@ from spmm_roofline.formats.values import widened
 from spmm_roofline.kernels import heads
 from spmm_roofline.measure.timing import Clock
 from spmm_roofline.multiply.reorder import Order, best_order
-from spmm_roofline.needs import without_cupy
 from spmm_roofline.paths import KERNELS
 
 DTYPES = ("float16", "float32")
@@ -84,43 +83,27 @@ def measured(a: Any, widths: list[int], tune: bool, clock: Clock) -> Iterator[di
             yield row | {"speedup": row["given_ms"] / row["new_ms"], "pays_back": cost / saved if saved > 0 else np.inf}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--matrices", type=Path, required=True, help="folder of matrices, searched with its subfolders")
-    parser.add_argument("--n", default="32,128,512", help="widths of B")
-    parser.add_argument("--tune", action="store_true", help="the fastest general kernel instead of that of the rules")
-    parser.add_argument("--write", type=Path, help="CSV for the results")
-    options = parser.parse_args()
-    if missing := without_cupy("this benchmark"):
-        parser.error(missing)
-    files = files_in(options.matrices)
-    if not files:
-        parser.error(f"no matrices in {options.matrices}")
-    import cupyx.scipy.sparse as sparse
-
-    clock, rng, rows = Clock(), np.random.default_rng(), list[dict[str, Any]]()
-    clock.warm_up()
-    widths = [int(n) for n in options.n.split(",")]
-    for name, path in files.items():
-        a = sparse.csr_matrix(structure(path, rng))
-        own = [{"matrix": name} | row for row in measured(a, widths, options.tune, clock)]
-        rows += own
-        print(pd.DataFrame(own).to_string(index=False, float_format="%.3g"), flush=True)
-        if options.write:
-            pd.DataFrame(rows).to_csv(options.write, index=False)
-    table = pd.DataFrame(rows)
-    if "speedup" not in table:
-        print("every matrix keeps its order")
-        return 0
-    timed_rows = table.dropna(subset="speedup")
-    for (dtype, n), own in timed_rows.groupby(["dtype", "n"]):
-        mean = np.exp(np.log(own.speedup).mean())
-        soon = int((own.pays_back <= 1000).sum())
-        print(
+def summary(rows: pd.DataFrame) -> str:
+    """What the new order gains by dtype and width, over the matrices that do not keep theirs."""
+    if "speedup" not in rows:
+        return "every matrix keeps its order"
+    lines = []
+    for (dtype, n), own in rows.dropna(subset="speedup").groupby(["dtype", "n"]):
+        mean, soon = np.exp(np.log(own.speedup).mean()), int((own.pays_back <= 1000).sum())
+        lines.append(
             f"{dtype}, n = {n}: {mean:.2f} times as fast, {own.speedup.min():.2f} to {own.speedup.max():.2f}; "
             f"{soon} of {len(own)} pay back within 1,000 products, median {own.pays_back.median():.0f}"
         )
-    return 0
+    return "\n".join(lines)
+
+
+def main() -> int:
+    def rows_of(a: Any, options: argparse.Namespace, clock: Clock, gb_per_s: float) -> Iterator[dict[str, Any]]:
+        return measured(a, options.n, options.tune, clock)
+
+    parser = command(__doc__)
+    parser.add_argument("--tune", action="store_true", help="the fastest general kernel instead of that of the rules")
+    return run(parser, rows_of, summary)
 
 
 if __name__ == "__main__":

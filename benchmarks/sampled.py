@@ -24,13 +24,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from exact import OF_LIBRARIES, TOLERANCE, Wrong, array_of, error, padded, poison, random, replayed, tensor
-from peers import files_in, structure
+from folder import command, run
 from vendor import sampled as sddmm
 
 from spmm_roofline.formats import FORMATS
@@ -44,7 +43,6 @@ from spmm_roofline.measure.timing import Clock
 from spmm_roofline.multiply.arrays import library_of
 from spmm_roofline.multiply.matrix import Matrix, matrix_of
 from spmm_roofline.multiply.sampled import Sampled
-from spmm_roofline.needs import without_cupy
 
 DTYPES = ("float16", "bfloat16", "tf32", "float32")
 #: Columns of which exact results are added up at a time.
@@ -244,32 +242,12 @@ def summary(rows: pd.DataFrame) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--matrices", type=Path, required=True, help="folder of matrices, searched with its subfolders")
-    parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=DTYPES, help="default: all")
-    parser.add_argument("--n", default="32,128,512", help="widths of X and Y")
-    parser.add_argument("--write", type=Path, help="CSV for the results")
-    options = parser.parse_args()
-    if missing := without_cupy("this benchmark"):
-        parser.error(missing)
-    files = files_in(options.matrices)
-    if not files:
-        parser.error(f"no matrices in {options.matrices}")
-    import cupyx.scipy.sparse as sparse
+    of_torch_in = OF_TORCH if find_spec("torch") else {}
 
-    clock, rng, rows = Clock(), np.random.default_rng(), list[dict[str, Any]]()
-    clock.warm_up()
-    gb_per_s, widths = clock.copy_gb_per_s(), [int(n) for n in options.n.split(",")]
-    for name, path in files.items():
-        a = sparse.csr_matrix(structure(path, rng))
-        own = measured(a, options.dtypes, widths, clock, gb_per_s, OF_TORCH if find_spec("torch") else {})
-        rows += [{"matrix": name} | row for row in own]
-        table = pd.DataFrame(rows)
-        print(table[table.matrix == name].to_string(index=False, float_format="%.3g", na_rep=""), flush=True)
-        if options.write:
-            table.to_csv(options.write, index=False)
-    print(summary(table))
-    return 0
+    def rows_of(a: Any, options: argparse.Namespace, clock: Clock, gb_per_s: float) -> Iterator[dict[str, Any]]:
+        return measured(a, options.dtypes, options.n, clock, gb_per_s, of_torch_in)
+
+    return run(command(__doc__, DTYPES), rows_of, summary)
 
 
 if __name__ == "__main__":

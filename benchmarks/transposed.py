@@ -13,8 +13,9 @@ Every matrix of the folder (.mtx, .npz, .smtx, also compressed) is planned once 
 
 `plan` is the time of the first `multiply.T` of a matrix, `plans` the same in products with Aᵀ, and `share` the time to
 move Aᵀ as CSR, B and C once at the rate of a copy of device memory, over the time taken. A product counts if it agrees
-with float64. Times are of CUDA graphs; PyTorch, which may convert A, is called from the host (`mode` is `direct`), and
-its time includes the host where that is slower.
+with float64; `left_out` names the algorithms of cuSPARSE that were refused or wrong, and why. Times are of CUDA graphs;
+PyTorch, which may convert A, is called from the host (`mode` is `direct`), and its time includes the host where that is
+slower.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ from exact import (
     tensor,
     with_representable,
 )
-from peers import files_in, structure
+from folder import command, run
 from vendor import fastest, products
 
 from spmm_roofline import SpMM
@@ -54,11 +54,12 @@ from spmm_roofline.formats.values import itemsize, rounded
 from spmm_roofline.kernels.launch import Call
 from spmm_roofline.kernels.operands import Dense
 from spmm_roofline.measure.timing import Clock
-from spmm_roofline.needs import without_cupy
 
 DTYPES = ("float16", "bfloat16", "float32")
 #: Samples of a time, and ms that they may take.
 REPEATS, MOST_MS = 60, 40
+#: A call that takes longer, in ms, is timed once: a batch of samples of cuSPARSE's slowest would take seconds.
+SLOW_MS = 10
 #: Number of plans; the median counts. An earlier first one, which compiles the packers, does not.
 PLANS = 3
 
@@ -112,7 +113,10 @@ def of_spmm(case: Case, multiply: SpMM, clock: Clock, n: int) -> dict[str, Any]:
 
 
 def of_cusparse(case: Case, dtype: str, a: Csr, transposed: bool, clock: Clock, n: int) -> dict[str, Any]:
-    """cuSPARSE's product by its fastest algorithm, with A and the operation, or with Aᵀ. Raises :class:`Wrong`."""
+    """cuSPARSE's product by its fastest algorithm, with A and the operation, or with Aᵀ.
+
+    Raises :class:`CusparseError` if none gives a right product.
+    """
     import cupy
 
     b = Dense(padded(case.b[:, :n], dtype), case.a.shape[0], n, False, dtype)
@@ -123,8 +127,8 @@ def of_cusparse(case: Case, dtype: str, a: Csr, transposed: bool, clock: Clock, 
         errors.append(checked(case, call, c.view, dtype, n, clock, OF_LIBRARIES[dtype]))
         return microseconds(call, clock)
 
-    algorithm, time_us = fastest(products(a, b, c, transposed), timed)
-    return {"kernel": algorithm, "time_us": time_us, "error": max(errors)}
+    found = fastest(products(a, b, c, transposed), timed)
+    return {"kernel": found.name, "time_us": found.time_us, "error": max(errors), "left_out": found.left_out}
 
 
 def of_torch(case: Case, dtype: str, converted: bool, clock: Clock, n: int) -> dict[str, Any]:
@@ -160,6 +164,14 @@ def checked(case: Case, call: Call, c: Any, dtype: str, n: int, clock: Clock, mo
 
 
 def microseconds(call: Call, clock: Clock) -> float:
+    """The median time of a call that has run before."""
+    begin = time.perf_counter()
+    with clock.stream:
+        call(clock.stream)
+    clock.stream.synchronize()
+    once_us = 1e6 * (time.perf_counter() - begin)
+    if once_us > 1e3 * SLOW_MS:
+        return once_us
     return clock.time(call, cold=False, repeat_cap=REPEATS, time_cap_ms=MOST_MS).median_ms * 1e3
 
 
@@ -207,32 +219,12 @@ def summary(rows: pd.DataFrame) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--matrices", type=Path, required=True, help="folder of matrices, searched with its subfolders")
-    parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=DTYPES, help="default: all")
-    parser.add_argument("--n", default="32,128,512", help="widths of B")
-    parser.add_argument("--write", type=Path, help="CSV for the results")
-    options = parser.parse_args()
-    if missing := without_cupy("this benchmark"):
-        parser.error(missing)
-    files = files_in(options.matrices)
-    if not files:
-        parser.error(f"no matrices in {options.matrices}")
-    import cupyx.scipy.sparse as sparse
+    with_torch = find_spec("torch") is not None
 
-    clock, rng, rows = Clock(), np.random.default_rng(), list[dict[str, Any]]()
-    clock.warm_up()
-    gb_per_s, widths = clock.copy_gb_per_s(), [int(n) for n in options.n.split(",")]
-    for name, path in files.items():
-        a = sparse.csr_matrix(structure(path, rng))
-        own = measured(a, options.dtypes, widths, clock, gb_per_s, find_spec("torch") is not None)
-        rows += [{"matrix": name} | row for row in own]
-        table = pd.DataFrame(rows)
-        print(table[table.matrix == name].to_string(index=False, float_format="%.3g", na_rep=""), flush=True)
-        if options.write:
-            table.to_csv(options.write, index=False)
-    print(summary(table))
-    return 0
+    def rows_of(a: Any, options: argparse.Namespace, clock: Clock, gb_per_s: float) -> Iterator[dict[str, Any]]:
+        return measured(a, options.dtypes, options.n, clock, gb_per_s, with_torch)
+
+    return run(command(__doc__, DTYPES), rows_of, summary)
 
 
 if __name__ == "__main__":

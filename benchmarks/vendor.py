@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
+
+from exact import Wrong
 
 from spmm_roofline.formats.csr import Csr
 from spmm_roofline.kernels.launch import Call
@@ -30,24 +32,38 @@ _OF_MATRICES = [_POINTER, _ENUM, _ENUM, *[_POINTER] * 5, _ENUM, _ENUM, _POINTER]
 _OF_VECTORS = [_POINTER, _ENUM, *[_POINTER] * 5, _ENUM, _ENUM, _POINTER]
 
 
-def fastest(calls: Iterator[tuple[str, Callable[[], Call]]], time: Callable[[Call], float]) -> tuple[str, float]:
-    """Name and time of the fastest of the calls, those that the library refuses left out.
+class Fastest(NamedTuple):
+    """Name and time of a call, and why others were left out, empty if none was."""
 
-    Raises :class:`CusparseError` with the last refusal if it refuses all.
+    name: str
+    time_us: float
+    left_out: str
+
+
+def fastest(calls: Iterator[tuple[str, Callable[[], Call]]], time: Callable[[Call], float]) -> Fastest:
+    """The fastest of the calls. Those that the library refuses, and those with a wrong result, are left out.
+
+    ``time`` runs a call, and raises :class:`exact.Wrong` for a wrong result. Raises :class:`CusparseError` with all
+    reasons if no call is left.
     """
-    times, refusal = {}, None
+    times, left_out = {}, []
     for name, make in calls:
         try:
             times[name] = time(make())
-        except CusparseError as error:
-            refusal = error
+        except (CusparseError, Wrong) as problem:
+            left_out.append(f"{name}: {problem}")
+    reasons = "; ".join(left_out)
     if not times:
-        raise refusal or CusparseError("there is no call")
-    return min(times.items(), key=lambda item: item[1])
+        raise CusparseError(reasons or "there is no call")
+    name, time_us = min(times.items(), key=lambda item: item[1])
+    return Fastest(name, time_us, reasons)
 
 
 def products(a: Csr, b: Dense, c: Dense, transposed: bool = False) -> Iterator[tuple[str, Callable[[], Call]]]:
-    """C = A·B, or Aᵀ·B with the operation of the call, with each algorithm for CSR: its name, and what plans it."""
+    """C = A·B, or Aᵀ·B with the operation of the call, with each algorithm for CSR: its name, and what plans it.
+
+    The library has no `alg3` for Aᵀ.
+    """
 
     def planned(algorithm: int) -> Call:
         operation = TRANSPOSE if transposed else NON_TRANSPOSE
@@ -55,7 +71,8 @@ def products(a: Csr, b: Dense, c: Dense, transposed: bool = False) -> Iterator[t
         return _planned("cusparseSpMM", _OF_MATRICES, (operation, NON_TRANSPOSE), kept, a.dtype, algorithm, (a, b, c))
 
     for name, algorithm in SPMM.items():
-        yield name, lambda algorithm=algorithm: planned(algorithm)
+        if not (transposed and name == "alg3"):
+            yield name, lambda algorithm=algorithm: planned(algorithm)
 
 
 def vectors(a: Csr, x: Any, y: Any) -> Iterator[tuple[str, Callable[[], Call]]]:

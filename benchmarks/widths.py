@@ -7,8 +7,8 @@ Every matrix of the folder (.mtx, .npz, .smtx, also compressed) is multiplied th
 with B in two layouts: `padded`, rows that begin at multiples of 16 bytes, and `packed`, rows that follow each other
 without a gap, as do those of C. Where N fills 16 bytes both are the same, and the second is left out. `ratio` is the
 time over that of a padded B with the next of 8, 16, 32, 64, ... columns. The row `vector` of N = 1 is the fastest
-algorithm of cusparseSpMV, planned once, in the same dtype, TF32 in FP32. A product counts if it agrees with float64.
-Times are of CUDA graphs.
+algorithm of cusparseSpMV, planned once, in the same dtype, TF32 in FP32. A product counts if it agrees with float64;
+`left_out` names the algorithms of cuSPARSE that were refused or wrong, and why. Times are of CUDA graphs.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from exact import OF_LIBRARIES, TOLERANCE, error, padded, poison, product_of, random, with_representable
-from peers import files_in, structure
-from vendor import fastest, vectors
+from folder import command, run
+from vendor import Fastest, fastest, vectors
 
 from spmm_roofline import SpMM
 from spmm_roofline.formats.csr import Csr
@@ -31,7 +30,6 @@ from spmm_roofline.formats.values import device_dtype, itemsize, rounded
 from spmm_roofline.kernels.launch import Call
 from spmm_roofline.kernels.libraries._cusparse import CusparseError
 from spmm_roofline.measure.timing import Clock
-from spmm_roofline.needs import without_cupy
 
 DTYPES = ("float16", "bfloat16", "tf32", "float32")
 WIDTHS = (1, 2, 3, 4, 7, 8, 12, 16, 24, 31, 32, 41, 47, 48, 64)
@@ -66,8 +64,8 @@ def timed(multiply: SpMM, b: Any, c: Any, exact: Any, magnitudes: Any, clock: Cl
     return timing.median_ms * 1e3, worst
 
 
-def spmv(a: Any, dtype: str, b: Any, exact: Any, magnitudes: Any, clock: Clock) -> tuple[str, float]:
-    """Algorithm and time in µs of the fastest of cusparseSpMV. ``b``: float64[k]."""
+def spmv(a: Any, dtype: str, b: Any, exact: Any, magnitudes: Any, clock: Clock) -> Fastest:
+    """The fastest algorithm of cusparseSpMV. ``b``: float64[k]."""
     import cupy
 
     stored = "float32" if dtype == "tf32" else dtype
@@ -116,7 +114,8 @@ def measured(a: Any, dtypes: Iterable[str], widths: Iterable[int], clock: Clock)
         if 1 in widths:
             row = {"m": a.shape[0], "nnz": a.nnz, "dtype": dtype, "n": 1, "layout": "vector"}
             try:
-                row["kernel"], row["time_us"] = spmv(a, dtype, whole[:, 0], exact[:, 0], magnitudes[:, 0], clock)
+                found = spmv(a, dtype, whole[:, 0], exact[:, 0], magnitudes[:, 0], clock)
+                row |= {"kernel": found.name, "time_us": found.time_us, "left_out": found.left_out}
             except CusparseError as refusal:
                 row["message"] = str(refusal)
             yield row
@@ -139,31 +138,10 @@ def summary(rows: pd.DataFrame) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--matrices", type=Path, required=True, help="folder of matrices, searched with its subfolders")
-    parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=DTYPES, help="default: all")
-    parser.add_argument("--n", default=",".join(map(str, WIDTHS)), help="widths of B; default: %(default)s")
-    parser.add_argument("--write", type=Path, help="CSV for the results")
-    options = parser.parse_args()
-    if missing := without_cupy("this benchmark"):
-        parser.error(missing)
-    files = files_in(options.matrices)
-    if not files:
-        parser.error(f"no matrices in {options.matrices}")
-    import cupyx.scipy.sparse as sparse
+    def rows_of(a: Any, options: argparse.Namespace, clock: Clock, gb_per_s: float) -> Iterator[dict[str, Any]]:
+        return measured(a, options.dtypes, options.n, clock)
 
-    clock, rng, rows = Clock(), np.random.default_rng(), list[dict[str, Any]]()
-    clock.warm_up()
-    widths = [int(n) for n in options.n.split(",")]
-    for name, path in files.items():
-        a = sparse.csr_matrix(structure(path, rng))
-        rows += [{"matrix": name} | row for row in measured(a, options.dtypes, widths, clock)]
-        table = pd.DataFrame(rows)
-        print(table[table.matrix == name].to_string(index=False, float_format="%.3g", na_rep=""), flush=True)
-        if options.write:
-            table.to_csv(options.write, index=False)
-    print(summary(table))
-    return 0
+    return run(command(__doc__, DTYPES, ",".join(map(str, WIDTHS))), rows_of, summary)
 
 
 if __name__ == "__main__":

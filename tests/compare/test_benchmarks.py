@@ -1,4 +1,4 @@
-"""Rows of benchmarks/sampled.py, widths.py and transposed.py: verified products of this project and of libraries."""
+"""Rows of benchmarks/sampled.py, widths.py and transposed.py, verified products of several codes, and their loop."""
 
 import sys
 from importlib import import_module
@@ -17,7 +17,7 @@ from tests import emulation
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ("sampled", "widths", "transposed")
-MODULES = (*SCRIPTS, "exact", "vendor", "peers")
+MODULES = (*SCRIPTS, "exact", "folder", "vendor", "peers")
 
 
 class Clock:
@@ -32,9 +32,24 @@ class Clock:
         return Timing(*(self.calls * x for x in (1.0, 0.99, 1.01, 0.995, 1.005)), 40)
 
 
+class Timed(Clock):
+    """The same as the benchmarks make it, on a device that copies 2,500 GB/s."""
+
+    def __init__(self):
+        import cupy
+
+        super().__init__(cupy)
+
+    def warm_up(self):
+        pass
+
+    def copy_gb_per_s(self):
+        return 2500.0
+
+
 @pytest.fixture
-def benchmark(monkeypatch):
-    """Benchmarks by name, imported as the scripts that they are."""
+def imported(monkeypatch):
+    """Benchmarks by name, imported as the scripts that they are. `benchmark` would clash with pytest-benchmark."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     yield import_module
     for name in MODULES:
@@ -60,8 +75,8 @@ def refused(*_, **__):
     raise CusparseError("the library has no such dtype")
 
 
-def test_sampled_products(benchmark, cupy, monkeypatch):
-    sampled = benchmark("sampled")
+def test_sampled_products(imported, cupy, monkeypatch):
+    sampled = imported("sampled")
     monkeypatch.setattr(sampled, "sddmm", refused)
     rows = pd.DataFrame(sampled.measured(matrix(60, 45), sampled.DTYPES, [7, 40], Clock(cupy), 1000.0, {}))
     own = rows[rows.code.str.startswith("sampled_")]
@@ -75,8 +90,8 @@ def test_sampled_products(benchmark, cupy, monkeypatch):
     assert "float16, n = 40: " in sampled.summary(rows.assign(matrix="mesh"))
 
 
-def test_a_wrong_sampled_product_ends_the_benchmark(benchmark, cupy, monkeypatch):
-    sampled = benchmark("sampled")
+def test_a_wrong_sampled_product_ends_the_benchmark(imported, cupy, monkeypatch):
+    sampled = imported("sampled")
     right = sampled.Sampled.__call__
 
     def one_is_lost(self, x, y, out, room):
@@ -89,8 +104,8 @@ def test_a_wrong_sampled_product_ends_the_benchmark(benchmark, cupy, monkeypatch
         list(sampled.measured(matrix(60, 45), ["float32"], [8], Clock(cupy), 1000.0, {}))
 
 
-def test_narrow_and_odd_widths(benchmark, cupy, monkeypatch):
-    widths = benchmark("widths")
+def test_narrow_and_odd_widths(imported, cupy, monkeypatch):
+    widths = imported("widths")
 
     def vectors(a, x, y):
         exact = np.zeros(a.shape)
@@ -114,8 +129,8 @@ def test_narrow_and_odd_widths(benchmark, cupy, monkeypatch):
     assert "float16, packed B, largest ratio: 1: " in told and "n = 1: cusparseSpMV takes" in told
 
 
-def test_transposed_products(benchmark, cupy, monkeypatch):
-    transposed = benchmark("transposed")
+def test_transposed_products(imported, cupy, monkeypatch):
+    transposed = imported("transposed")
 
     def products(a, b, c, transposed):
         dense = np.zeros(a.shape)
@@ -144,13 +159,62 @@ def test_transposed_products(benchmark, cupy, monkeypatch):
     assert "float32, n = 32: " in told and "cusparse Aᵀ " in told and "a plan of Aᵀ takes" in told
 
 
+def test_every_matrix_of_a_folder(imported, cupy, tmp_path, monkeypatch, capsys):
+    folder = imported("folder")
+    monkeypatch.setattr(folder, "Clock", Timed)
+    monkeypatch.setattr(folder, "without_cupy", lambda what: "")
+    arguments = ["x", "--matrices", str(tmp_path), "--n", "8,41", "--write", str(tmp_path / "rows.csv")]
+    monkeypatch.setattr(sys, "argv", arguments)
+
+    def rows_of(a, options, clock, gb_per_s):
+        assert options.dtypes == ("float16", "float32")
+        yield from ({"nnz": a.nnz, "n": n, "us": gb_per_s} for n in options.n)
+
+    def run():
+        return folder.run(
+            folder.command("what it does", ("float16", "float32")), rows_of, lambda rows: f"{len(rows)} rows"
+        )
+
+    with pytest.raises(SystemExit):
+        run()
+    assert f"no matrices in {tmp_path}" in capsys.readouterr().err
+    for name, density in (("thin", 0.1), ("full", 0.5)):
+        mmwrite(tmp_path / f"{name}.mtx", random_array((20, 30), density=density, rng=np.random.default_rng(0)))
+    assert run() == 0
+    assert capsys.readouterr().out.endswith("4 rows\n")
+    rows = pd.read_csv(tmp_path / "rows.csv")
+    assert list(rows.matrix) == ["full", "full", "thin", "thin"] and list(rows.nnz) == [300, 300, 60, 60]
+    assert list(rows.n) == [8, 41] * 2 and (rows.us == 2500).all()
+
+
+def test_a_wrong_product_of_one_algorithm_leaves_the_others(imported, cupy, monkeypatch):
+    widths = imported("widths")
+    a = matrix(60, 45)
+    exact = np.zeros(a.shape)
+    exact[np.repeat(np.arange(a.shape[0]), np.diff(a.indptr)), a.indices] = a.data
+
+    def vectors(a, x, y):
+        for name, factor in (("wrong", 1.1), ("right", 1.0)):
+            result = (exact @ np.asarray(x, dtype="float64") * factor).astype("float32")
+            yield name, lambda result=result: Call(lambda _: y.__setitem__(slice(None), result))
+
+    monkeypatch.setattr(widths, "vectors", vectors)
+    b = widths.random((45, 1))[:, 0]
+    product = cupy.asarray(exact @ np.asarray(b))
+    found = widths.spmv(a, "float32", b, product, abs(product), Clock(cupy))
+    assert found.name == "right" and found.left_out.startswith("wrong: the result is wrong: error 0.")
+    monkeypatch.setattr(widths, "vectors", lambda *case: list(vectors(*case))[:1])
+    with pytest.raises(CusparseError, match="the result is wrong"):
+        widths.spmv(a, "float32", b, product, abs(product), Clock(cupy))
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_a_whole_run(script, benchmark, tmp_path, monkeypatch, capsys):
+def test_a_whole_run(script, imported, tmp_path, monkeypatch, capsys):
     pytest.importorskip("cupy")
     mmwrite(tmp_path / "small.mtx", random_array((700, 900), density=0.02, rng=np.random.default_rng(0)))
-    arguments = [script, "--matrices", str(tmp_path), "--n", "8,41", "--write", str(tmp_path / "rows.csv")]
+    arguments = [script, "--matrices", str(tmp_path), "--n", "1,8,41", "--write", str(tmp_path / "rows.csv")]
     monkeypatch.setattr(sys, "argv", arguments)
-    assert benchmark(script).main() == 0
+    assert imported(script).main() == 0
     rows = pd.read_csv(tmp_path / "rows.csv")
     assert rows.time_us.notna().any() and "float32, " in capsys.readouterr().out
