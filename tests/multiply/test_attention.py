@@ -108,6 +108,77 @@ def test_what_does_not_fit_is_one_sentence():
         MaskedAttention(sparse(20, 30, 0.5), queries=32)
 
 
+@pytest.mark.parametrize("captured", ["another dtype", "another width", "a plan"])
+def test_what_a_capture_cannot_hold_is_refused_before_it_is_enqueued(captured, monkeypatch):
+    import cupy
+
+    from spmm_roofline import MaskedAttention
+    from spmm_roofline.kernels.launch import DriverLaunch
+
+    attend = MaskedAttention(sparse(40, 40, 0.2))
+    q = cupy.zeros((2, 40, 128), "float16")
+    of_first = (q[..., :64],) * 3
+    attend(*of_first)
+    monkeypatch.setattr(cupy.cuda.runtime, "streamIsCapturing", lambda stream: True)
+    attend(*of_first)
+    attend(*(each[:1] for each in of_first))  # of other batches: the kernel is there
+    monkeypatch.setattr(DriverLaunch, "__call__", None)
+    monkeypatch.setattr(cupy, "empty", None)
+    with pytest.raises(ValueError, match="a CUDA graph cannot capture"):
+        if captured == "a plan":
+            MaskedAttention(sparse(40, 40, 0.2))
+        else:
+            attend(*((q if captured == "another width" else q[..., :64].view("uint16"),) * 3))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("queries", [16, 64])
+@pytest.mark.parametrize("width", [64, 128])
+@pytest.mark.parametrize("dtype", ERRORS)
+def test_equal_operands_give_equal_bits(dtype, width, queries, device):
+    import cupy
+
+    from spmm_roofline import MaskedAttention
+
+    if device != "gpu":
+        pytest.skip("the emulated device runs CTAs in one order")
+    attend = MaskedAttention(sparse(1500, 1500, 0.02), queries=queries)
+    q, k, v = (drawn((2, 4, 1500, width), dtype, seed)[0] for seed in range(3))
+    expected = attend(q, k, v)
+    cupy.cuda.Device().synchronize()
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(4)]
+    for i in range(100):
+        with streams[i % 4]:
+            assert (attend(q, k, v).view("uint8") == expected.view("uint8")).all(), i
+
+
+@pytest.mark.gpu
+def test_every_replay_of_a_graph_gives_equal_bits(torch, device):
+    from spmm_roofline import MaskedAttention
+
+    if device != "gpu":
+        pytest.skip("CUDA graphs need a GPU")
+    attend = MaskedAttention(sparse(1500, 1500, 0.02))
+    q, k, v = (torch.randn(2, 4, 1500, 64, dtype=torch.float16) for _ in range(3))
+    expected = attend(q, k, v)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = attend(q, k, v)
+    for i in range(100):
+        found.zero_()
+        graph.replay()
+        assert torch.equal(found, expected), i
+
+
+def test_a_mask_that_requires_a_gradient_is_refused(torch):
+    from spmm_roofline import MaskedAttention
+
+    mask = torch.tensor(sparse(20, 20, 0.3).toarray()).to_sparse_csr().requires_grad_()
+    with pytest.raises(ValueError, match="only its pattern matters"):
+        MaskedAttention(mask)
+    assert MaskedAttention(mask.detach()).nnz == mask._nnz()
+
+
 def test_tensors_of_any_strides(torch):
     from spmm_roofline import MaskedAttention
 

@@ -52,6 +52,21 @@ def test_a_product_in_row_blocks(a, dtype, n):
     check(out, a, exact, dtype, 0.5, added - 2.0 * before, relu=True)
 
 
+def test_a_may_change_after_it_was_planned(a):
+    import cupy
+
+    from spmm_roofline import SpMM
+
+    arrays = [cupy.array(array) for array in (a.indptr, a.indices, a.data.astype("float32"))]
+    multiply = SpMM(tuple(arrays), "float32", n=24, shape=a.shape)
+    assert len(multiply._blocks) == 3
+    for array in arrays:
+        array[...] = 10_000  # beyond every row and column
+    (b, exact), (x, exact_x) = dense(K, 300, "float32"), dense(M, 24, "float32", 2)
+    check(multiply(b), a, exact, "float32")
+    check(multiply.T(x), csr_array(a.T), exact_x, "float32")
+
+
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_the_transpose_adds_up_blocks(a, dtype):
     from spmm_roofline import SpMM

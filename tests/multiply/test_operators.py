@@ -189,16 +189,56 @@ def test_values_of_a_call_do_not_replace_those_of_a(torch, a):
     assert torch.equal(multiply(b), before)
 
 
-def test_a_batch_of_values_of_one_pattern(torch, a):
-    from spmm_roofline import SpMM, spmm
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("n", [24, 23])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_batch_of_values_of_one_pattern(torch, a, dtype, n, transposed):
+    from spmm_roofline import SpMM, sddmm, spmm
 
-    multiply = SpMM(a, "float32")
-    values = drawn(torch, (3, a.nnz), "float32")
-    shared, own = drawn(torch, (K, N), "float32"), drawn(torch, (3, K, N), "float32")
+    multiply = SpMM(a, dtype).T if transposed else SpMM(a, dtype)
+    m, k = multiply.shape
+    values, bias = drawn(torch, (3, a.nnz), dtype), drawn(torch, (n,), dtype, 1)
+    shared, own = drawn(torch, (k, n), dtype), drawn(torch, (3, k, n), dtype)
     for b in (shared, own):
-        found = spmm(multiply, b, values)
+        found = spmm(multiply, b, values, 2.0, bias, relu=True)
         for i in range(3):
-            assert torch.equal(found[i], spmm(multiply, b if b.ndim == 2 else b[i], values[i]))
+            assert torch.equal(found[i], spmm(multiply, b if b.ndim == 2 else b[i], values[i], 2.0, bias, relu=True))
+    found = spmm(multiply, shared[:, 0], values)
+    near(found, torch.stack([spmm(multiply, shared[:, 0], own) for own in values]), dtype)
+    x, of_each = drawn(torch, (m, n), dtype, 2), drawn(torch, (3, m, n), dtype, 2)
+    for pair in ((x, own), (of_each, shared), (of_each, own)):
+        found = sddmm(multiply, *pair)
+        for i in range(3):
+            assert torch.equal(found[i], sddmm(multiply, *(each if each.ndim == 2 else each[i] for each in pair)))
+    for wrong, message in (
+        (lambda: spmm(multiply, own[:2], values), "b is a batch of 2, and values one of 3"),
+        (lambda: sddmm(multiply, of_each[:2], own), "x is a batch of 2, and y one of 3"),
+        (lambda: spmm(multiply, shared, values[:, 1:]), "A has"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            wrong()
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_gradients_of_a_batch_are_those_of_finite_differences(torch, a, is_shared, transposed):
+    from spmm_roofline import SpMM, sddmm, spmm
+
+    multiply = SpMM(a, "float64").T if transposed else SpMM(a, "float64")
+    m, k = multiply.shape
+    x, y = (drawn(torch, (2, rows, 3), "float64", rows) for rows in (m, k))
+    y = (y[0] if is_shared else y).requires_grad_()
+    values, bias = drawn(torch, (2, a.nnz), "float64").requires_grad_(), drawn(torch, (3,), "float64").requires_grad_()
+
+    def product(y, values, bias):
+        return spmm(multiply, y, values, 1.5, bias)
+
+    def attention(x, y):
+        return spmm(multiply, y, sddmm(multiply, x, y))
+
+    for function, inputs in ((product, (y, values, bias)), (attention, (x.requires_grad_(), y))):
+        assert torch.autograd.gradcheck(function, inputs)
+        assert torch.autograd.gradgradcheck(function, inputs)
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
@@ -290,6 +330,11 @@ def test_the_operators_keep_what_they_promise(torch, a, n, dtype, planned):
     ):
         check_operator("product", arguments)
     check_operator("sampled", (x, b, multiply.number))
+    batch = torch.stack([b.detach(), 2 * b.detach()]).requires_grad_()
+    each = torch.stack([values.detach(), -values.detach()]).requires_grad_()
+    for of_product in (b, batch):
+        check_operator("product", (of_product, each, multiply.number, False, 1.5, bias, True))
+        check_operator("sampled", (torch.stack([x, x]), of_product, multiply.number))
 
 
 @pytest.mark.parametrize("form", ["csr", "coo", "arrays", "pattern"])
@@ -308,6 +353,84 @@ def test_a_comes_as_tensors(torch, a, form):
     near(multiply(b), whole @ b, "float32")
 
 
+def test_samples_of_tensors_that_require_a_gradient_have_one(torch, a):
+    from spmm_roofline import SpMM, sddmm
+
+    multiply = SpMM(a, "float32")
+    x, y = (drawn(torch, (rows, 8), "float32", rows) for rows in (M, K))
+    expected = multiply.sample(x, y)
+    samples = multiply.sample(x.requires_grad_(), y)
+    assert torch.equal(samples.detach(), expected) and samples.requires_grad
+    samples.sum().backward()
+    found, x.grad = x.grad, None
+    sddmm(multiply, x, y).sum().backward()
+    assert torch.equal(found, x.grad)
+    compiled = torch.compile(lambda x: multiply.sample(x, y) * 2, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(x.detach()), 2 * expected)
+
+
+def test_modes_of_pytorch_see_products(torch, a):
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    from spmm_roofline import SpMM, spmm
+
+    names = []
+
+    class Log(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, arguments=(), options=None):
+            names.append(str(function))
+            return function(*arguments, **(options or {}))
+
+    multiply = SpMM(a, "float32")
+    b = drawn(torch, (K, N), "float32")
+    expected = multiply(b)
+    with Log():
+        for product in (multiply, lambda b: spmm(multiply, b)):
+            assert product(b).shape == expected.shape
+    assert names == ["spmm_roofline.product.default"] * 2
+
+
+@pytest.mark.parametrize("form", ["csr", "coo", "arrays"])
+def test_values_of_a_plan_that_require_a_gradient_are_refused(torch, a, form):
+    from spmm_roofline import SpMM, spmm
+    from spmm_roofline.multiply import blocks
+
+    whole = torch.tensor(a.toarray()).float()
+    values = torch.tensor(a.data).float().requires_grad_()
+    given = {
+        "csr": lambda: whole.to_sparse_csr().requires_grad_(),
+        "coo": lambda: whole.to_sparse_coo().requires_grad_(),
+        "arrays": lambda: (torch.tensor(a.indptr), torch.tensor(a.indices), values),
+    }[form]()
+    with pytest.raises(ValueError, match=r"spmm_roofline\.spmm\(multiply, b, values\)"):
+        SpMM(given, "float32", shape=a.shape)
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(ValueError, match="require a gradient"):
+        patched.setattr(blocks, "MOST_SLOTS", 100)
+        SpMM(given, "float32", shape=a.shape)
+    b = drawn(torch, (K, N), "float32")
+    with torch.no_grad():  # nobody expects a gradient
+        near(SpMM(given, "float32", shape=a.shape)(b), whole @ b, "float32")
+    multiply = SpMM(a, "float32")
+    with pytest.raises(ValueError, match=r"pass values\.detach\(\)"):
+        multiply.update(values)
+    near(spmm(multiply, b, values), whole @ b, "float32")
+
+
+@pytest.mark.parametrize("form", ["csr", "arrays"])
+def test_tensors_of_a_may_change_after_it_was_planned(torch, a, form):
+    from spmm_roofline import SpMM
+
+    arrays = [torch.tensor(a.indptr), torch.tensor(a.indices), torch.tensor(a.data).float()]
+    given = torch.sparse_csr_tensor(*arrays, a.shape) if form == "csr" else tuple(arrays)
+    multiply = SpMM(given, "float32", n=24, shape=a.shape)
+    whole, b = torch.tensor(a.toarray()).float(), drawn(torch, (K, 300), "float32")
+    held = (given.crow_indices(), given.col_indices(), given.values()) if form == "csr" else arrays
+    for array in held:
+        array.fill_(10_000)
+    near(multiply(b), whole @ b, "float32")
+    near(multiply.T(b[:M]), whole.T @ b[:M], "float32")
+
+
 def test_what_does_not_fit_is_one_sentence(torch, a, device):
     from spmm_roofline import SpMM, spmm
 
@@ -324,6 +447,8 @@ def test_what_does_not_fit_is_one_sentence(torch, a, device):
         multiply(b.requires_grad_(), out=torch.empty(M, N))
     with pytest.raises(ValueError, match="has no gradient"):
         multiply(b.detach(), out=torch.empty(M, N), bias=b[0])
+    with pytest.raises(ValueError, match="has no gradient"):
+        multiply(b.detach(), out=torch.empty(M, N).requires_grad_())
     with pytest.raises(ValueError, match="bias is float32; a product in float16"):
         spmm(multiply, b.detach(), bias=b[0].float())
     with pytest.raises(ValueError, match="A has"):
@@ -331,5 +456,6 @@ def test_what_does_not_fit_is_one_sentence(torch, a, device):
     with pytest.raises(ValueError, match="no longer exists"):
         torch.ops.spmm_roofline.product(b.detach(), None, 0, False, 1.0)
     if device == "gpu":
-        with pytest.raises(ValueError, match="on the CPU"):
-            multiply(b.detach().cpu())
+        for values in (None, torch.ones(a.nnz)):
+            with pytest.raises(ValueError, match="on the CPU"):
+                spmm(multiply, b.detach().cpu(), values)

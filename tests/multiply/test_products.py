@@ -603,15 +603,38 @@ def test_what_a_capture_cannot_hold_is_refused_before_it_is_enqueued(monkeypatch
     import cupy
 
     from spmm_roofline import SpMM
+    from spmm_roofline.kernels.launch import DriverLaunch
 
-    multiply = SpMM(sparse(40, 50, 0.1), "float16")
+    a = sparse(40, 50, 0.1)
+    multiply = SpMM(a, "float16")
     b, wider = (cupy.zeros((50, n), dtype="float16") for n in (16, 32))
+    values, bias = cupy.ones(a.nnz, dtype="float32"), cupy.zeros(33, dtype="float16")
+    of_bias = bias[1:17]  # copied, because it is not aligned
     multiply(b)
+    multiply(b, bias=bias[:16])
+    multiply(b[:, :11])
+    multiply.sample(b[:40], b)
+    multiply.sample(b[:40, :11], b[:, :11])
     monkeypatch.setattr(cupy.cuda.runtime, "streamIsCapturing", lambda stream: True)
     multiply(b)
-    for first in (lambda: multiply(wider), lambda: multiply.T, lambda: multiply.sample(wider[:40], wider)):
+    multiply(b[:, :11])
+    multiply.sample(b[:40], b)
+    multiply.sample(b[:40, :11], b[:, :11])
+    monkeypatch.setattr(DriverLaunch, "__call__", None)
+    for first in (
+        lambda: multiply(wider),
+        lambda: multiply(wider[:, :21]),
+        lambda: multiply(wider[:, ::2]),
+        lambda: multiply(b, bias=of_bias),
+        lambda: multiply.T,
+        lambda: multiply.sample(wider[:40], wider),
+        lambda: multiply.sample(wider[:40, :21], wider[:, :21]),
+        lambda: multiply.update(values),
+    ):
         with pytest.raises(ValueError, match="multiply once before"):
             first()
+    with pytest.raises(ValueError, match="plan before the capture"):
+        SpMM(a, "float16")
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -638,6 +661,48 @@ def test_another_stream_gets_scratch_that_it_fills(dtype, device, monkeypatch):
             check(multiply(b), a, exact, dtype)
 
 
+#: How a caller may give A on the device, from its arrays.
+FORMS = {
+    "a matrix": lambda sparse, arrays, shape: sparse.csr_matrix((arrays[2], *arrays[1::-1]), shape=shape),
+    "arrays": lambda sparse, arrays, shape: arrays,
+    "rows in another order": lambda sparse, arrays, shape: (arrays[0], arrays[1][::-1], arrays[2][::-1]),
+    "a pattern": lambda sparse, arrays, shape: arrays[:2],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_may_change_after_it_was_planned(form, dtype):
+    """Its values, columns and row pointers: neither what is planned later nor a sampled product reads them."""
+    import cupy
+    from cupyx.scipy import sparse as device_sparse
+
+    from spmm_roofline import SpMM
+
+    a = sparse(60, 90, 0.1).tolil()
+    if form == "rows in another order":
+        a[1:] = 0  # entries of a row in any order are its own
+    a = csr_array(a)
+    given = "float64" if dtype == "float64" else "float32"
+    arrays = [cupy.array(a.indptr), cupy.array(a.indices), cupy.array(a.data.astype(given))]
+    multiply = SpMM(FORMS[form](device_sparse, tuple(arrays), a.shape), dtype, n=24, shape=a.shape)
+    (b, exact), (x, exact_x) = dense(90, 24, dtype), dense(60, 24, dtype, 2)
+    before = multiply.sample(x, b)
+    for array in arrays:
+        array[...] = 10_000  # beyond every row and column
+    values = np.ones(a.nnz) if form == "a pattern" else a.data.astype(given).astype(float)
+    exact_a = csr_array((values, a.indices, a.indptr), a.shape)
+    check(multiply(b), exact_a, exact, dtype)
+    check(multiply.T(x), csr_array(exact_a.T), exact_x, dtype)
+    assert bool((multiply.sample(x, b) == before).all())
+    wide, exact_wide = dense(90, 512, dtype)
+    check(multiply(wide), exact_a, exact_wide, dtype)
+    multiply.update(cupy.array(a.data * 2) if form != "rows in another order" else cupy.array(a.data[::-1] * 2))
+    doubled = csr_array((a.data * 2, a.indices, a.indptr), a.shape)
+    check(multiply(b), doubled, exact, dtype)
+    check(multiply.T(x), csr_array(doubled.T), exact_x, dtype)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_equal_operands_give_equal_bits(dtype, device):
@@ -660,3 +725,56 @@ def test_equal_operands_give_equal_bits(dtype, device):
             with streams[i % 4]:
                 assert (multiply(b).view("uint8") == first.view("uint8")).all()
                 assert (multiply.sample(first, b).view("uint8") == of_sample.view("uint8")).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_equal_values_give_equal_bits_after_every_update(dtype, device):
+    import cupy
+
+    from spmm_roofline import SpMM
+
+    if device != "gpu":
+        pytest.skip("the emulated device runs CTAs in one order")
+    a = sparse(3000, 4000, 0.02)
+    a[[5, 700]] = 1.0
+    a = a.tocsr()
+    multiply = SpMM(a, dtype)
+    (b, _), (x, _) = dense(4000, 128, dtype), dense(3000, 128, dtype, 2)
+    drawn = [cupy.array(np.random.default_rng(seed).random(a.nnz) - 0.5, dtype="float32") for seed in range(2)]
+    expected = []
+    for i in range(100):
+        multiply.update(drawn[i % 2])
+        found = [multiply(b), multiply.T(x)]
+        if i < 2:
+            expected.append(found)
+        for one, first in zip(found, expected[i % 2], strict=True):
+            assert (one.view("uint8") == first.view("uint8")).all(), i
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_every_replay_of_a_graph_gives_equal_bits(dtype, device):
+    import cupy
+
+    from spmm_roofline import SpMM
+
+    if device != "gpu":
+        pytest.skip("CUDA graphs need a GPU")
+    a = sparse(3000, 4000, 0.02)
+    a[[5, 700]] = 1.0
+    multiply = SpMM(a.tocsr(), dtype)
+    b, _ = dense(4000, 128, dtype)
+    c = cupy.empty((3000, 128), dtype=b.dtype)
+    expected = multiply(b, out=c).copy()
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.Device().synchronize()
+    with stream:
+        multiply(b, out=c)  # with scratch of this stream
+        stream.begin_capture()
+        multiply(b, out=c)
+        graph = stream.end_capture()
+        for i in range(100):
+            c[...] = 0
+            graph.launch(stream)
+            assert (c.view("uint8") == expected.view("uint8")).all(), i

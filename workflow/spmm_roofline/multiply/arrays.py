@@ -155,16 +155,39 @@ def capturing() -> bool:
         return True
 
 
-def needs_operator(array: Any) -> bool:
-    """Whether this is a tensor of PyTorch whose product a gradient, a compiler or autocast must know of."""
+def needs_operator(*arrays: Any) -> bool:
+    """Whether a gradient, a compiler, a mode or autocast of PyTorch must know of a product of these arrays, or None."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    plain, has_tensors = (torch.Tensor, torch.nn.Parameter), False
+    for array in arrays:
+        if type(array) in plain:
+            has_tensors = True
+            if array.requires_grad and torch.is_grad_enabled():
+                return True
+        elif array is not None and isinstance(array, torch.Tensor):
+            return True
+    return has_tensors and (_is_watched() or torch.is_autocast_enabled("cuda"))
+
+
+def is_traced(*tensors: Any) -> bool:
+    """Whether a compiler, a mode or a subclass of PyTorch must see what is done with tensors, not only their values."""
+    torch = sys.modules["torch"]
+    return _is_watched() or any(type(tensor) not in (torch.Tensor, torch.nn.Parameter) for tensor in tensors)
+
+
+def _is_watched() -> bool:
+    torch = sys.modules["torch"]
+    return bool(torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0)
+
+
+def requires_gradient(array: Any) -> bool:
+    """Whether this is a tensor of PyTorch whose uses are recorded for a gradient."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(array, torch.Tensor):
         return False
-    return (
-        (array.requires_grad and torch.is_grad_enabled())
-        or torch.is_autocast_enabled("cuda")
-        or torch.compiler.is_compiling()
-    )
+    return bool(array.requires_grad and torch.is_grad_enabled())
 
 
 @cache
@@ -227,10 +250,8 @@ def device_of(tensor: Any) -> int:
 
 def current_stream(device: int) -> int:
     """Handle of PyTorch's current stream on a device."""
-    import torch
-
     # As compiled functions of PyTorch ask for it; torch.cuda.current_stream() makes an object for each answer.
-    return int(torch._C._cuda_getCurrentRawStream(device))
+    return int(sys.modules["torch"]._C._cuda_getCurrentRawStream(device))
 
 
 @cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from functools import cache
 from threading import get_ident
 from typing import Any
 from weakref import WeakValueDictionary
@@ -15,7 +14,7 @@ from ..formats.arrays import ceil_div, row_of_entry
 from ..kernels.packers import LoadedPacker, functions_of
 from .arrays import Library, Strided, capturing, library_of, needs_operator
 from .launches import MOST
-from .matrix import matrix_of
+from .matrix import check_no_capture, matrix_of, records_gradient
 
 #: Kernel of ``kernels/sampling``; its variants are for dtypes, widths of heads and sizes of blocks.
 KERNEL = "masked_attention"
@@ -81,6 +80,9 @@ class MaskedAttention:
     def __init__(self, mask: Any, shape: tuple[int, int] | None = None, queries: int | None = None) -> None:
         import cupy
 
+        if records_gradient(mask):
+            raise ValueError("mask requires a gradient, and only its pattern matters, not its values: detach it")
+        check_no_capture()
         csr = matrix_of(_sparse(mask), shape).csr
         self.shape: tuple[int, int] = (int(csr.shape[0]), int(csr.shape[1]))
         self.nnz = int(csr.nnz)
@@ -96,6 +98,8 @@ class MaskedAttention:
         self._keys = int(_functions(DTYPES[0], WIDTHS[0], queries).head.tile["keys"])
         self._arrays = _blocks(row, column, m, k, queries, self._keys)
         self.scores = len(self._arrays[2]) * self._keys * queries
+        #: Dtypes and widths whose kernel has been loaded, so that a capture may hold others like them.
+        self._loaded: set[tuple[str, int]] = set()
         #: Layouts of Q, K and V, scale, stream and thread → the launch, and its arguments for them and for the result.
         self._ready: dict[Any, tuple[Any, list[Any], Any]] = {}
         self.number = next(_numbers)
@@ -123,7 +127,7 @@ class MaskedAttention:
         array
             (…, m, width), of the library and dtype of ``q``.
         """
-        if any(map(needs_operator, (q, k, v))):
+        if needs_operator(q, k, v):
             from . import operators
 
             return operators.attention(self, q, k, v, scale)
@@ -165,12 +169,17 @@ class MaskedAttention:
 
         places = [self._checked(library, array, name) for array, name in zip(operands, "qkv", strict=True)]
         batch, heads = _leading(places)
-        width = places[0].shape[-1]
+        kind = dtype, width = places[0].dtype, places[0].shape[-1]
+        if kind not in self._loaded and capturing():
+            raise ValueError(
+                f"the first call with heads of {width} columns in {dtype} loads a kernel, which a CUDA graph cannot "
+                "capture: call once before"
+            )
         out = library.empty(operands[0], tuple(places[0].shape))
         if self.shape[0] == 0 or batch * heads == 0:
             return out, None
         places.append(library.strided(out, "out"))
-        functions = _functions(places[0].dtype, width, self.queries)
+        functions = _functions(dtype, width, self.queries)
         tile = functions.head.tile
         strides = itertools.chain.from_iterable(_strides(place) for place in places)
         # The kernel takes powers of two.
@@ -187,6 +196,7 @@ class MaskedAttention:
                 shared=4 * tile["keys"] * pitch,
             )
             launch(stream)
+        self._loaded.add(kind)
         first = len(self._arrays)
         return out, (launch, arguments[first : first + 3], arguments[first + 3])
 
@@ -228,7 +238,6 @@ def _strides(place: Strided) -> tuple[int, int, int]:
     return batch, head, row
 
 
-@cache
 def _functions(dtype: str, width: int, queries: int) -> LoadedPacker:
     parts = [KERNEL, KINDS[queries], "bf16" if dtype == "bfloat16" else "", "wide" if width == 128 else ""]
     return functions_of("_".join(filter(None, parts)))
@@ -255,8 +264,6 @@ def _blocks(row: Any, column: Any, m: int, k: int, queries: int, keys: int) -> t
     """
     import cupy
 
-    if capturing():
-        raise ValueError("a CUDA graph cannot capture the planning of a mask: plan before the capture")
     blocks = ceil_div(m, queries)
     # Keys of a block, each once, in order.
     pairs, pair = cupy.unique(row // queries * k + column, return_inverse=True)

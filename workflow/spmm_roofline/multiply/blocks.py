@@ -83,8 +83,8 @@ class RowBlocks(SpMM):
         block.multiply(b[rows], out, alpha, beta, bias, relu)
         return out, None
 
-    def sample(self, x: Any, y: Any) -> Any:
-        """x[i]·y[j] for every entry (i, j) of A, as :meth:`SpMM.sample`."""
+    def sample_entries(self, x: Any, y: Any) -> Any:
+        """x[i]·y[j] for every entry (i, j) of A, as :meth:`SpMM.sample_entries`."""
         library = library_of(x, "x")
         _check_library(library)
         if library_of(y, "y") is not library:
@@ -93,7 +93,8 @@ class RowBlocks(SpMM):
         self._checked(library, y, "y", self.shape[1])
         out = library.empty(x, (self.nnz,))
         for block, rows, entries in zip(self._blocks, self._rows, self._entries, strict=True):
-            out[entries] = block.sample(x, y[rows]) if self.transposed else block.sample(x[rows], y)
+            of_block = (x, y[rows]) if self.transposed else (x[rows], y)
+            out[entries] = block.sample_entries(*of_block)
         return out
 
     def update(self, values: Any) -> None:

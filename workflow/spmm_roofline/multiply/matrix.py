@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..formats.arrays import row_of_entry
 from ..needs import without_cupy
-from .arrays import library_of
+from .arrays import capturing, library_of, requires_gradient
 
 #: Why values cannot be replaced.
 SUMMED = "A was given with several values for one place, which were added; update needs one for each"
@@ -124,23 +124,21 @@ class Size(NamedTuple):
     nnz: int
     value_bytes: int
     """of one value, as a CSR on the device keeps it"""
-    on_host: bool
-    """whether A must be copied to the device"""
 
 
 def size_of(a: Any) -> Size | None:
     """The size of what :class:`~.plan.SpMM` takes as A; None if it is none of that."""
     if isinstance(a, tuple) and len(a) in (2, 3):
         values = a[2] if len(a) == 3 else None
-        return Size(len(a[0]) - 1, len(a[1]), 4 if values is None else _value_bytes(values), _is_on_host(a[1]))
+        return Size(len(a[0]) - 1, len(a[1]), 4 if values is None else _value_bytes(values))
     if str(getattr(a, "layout", "")) in ("torch.sparse_coo", "torch.sparse_csr"):
-        return Size(int(a.shape[0]), int(a._nnz()), _value_bytes(a), _is_on_host(a))
+        return Size(int(a.shape[0]), int(a._nnz()), _value_bytes(a))
     if hasattr(a, "get_csr") and hasattr(a, "get_sparse_size"):
-        return Size(int(a.get_sparse_size(0)), int(a.shape[1]), 4, _is_on_host(a))
+        return Size(int(a.get_sparse_size(0)), int(a.shape[1]), 4)
     if hasattr(a, "csr") and hasattr(a, "sparse_sizes"):
-        return Size(int(a.sparse_sizes()[0]), int(a.nnz()), 4, False)
+        return Size(int(a.sparse_sizes()[0]), int(a.nnz()), 4)
     if hasattr(a, "tocsr") and len(a.shape) == 2:
-        return Size(int(a.shape[0]), int(a.nnz), _value_bytes(a), not type(a).__module__.startswith("cupy"))
+        return Size(int(a.shape[0]), int(a.nnz), _value_bytes(a))
     return None
 
 
@@ -155,6 +153,21 @@ def _is_on_host(array: Any) -> bool:
     import numpy as np
 
     return type(array) is np.ndarray or str(getattr(array, "device", "")) == "cpu"
+
+
+def check_no_capture() -> None:
+    """Raise ``ValueError`` within a capture, before anything is made of a matrix."""
+    if capturing():
+        raise ValueError("a CUDA graph cannot capture the planning of a matrix: plan before the capture")
+
+
+def records_gradient(a: Any) -> bool:
+    """Whether PyTorch records what is made of A's values for a gradient."""
+    if isinstance(a, tuple):
+        return len(a) == 3 and requires_gradient(a[2])
+    if hasattr(a, "csr") and hasattr(a, "sparse_sizes"):
+        return requires_gradient(a.csr()[2])
+    return requires_gradient(a)
 
 
 def canonical(a: Any) -> Any:
@@ -189,10 +202,13 @@ def matrix_of(
 ) -> Matrix:
     """A as a :class:`Matrix`, from what :class:`~.plan.SpMM` takes. Raises ``ValueError`` or ``ImportError``.
 
-    ``check`` is called with the size of A before anything is made on the device.
+    It shares no memory with ``a``, which the caller may change: a plan reads A again when it packs for another width,
+    transposes it, or learns where new values belong. ``check`` is called with the size of A before anything is made on
+    the device.
     """
     if missing := without_cupy("SpMM"):
         raise ImportError(missing)
+    check_no_capture()
     import cupyx.scipy.sparse as sparse
 
     parts = arrays_of(a)
@@ -206,14 +222,14 @@ def matrix_of(
         )
     if a.dtype.kind == "c":
         raise ValueError(f"A is {a.dtype}; kernels multiply real numbers")
-    given = int(a.nnz)
+    own, given = a, int(a.nnz)
     # Checked where A lies: the host needs no kernel of CuPy for it, which a first call would have to compile.
     a = canonical(a)
     summed = int(a.nnz) != given
     if size := size_of(a):
         check(size)
     if sparse.issparse(a):
-        return Matrix(a, summed=summed)
+        return Matrix(a.copy() if a is own else a, summed=summed)
     # CuPy's sparse matrices cannot hold integers.
     return Matrix(sparse.csr_matrix(a if a.dtype.kind == "f" else a.astype("float64")), summed=summed)
 
@@ -251,7 +267,7 @@ def _of_parts(
     check_pointers(pointers, m, nnz)
     if nnz and not (int(columns.min()) >= 0 and int(columns.max()) < k):
         raise ValueError(f"col holds {int(columns.min())} to {int(columns.max())}; A has {k} columns")
-    data = cupy.ones(nnz, dtype="float32") if values is None else values_of(values, nnz)
+    data = cupy.ones(nnz, dtype="float32") if values is None else values_of(values, nnz, copy=True)
     order = None
     rows = row_of_entry(pointers, nnz)
     if nnz > 1:
@@ -268,8 +284,11 @@ def _of_parts(
     return Matrix(sparse.csr_matrix((data, columns, pointers), shape=(m, k)), order)
 
 
-def values_of(values: Any, nnz: int) -> Any:
-    """Values of A as the caller gave them, float[nnz] of CuPy. Raises ``ValueError``."""
+def values_of(values: Any, nnz: int, copy: bool = False) -> Any:
+    """Values of A as the caller gave them, float[nnz] of CuPy; with ``copy`` in memory of their own.
+
+    Raises ``ValueError``.
+    """
     import cupy
 
     array = _on_device(values, "values")
@@ -281,16 +300,18 @@ def values_of(values: Any, nnz: int) -> Any:
         from ..formats.values import widened
 
         return widened(array, "bfloat16").astype("float32")
-    return array if array.dtype.kind == "f" else array.astype("float64")
+    dtype = array.dtype if array.dtype.kind == "f" else "float64"
+    return array.astype(dtype, copy=copy and not _is_on_host(values))
 
 
 def _indices(array: Any, name: str) -> Any:
+    """A list of integers as int32 of CuPy, in memory of its own. Raises ``ValueError``."""
     found = _on_device(array, name)
     if len(found) >= 2**31:
         raise ValueError(f"{name} has {len(found):,} elements; kernels count with 32 bits")
     if found.dtype.kind not in "iu" or found.ndim != 1:
         raise ValueError(f"{name} is {found.dtype} of shape {found.shape}; it must be a list of integers")
-    return found.astype("int32", copy=False)
+    return found.astype("int32", copy=not _is_on_host(array))
 
 
 def _on_device(array: Any, name: str) -> Any:

@@ -1,7 +1,8 @@
 """Operators of PyTorch: products that autograd, ``torch.compile`` and CUDA graphs know.
 
 ``spmm_roofline::product`` is A·B, or Aᵀ·B, with a bias and ReLU on request, and ``spmm_roofline::sampled`` the product
-X·Yᵀ at the entries of A. Each is the gradient of the other, so both can be differentiated any number of times.
+X·Yᵀ at the entries of A. Each is the gradient of the other, so both can be differentiated any number of times. With
+values batch×nnz, or with X or Y that begin with a batch, the result is a batch of products with one pattern.
 ``spmm_roofline::attention`` has no gradient. A, or a mask, is the number of a plan, because the arguments of an
 operator are tensors and numbers.
 """
@@ -14,7 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, library
 
-from .arrays import current_stream
+from . import arrays
+from .arrays import current_stream, is_traced, needs_operator
 from .attention import PLANS, MaskedAttention
 from .plan import PRODUCTS, SpMM, multiple_of
 
@@ -77,18 +79,18 @@ def spmm(
     >>> spmm(multiply, b, relu=True).sum().backward()
     >>> gradient = b.grad                               # Aᵀ times the gradient of the product
     """
+    if values is None and _is_plain(a, b, bias):
+        result: Tensor = a.multiply(b, alpha=alpha, bias=bias, relu=relu)
+        return result
     b = _autocast(b)
     bias = None if bias is None else _autocast(bias)
-    if values is not None and values.ndim == 2:
-        each = b if b.ndim == 3 else [b] * len(values)
-        return torch.stack([spmm(a, one, own, alpha, bias, relu) for one, own in zip(each, values, strict=True)])
     if b.ndim == 1:
-        return spmm(a, b[:, None], values, alpha, bias, relu)[:, 0]
+        return spmm(a, b[:, None], values, alpha, bias, relu)[..., 0]
     return _multiplied(b, values, a.number, False, alpha, bias, relu)
 
 
 def sddmm(a: SpMM, x: Tensor, y: Tensor) -> Tensor:
-    """x[i]·y[j] for every entry (i, j) of A, as a tensor of nnz values that is differentiable in ``x`` and ``y``.
+    """x[i]·y[j] for every entry (i, j) of A, as a tensor of nnz values, differentiable in ``x`` and ``y``.
 
     Within ``torch.autocast`` both are cast, except float64.
 
@@ -97,14 +99,14 @@ def sddmm(a: SpMM, x: Tensor, y: Tensor) -> Tensor:
     a
         A plan, :class:`SpMM`; its values do not matter.
     x
-        Tensor m×n: float16, bfloat16, float32 or float64.
+        Tensor m×n, or batch×m×n: float16, bfloat16, float32 or float64.
     y
-        Tensor k×n of the same dtype.
+        Tensor k×n, or batch×k×n, of the same dtype.
 
     Returns
     -------
     torch.Tensor
-        nnz values in the order of A's entries.
+        nnz values in the order of A's entries, or batch×nnz.
 
     Raises
     ------
@@ -117,7 +119,16 @@ def sddmm(a: SpMM, x: Tensor, y: Tensor) -> Tensor:
     >>> multiply = SpMM(a, dtype="float32")
     >>> scores = sddmm(multiply, spmm(multiply, b), b)
     """
+    if x.ndim == y.ndim == 2 and _is_plain(a, x, y):
+        result: Tensor = a.sample_entries(x, y)
+        return result
     return _at_entries(_autocast(x), _autocast(y), a.number)
+
+
+def _is_plain(a: SpMM, *operands: Tensor | None) -> bool:
+    """Whether a plan itself multiplies these tensors, and nobody else must know of it."""
+    first = operands[0]
+    return first is not None and _DTYPES.get(first.dtype) == a.stored and not needs_operator(*operands)
 
 
 def _autocast(tensor: Tensor) -> Tensor:
@@ -140,15 +151,6 @@ def attention(a: MaskedAttention, q: Tensor, k: Tensor, v: Tensor, scale: float 
     return result
 
 
-def _is_traced(*tensors: Tensor) -> bool:
-    """Whether a compiler or a mode of PyTorch must see what is done with tensors, and not only their values."""
-    return (
-        torch.compiler.is_compiling()
-        or torch._C._len_torch_dispatch_stack() > 0
-        or any(type(tensor) not in (Tensor, torch.nn.Parameter) for tensor in tensors)
-    )
-
-
 def _multiplied(
     b: Tensor,
     values: Tensor | None,
@@ -162,7 +164,7 @@ def _multiplied(
     result: Tensor
     inputs = b, values, plan, transposed, alpha, bias, relu
     tensors = [tensor for tensor in (b, values, bias) if tensor is not None]
-    if _is_traced(*tensors):
+    if is_traced(*tensors):
         result = torch.ops.spmm_roofline.product(*inputs)
     elif torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         result = _product_with_gradient(*inputs)
@@ -174,7 +176,7 @@ def _multiplied(
 def _at_entries(x: Tensor, y: Tensor, plan: int) -> Tensor:
     """The operator ``sampled``, likewise."""
     result: Tensor
-    if _is_traced(x, y):
+    if is_traced(x, y):
         result = torch.ops.spmm_roofline.sampled(x, y, plan)
     elif torch.is_grad_enabled() and (x.requires_grad or y.requires_grad):
         result = _sampled_with_gradient(x, y, plan)
@@ -217,18 +219,56 @@ def _product(
     if values is None:
         product = _relative(b, plan, transposed)
     else:
+        if (device := arrays.device_of(b)) < 0:
+            _refuse()
         # Values of a call must not replace those of A, and calls on other streams may be under way.
-        product = _relative(b, plan, transposed, current_stream(b.get_device()))
+        product = _relative(b, plan, transposed, current_stream(device))
+        if values.ndim == 2:
+            return _batch_of_products(product, b, values, alpha, bias, relu)
         product.renew(values)
     result: Tensor = product.multiply(b, alpha=alpha, bias=bias, relu=relu)
     return result
 
 
+def _batch_of_products(
+    product: SpMM, b: Tensor, values: Tensor, alpha: float, bias: Tensor | None, relu: bool
+) -> Tensor:
+    c = b.new_empty(_shape_of_batch(product.shape[0], b, values))
+    for i, own in enumerate(values):
+        product.renew(own)
+        product.multiply(b[i] if b.ndim == 3 else b, c[i], alpha, bias=bias, relu=relu)
+    return c
+
+
+def _shape_of_batch(rows: int, b: Tensor, values: Tensor) -> tuple[int, int, int]:
+    """Of products of ``b``, or of each b, with a batch of values. Raises ``ValueError`` if their numbers differ."""
+    if b.ndim == 3 and len(b) != len(values):
+        raise ValueError(f"b is a batch of {len(b)}, and values one of {len(values)}")
+    return len(values), rows, b.shape[-1]
+
+
 def _sampled(x: Tensor, y: Tensor, plan: int) -> Tensor:
     if x.dtype != y.dtype:
         raise ValueError(f"x is {x.dtype}, and y is {y.dtype}")
-    result: Tensor = _relative(x, plan, False).sample(x, y)
+    product = _relative(x, plan, False)
+    result: Tensor
+    if (batch := _batch_of_samples(x, y)) is None:
+        result = product.sample_entries(x, y)
+        return result
+    result = x.new_empty((batch, product.nnz))
+    for i, out in enumerate(result):
+        out[...] = product.sample_entries(*(each[i] if each.ndim == 3 else each for each in (x, y)))
     return result
+
+
+def _batch_of_samples(x: Tensor, y: Tensor) -> int | None:
+    """Number of sampled products; None without a batch. Raises ``ValueError`` if the operands are other batches."""
+    batches = [len(each) for each in (x, y) if each.ndim == 3]
+    if not batches:
+        return None
+    if len(set(batches)) > 1:
+        raise ValueError(f"x is a batch of {len(x)}, and y one of {len(y)}")
+    return batches[0]
 
 
 def _attention(q: Tensor, k: Tensor, v: Tensor, plan: int, scale: float) -> Tensor:
@@ -254,6 +294,8 @@ def _fake_product(
 ) -> Tensor:
     product = _plan(plan)
     rows = product.shape[1] if transposed else product.shape[0]
+    if values is not None and values.ndim == 2:
+        return b.new_empty(_shape_of_batch(rows, b, values))
     n = b.shape[1]
     dtype = _DTYPES[b.dtype]
     multiple = product.multiple if dtype == product.stored else multiple_of(dtype)
@@ -262,7 +304,8 @@ def _fake_product(
 
 
 def _fake_sampled(x: Tensor, y: Tensor, plan: int) -> Tensor:
-    return x.new_empty(_plan(plan).nnz)
+    batch, nnz = _batch_of_samples(x, y), _plan(plan).nnz
+    return x.new_empty(nnz if batch is None else (batch, nnz))
 
 
 def _fake_attention(q: Tensor, k: Tensor, v: Tensor, plan: int, scale: float) -> Tensor:
@@ -271,7 +314,7 @@ def _fake_attention(q: Tensor, k: Tensor, v: Tensor, plan: int, scale: float) ->
 
 def _keep_product(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     b, values, ctx.plan, ctx.transposed, ctx.alpha, bias, relu = inputs
-    ctx.has_bias = bias is not None
+    ctx.has_bias, ctx.of_b = bias is not None, b.ndim
     needs_b = values is not None and values.requires_grad
     ctx.save_for_backward(b if needs_b else None, values, output if relu else None)
 
@@ -282,14 +325,14 @@ def _product_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         gradient = torch.ops.aten.threshold_backward(gradient, output, 0.0)
     of_b = of_values = None
     if ctx.needs_input_grad[0]:
-        of_b = _multiplied(gradient, values, ctx.plan, not ctx.transposed, ctx.alpha)
+        of_b = _summed(_multiplied(gradient, values, ctx.plan, not ctx.transposed, ctx.alpha), ctx.of_b)
     if values is not None and ctx.needs_input_grad[1]:
         x, y = (b, gradient) if ctx.transposed else (gradient, b)
         of_values = _at_entries(x, y, ctx.plan).to(values.dtype)
         if ctx.alpha != 1.0:
             of_values = ctx.alpha * of_values
     # PyTorch counts no arguments after the last one that was given.
-    of_bias = gradient.sum(0) if ctx.has_bias and ctx.needs_input_grad[5] else None
+    of_bias = gradient.flatten(0, -2).sum(0) if ctx.has_bias and ctx.needs_input_grad[5] else None
     return of_b, of_values, None, None, None, of_bias, None
 
 
@@ -300,9 +343,17 @@ def _keep_sampled(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _sampled_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     x, y = ctx.saved_tensors
-    of_x = _multiplied(y, gradient, ctx.plan, False, 1.0) if ctx.needs_input_grad[0] else None
-    of_y = _multiplied(x, gradient, ctx.plan, True, 1.0) if ctx.needs_input_grad[1] else None
+    of_x = of_y = None
+    if ctx.needs_input_grad[0]:
+        of_x = _summed(_multiplied(y, gradient, ctx.plan, False, 1.0), x.ndim)
+    if ctx.needs_input_grad[1]:
+        of_y = _summed(_multiplied(x, gradient, ctx.plan, True, 1.0), y.ndim)
     return of_x, of_y, None
+
+
+def _summed(gradients: Tensor, ndim: int) -> Tensor:
+    """The gradient of an operand of ``ndim`` dimensions, which a batch may have shared."""
+    return gradients.sum(0) if gradients.ndim > ndim else gradients
 
 
 def _differentiable(run: Callable[..., Tensor], keep: Any, backward: Any) -> Callable[..., Tensor]:

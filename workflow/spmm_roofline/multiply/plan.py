@@ -26,9 +26,9 @@ from ..kernels.launch import GRID_LIMIT, Call, Repeat, check_case, format_option
 from ..kernels.operands import Dense
 from ..kernels.packers import functions_of, pack, packer_of
 from ..paths import KERNELS
-from .arrays import Library, View, capturing, cupy_stream, library_of, needs_operator
+from .arrays import Library, View, capturing, cupy_stream, library_of, needs_operator, requires_gradient
 from .launches import MOST, Launches, Operands
-from .matrix import SUMMED, Matrix, Size, matrix_of, size_of
+from .matrix import SUMMED, Matrix, Size, matrix_of, records_gradient, size_of
 from .memory import Prediction, csr, dense, dense_within, free_bytes, holds, packed
 from .reorder import best_order
 from .sampled import Repeat as Sampling
@@ -69,8 +69,10 @@ class SpMM:
     a
         Sparse matrix m×k: of SciPy or CuPy in any format, ``torch.sparse_csr`` or ``torch.sparse_coo``, an
         ``EdgeIndex`` or ``SparseTensor`` of PyTorch Geometric, or its arrays ``(crow, col, values)`` with ``shape``;
-        ``(crow, col)`` stands for ones. It is packed once, on the device; a matrix of 2³¹ entries or more in row blocks
-        (:class:`.blocks.RowBlocks`).
+        ``(crow, col)`` stands for ones. It is copied and packed once, on the device; a matrix of 2³¹ entries or more in
+        row blocks (:class:`.blocks.RowBlocks`). Its arrays may change afterwards, indices and values alike: products
+        keep what was planned, and :meth:`update` gives them other values. Values that require a gradient are refused;
+        they belong into :func:`spmm_roofline.spmm`.
     dtype
         Dtype of A, B and C: ``float16``, ``bfloat16``, ``tf32``, ``float32`` or ``float64``. Sums are in double
         precision for ``float64`` and in single precision otherwise. TF32 takes and returns float32 arrays.
@@ -153,6 +155,11 @@ class SpMM:
         shape: tuple[int, int] | None = None,
         reorder: str | None = None,
     ) -> None:
+        if records_gradient(a):
+            raise ValueError(
+                "A's values require a gradient, which a plan does not give them: plan A detached, and pass its values "
+                "to each product, spmm_roofline.spmm(multiply, b, values)"
+            )
         _check_reorder(reorder, _able(kernel, dtype))
         self._reorder = reorder
         self._begin(a, dtype, kernel, tune, n, shape)
@@ -185,6 +192,8 @@ class SpMM:
         self._packed: dict[str, Format] = {}
         self._slots: dict[str, Any] = {}
         self._launches = Launches(self._call)
+        #: What products with A had to plan for, so that a capture may hold others like them.
+        self._planned: set[tuple[Any, ...]] = set()
         #: Layouts of B, C and bias, stream and thread → the launch, and the padded width of C.
         self._ready: dict[Any, _Ready] = {}
         #: Layout of values, stream and thread → how to replace A's.
@@ -263,11 +272,14 @@ class SpMM:
         ValueError
             For operands that do not fit, and for a gradient with ``out`` or ``beta``.
         """
-        if needs_operator(b) or (bias is not None and needs_operator(bias)):
+        if needs_operator(b, bias, out):
             from . import operators
 
             if out is not None or beta != 0:
-                raise ValueError("a product with out or beta has no gradient; detach b and bias")
+                raise ValueError(
+                    "a product with out or beta has no gradient, and autocast does not cast it: detach b, bias and "
+                    "out, or disable autocast"
+                )
             return operators.spmm(self, b, alpha=alpha, bias=bias, relu=relu)
         return self.multiply(b, out, alpha, beta, bias, relu)
 
@@ -326,6 +338,14 @@ class SpMM:
             self._ready[key] = ready
         return result
 
+    def _enqueue(self, launch: Callable[..., None], *arguments: Any) -> None:
+        """Call a launch; only if it fails, with the GPU of A as the current one."""
+        try:
+            launch(*arguments)
+        except RuntimeError:
+            with self._on_own_device():
+                launch(*arguments)
+
     def _multiply(
         self, library: Library, b: Any, out: Any, alpha: float, beta: float, bias: Any, relu: bool, stream: int
     ) -> tuple[Any, _Ready | None]:
@@ -355,10 +375,16 @@ class SpMM:
         unaligned = head is not None
         if unaligned:
             in_place, direct = True, to is not None
-        elif not in_place:
+        widened = None if added is None or unaligned or _fits(added, padded, multiple) else added
+        scaled, epilogue = alpha != 1.0 or beta != 0.0, added is not None or relu
+        ld_of_b, ld_of_c = given.ld if in_place else None, to.ld if to is not None and direct else None
+        like = n, ld_of_b, given.step == 1, ld_of_c, unaligned, scaled, epilogue, widened and widened.step == 1
+        if like not in self._planned:
+            _check_no_capture()
+        if not in_place:
             given = _padded(given, padded, current, room) if k else _zeros(padded, self.dtype)
-        if added is not None and not unaligned and not _fits(added, padded, multiple):
-            added, in_place = _padded(added, padded, current, room), False
+        if widened is not None:
+            added, in_place = _padded(widened, padded, current, room), False
         c = out if direct else library.empty(b, (m, padded))
         target = to if to is not None and direct else library.view(c, "c")
         if to is not None and not direct and beta != 0:
@@ -368,6 +394,7 @@ class SpMM:
         if relu and head.vendor and len(self._able) > 1:
             head = self._by_rules(n, dense=False)  # a library's ReLU need not keep a NaN
         call = self._launches.enqueue(head, on, current, room, keep=direct)
+        self._planned.add(like)
         ready = None
         if in_place and (to is None or direct) and call.repeat is not None:
             ready = call.repeat, n, padded
@@ -402,7 +429,19 @@ class SpMM:
         ------
         ValueError
             For operands that do not fit.
+
+        Notes
+        -----
+        Tensors of PyTorch that require a gradient get one: the samples are then those of :func:`spmm_roofline.sddmm`.
         """
+        if needs_operator(x, y):
+            from . import operators
+
+            return operators.sddmm(self, x, y)
+        return self.sample_entries(x, y)
+
+    def sample_entries(self, x: Any, y: Any) -> Any:
+        """:meth:`sample` without a gradient."""
         library = library_of(x, "x")
         if library_of(y, "y") is not library:
             raise ValueError(f"x is an array of {library.name}, and y is {type(y).__name__}")
@@ -414,8 +453,7 @@ class SpMM:
             if repeat := self._samples.get(key):
                 out = library.empty(x, (self.nnz,))
                 of_x, of_y = (addresses[1], addresses[0]) if self.transposed else addresses
-                with self._on_own_device():
-                    repeat(handle, of_x, of_y, library.pointer(out))
+                self._enqueue(repeat, handle, of_x, of_y, library.pointer(out))
                 return out
         first, second = (1, 0) if self.transposed else (0, 1)
         rows = self.shape[first], self.shape[second]
@@ -432,6 +470,9 @@ class SpMM:
         stream = cupy_stream(handle)
         with self._on_own_device(), stream:
             fits = [view.columns == padded and _reads(view, padded, multiple) for view in views]
+            like = "sample", n, *fits, *(view.step == 1 for view in views)
+            if like not in self._planned:
+                _check_no_capture()
             room = _room(library, x)
             fitting = [v if fit else _padded(v, padded, stream, room) for v, fit in zip(views, fits, strict=True)]
             out = library.empty(x, (1, self.nnz))
@@ -442,6 +483,7 @@ class SpMM:
                     if len(self._samples) >= MOST:
                         self._samples.clear()
                     self._samples[key] = repeat
+            self._planned.add(like)
         return library.given(out[0])
 
     @property
@@ -462,8 +504,14 @@ class SpMM:
         Raises
         ------
         ValueError
-            If A was given with several values for one place, or is multiplied by a library.
+            If A was given with several values for one place, or is multiplied by a library, and for values that require
+            a gradient.
         """
+        if requires_gradient(values):
+            raise ValueError(
+                "values requires a gradient, which update does not give it: pass values.detach(), or multiply by "
+                "spmm_roofline.spmm(multiply, b, values)"
+            )
         self._kin.setdefault(self._key, self)
         for product in list(self._kin.values()):
             if product._stream_of_values is None:
@@ -578,18 +626,17 @@ class SpMM:
         stream = library.stream(self._device)
         key = None if library.layout is None else (library.layout(values), stream, get_ident())
         replace = self._renewals.get(key)
-        with self._on_own_device():
-            if replace is not None:
-                replace(stream, library.pointer(values))
-            else:
-                with cupy_stream(stream):
-                    own = given(library, values, self.nnz, self._device)
-                    replace = self._replacing(own.dtype)
-                    replace(stream, own.address)
-                if key and own.array is values:
-                    if len(self._renewals) >= MOST:
-                        self._renewals.clear()
-                    self._renewals[key] = replace
+        if replace is not None:
+            self._enqueue(replace, stream, library.pointer(values))
+        else:
+            with self._on_own_device(), cupy_stream(stream):
+                own = given(library, values, self.nnz, self._device)
+                replace = self._replacing(own.dtype)
+                replace(stream, own.address)
+            if key and own.array is values:
+                if len(self._renewals) >= MOST:
+                    self._renewals.clear()
+                self._renewals[key] = replace
         # It has the values of before.
         self._matrix.__dict__.pop("transposed", None)
 
@@ -601,8 +648,11 @@ class SpMM:
             raise ValueError(f"{next(iter(self._able))} keeps values of its own; plan a new product")
         if not self.nnz:
             return lambda stream, address: None
+        unknown = self._packed.keys() - self._slots.keys()
+        if unknown or not self._owns_values:
+            _check_no_capture()
         self._own_values(dtype)
-        for key in self._packed.keys() - self._slots.keys():
+        for key in unknown:
             name, options = json.loads(key)
             with self._planning():
                 numbers = pack(FORMATS[name], self._matrix.numbered(), "float64", options, packer_of(FORMATS[name]))
@@ -613,7 +663,7 @@ class SpMM:
         return replacing(dtype, self.nnz, targets)
 
     def _own_values(self, dtype: str) -> None:
-        """Give A as CSR memory for values of ``dtype``: what it has may be the caller's."""
+        """Give A as CSR memory for values of ``dtype``: what it has may be that of another dtype's product."""
         import cupy
 
         wide = "float64" in (dtype, self._matrix.csr.data.dtype.name)
@@ -817,7 +867,7 @@ def _check_room(dtype: str, able: Mapping[str, Head], size: Size) -> None:
     _check_no_capture()
     formats = {head.format for head in able.values() if head.dtype["a"] == dtype and not head.vendor}
     needed = min((packed(form, size.m, size.nnz, dtype).least for form in formats), default=0)
-    needed += csr(size.m, size.nnz, size.value_bytes) if size.on_host else 0
+    needed += csr(size.m, size.nnz, size.value_bytes)
     if needed > (free := free_bytes()):
         raise MemoryError(
             f"A has {size.m:,} rows and {size.nnz:,} entries and takes {needed:,} bytes or more in {dtype}, and "
