@@ -46,6 +46,8 @@ RIVALS = ("scalar", "cutespmm", "tcgnn", "cusparse", "cublas")
 STANDS_FOR = {
     "short_rows_fma": "gespmm_seq_row",
     "short_rows_fma_tf32": "gespmm_seq_row",
+    "even_rows_fma": "rode",
+    "even_rows_fma_tf32": "rode",
     "cublaslt_gemm": "cublas_gemm",
     "cublaslt_gemm_tf32": "cublas_gemm_tf32",
     "cublaslt_gemm_f16": "cublas_gemm_f16",
@@ -67,7 +69,7 @@ def known(root: Path = ROOT / "kernels") -> dict[str, Head]:
         for name, head in heads(str(root)).items()
         if head.study in (choose.GENERAL, *RIVALS)
         and set(head.layout.values()) == {"row_major"}
-        and (head.format == "dense" or FORMATS[head.format].holds_any)
+        and (head.study == choose.GENERAL or head.format == "dense" or FORMATS[head.format].holds_any)
         and head.steps == 1
     }
 

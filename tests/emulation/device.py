@@ -14,6 +14,7 @@ from spmm_roofline.formats import values as values_module
 
 MULTIPROCESSORS = 3
 L2_BYTES = 1 << 20
+SHARED_BYTES = 227 << 10
 
 
 class Memory:
@@ -109,7 +110,11 @@ class Device:
 
     def __init__(self, id=0):
         self.id = id
-        self.attributes = {"MultiProcessorCount": MULTIPROCESSORS, "L2CacheSize": L2_BYTES}
+        self.attributes = {
+            "MultiProcessorCount": MULTIPROCESSORS,
+            "L2CacheSize": L2_BYTES,
+            "MaxSharedMemoryPerBlockOptin": SHARED_BYTES,
+        }
 
     def synchronize(self):
         pass

@@ -121,10 +121,13 @@ def test_a_full_matrix_is_multiplied_as_a_dense_one(dtype, nnz, n, blocks, chose
         (60_000, 4, 4, 32, 15_000, "short_rows_fma"),
         (60_000, 4, 8, 32, 15_000, "split_fma"),
         (60_000, 5, 5, 32, 7_500, "window_tf32_f32"),
-        (14_000, 64, 70, 64, 56_000, "short_rows_fma"),
-        (14_000, 64, 70, 32, 56_000, "split_fma"),
-        (14_000, 64, 90, 64, 56_000, "split_fma"),
-        (4_000, 64, 70, 64, 16_000, "split_fma"),
+        (14_000, 64, 70, 64, 56_000, "even_rows_fma"),
+        (14_000, 64, 70, 32, 56_000, "even_rows_fma"),
+        (14_000, 64, 130, 64, 56_000, "split_fma"),
+        (4_000, 64, 70, 64, 16_000, "even_rows_fma"),
+        (4_000, 64, 70, 32, 16_000, "split_fma"),
+        (4_000, 64, 70, 512, 16_000, "even_rows_fma"),
+        (14_000, 25, 30, 64, 22_000, "short_rows_fma"),
         (200_000, 64, 70, 64, 800_000, "split_fma"),
         (14_000, 64, 70, 512, 56_000, "short_rows_fma"),
         (14_000, 10, 10, 512, 8_000, "short_rows_fma"),
@@ -238,17 +241,44 @@ def test_small_products_share_nothing(dtype, nnz, n, chosen):
 @pytest.mark.parametrize(
     ("nnz", "n", "chosen"),
     [
-        (1_690_000, 32, "split_f16"),
-        (1_710_000, 32, "window_f16"),
+        (1_890_000, 32, "split_f16"),
+        (1_910_000, 32, "window_f16"),
         (2_100_000, 64, "split_f16_medium"),
         (2_300_000, 64, "staged_f16_medium"),
-        (1_690_000, 128, "split_f16_medium"),
-        (1_710_000, 128, "staged_f16"),
-        (1_700_000, 256, "staged_f16"),
+        (1_890_000, 128, "split_f16_medium"),
+        (1_910_000, 128, "staged_f16"),
+        (1_890_000, 256, "split_f16_medium"),
+        (1_910_000, 256, "staged_f16"),
     ],
 )
 def test_tensor_cores_want_columns_in_common(nnz, n, chosen):
     assert choose(general("float16"), "float16", product(n, 10_000, nnz, 30, 100_000)).name == chosen
+
+
+@pytest.mark.parametrize(
+    ("m", "mean", "n", "dense"),
+    [(4096, 100, 64, False), (4096, 100, 256, True), (14_000, 300, 128, False), (14_000, 300, 512, True)],
+)
+def test_long_rows_with_columns_from_all_over_are_no_dense_product_if_they_are_narrow(m, mean, n, dense):
+    able = general("float16") | {DENSE["float16"]: regret.known()[DENSE["float16"]]}
+    case = product(n, m, m * mean, mean, m * mean // 17, m)
+    assert (choose(able, "float16", case).name == DENSE["float16"]) == dense
+
+
+@pytest.mark.parametrize(
+    ("k", "mean", "longest", "n", "strips"),
+    [
+        (14_000, 132, 132, 512, True),
+        (14_000, 132, 132, 128, False),
+        (14_000, 300, 300, 128, True),
+        (14_000, 132, 300, 512, False),
+        (14_000, 40, 40, 4096, False),
+        (15_000, 132, 132, 512, False),
+    ],
+)
+def test_strips_of_b_want_long_rows_of_equal_length_and_few_columns(k, mean, longest, n, strips):
+    case = product(n, 14_000, 14_000 * mean, longest, 14_000 * mean // 17, k)
+    assert (choose(general("float16"), "float16", case).name == "strips_f16") == strips
 
 
 @pytest.mark.parametrize(

@@ -67,9 +67,10 @@ def test_kernels_that_a_device_or_a_format_excludes_are_left_out(device, monkeyp
         assert not panels(a)
         monkeypatch.setattr(emulated.Device, "compute_capability", "90")
         assert panels(a) == {"panel_f16", "panel_f16_medium"}
-    assert memory.holds(FORMAT.name, 1 << 20, 1 << 30) and not memory.holds(FORMAT.name, 1 << 20, (1 << 31) - (1 << 24))
-    assert memory.holds("vectors_8x1", 1 << 20, (1 << 31) - (1 << 24))
-    monkeypatch.setattr(plan, "holds", lambda form, m, nnz: form != FORMAT.name)
+    m, most, shared = 1 << 20, (1 << 31) - (1 << 24), 227 << 10
+    assert memory.holds(FORMAT.name, m, m, 1 << 30, shared) and not memory.holds(FORMAT.name, m, m, most, shared)
+    assert memory.holds("vectors_8x1", m, m, most, shared)
+    monkeypatch.setattr(plan, "holds", lambda form, *_: form != FORMAT.name)
     assert not panels(a)
 
 

@@ -69,7 +69,7 @@ __device__ __forceinline__ void load_four(float (&values)[4], const half* source
 
 // Four neighbouring entries of A; those outside start to end - 1 are ignored.
 template <typename T>
-struct Four {
+struct FourEntries {
     int columns[4];
     float values[4];
 

@@ -86,7 +86,7 @@ __device__ __forceinline__ void add_staged(
     int first = (start & ~3) + 4 * lane;
     int fours = start < end ? (end - first + 3) / 4 + lane : 0;
     int most = __reduce_max_sync(~0u, fours);
-    Four<T> own;
+    FourEntries<T> own;
     if (lane < fours) own.load(indices, data, first, start, end);
     while (most > 0) {
         bool valid[4];

@@ -35,6 +35,7 @@ from ..formats.arrays import ceil_div
 from ..formats.base import Survey
 from ..formats.csr_partitioned import RULE
 from .head import Head
+from .strips import fits
 
 #: The study whose kernels serve every matrix.
 GENERAL = "flagship"
@@ -133,6 +134,24 @@ SLAB, RATHER_FULL = 32, 13
 SLAB_COST = 32
 
 
+#: Entries of a long row, and of a tile below which rows of B come from all over it even so: eight rows with 500 of
+#: 14,000 columns each, by chance, have so many in common that a tile holds 18.
+SCATTERED_LONG, SCATTERED_FULL = 35, 19
+#: Long rows with several rows of B always on their way: the longest has at most so many times the entries of an average
+#: one, which has this many in products of up to :data:`NARROW_SLAB` columns, up to :data:`NARROW`, and in wider ones.
+#: Measured on an H100 with random entries, 5 to 500 in a row: where the rule holds, others take 1.07 to 1.59 times as
+#: long, 0.98 to 1.49 and 1.02 to 1.45 times.
+LONG_EVEN, LONG_NARROW, LONG_MEAN, LONG_WIDE = 2, 15, 29, 20
+#: Rows of a multiprocessor from which they fill it in products of up to :data:`NARROW_SLAB` columns; rows times slabs
+#: in wider ones; and the slab of B, as a multiple of L2, up to which L1 has a good part of it.
+LONG_ROWS, LONG_SLAB_ROWS, LONG_SLAB_OF_L2 = 50, 30, 0.05
+#: Entries of a row in a step; work on a panel beside its steps, in steps; cost of a row in a step, in entries of split
+#: rows; and cost of copying strips, for each row of B, in multiplications. Fitted to times of an H100 with 16 to 300
+#: random entries in a row and k of 7,000 to 14,000: where the rule holds, other kernels take 1.1 to 1.33 times as long,
+#: and where it does not, at most 1.03 times.
+STRIP_STEP, STRIP_OF_PANEL, STRIP_STEP_COST, STRIP_COPY = 32, 1.2, 14.3, 6_000
+
+
 @dataclass(frozen=True)
 class DenseCost:
     """Terms of a comparison of the dense product with windows, in multiplications of the dense one on a multiprocessor.
@@ -143,7 +162,8 @@ class DenseCost:
             < of_slot·n·slots / multiprocessors + of_entry·nnz / m + of_windows,
 
     where slots are those of all tiles: both take a time for each slot that they multiply, a dense product one for each
-    element of C and for each step along k, and windows one for the tiles of a row, which follow each other.
+    element of C and for each step along k, and windows one for the tiles of a row, which follow each other. An A beyond
+    L2 is read anew in every product. Long rows with rows of B from all over take n·nnz + of_split.
     """
 
     of_slot: float
@@ -154,13 +174,23 @@ class DenseCost:
     """their fixed time, less that of the dense product"""
     covered: float
     """part of A that tiles must cover: in large products, dense rates are so many times those of windows"""
+    element_bytes: int
+    of_far_element: float = 3.3
+    """of an A that L2 does not hold, whose bytes DRAM delivers as fast as tensor cores multiply that many columns"""
+    of_split: float = 9_000_000
+    """fixed time of split rows, less that of the dense product"""
 
 
 #: Fitted to half of 71 pruned weights and matrices with random entries, of 512×512 to 4096×4096, densities of 0.005 to
 #: 0.5 and N = 8 to 16,384, with the fastest general kernel of each case. Regret on the other half: 0.2 % geometric and
-#: 26 % worst in FP16, 0.2 and 10 % in TF32.
-DENSE_16 = DenseCost(30.5, of_result=710, of_column=11_400, of_entry=157_000, of_windows=4_230_000, covered=0.07)
-DENSE_TF32 = DenseCost(28.1, of_result=1_810, of_column=26_100, of_entry=200_000, of_windows=-9_600_000, covered=0.1)
+#: 26 % worst in FP16, 0.2 and 10 % in TF32. The terms of an A beyond L2 and of split rows are fitted to all of 13
+#: matrices with 16 to 500 random entries in a row, up to 14000×14000.
+DENSE_16 = DenseCost(
+    30.5, of_result=710, of_column=11_400, of_entry=157_000, of_windows=4_230_000, covered=0.07, element_bytes=2
+)
+DENSE_TF32 = DenseCost(
+    28.1, of_result=1_810, of_column=26_100, of_entry=200_000, of_windows=-9_600_000, covered=0.1, element_bytes=4
+)
 
 
 @dataclass(frozen=True)
@@ -176,6 +206,8 @@ class Product:
     k: int = 0
     """0 if it is not known: then the rules that need it do not hold"""
     l2_bytes: int = 50 << 20
+    shared_bytes: int = 227 << 10
+    """shared memory of a CTA, at most"""
 
     @cached_property
     def survey(self) -> Survey:
@@ -203,10 +235,14 @@ class Product:
         if self.n < DENSE_LEAST or not self.m * self.k:
             return False
         of_product = self.n * self.m * (self.k + dense.of_result) / self.multiprocessors + dense.of_column * self.k
+        if self.m * self.k * dense.element_bytes > self.l2_bytes:
+            of_product = max(of_product, dense.of_far_element * self.m * self.k)
         fixed = dense.of_entry * self.nnz / self.m + dense.of_windows
         slots = (of_product - fixed) * self.multiprocessors / (dense.of_slot * self.n)
         slots = max(slots, dense.covered * self.m * self.k)
-        return slots <= self.most_slots and slots <= 128 * self.survey.blocks
+        if slots > self.most_slots or slots > 128 * self.survey.blocks:
+            return False
+        return self.n * self.nnz + dense.of_split > of_product or not self.is_scattered()
 
     @property
     def most_slots(self) -> int:
@@ -240,6 +276,10 @@ class Product:
     def has_short_slabs(self) -> bool:
         """Whether rows, times slabs, are enough for lane groups that each sum one of them."""
         return self.m * ceil_div(self.n, SHORT_SLAB) >= EVEN_ROWS * self.multiprocessors
+
+    def is_scattered(self) -> bool:
+        """Whether long rows use rows of B from all over: they have few columns in common even so."""
+        return self.nnz >= SCATTERED_LONG * self.m and self.fill_below(SCATTERED_FULL)
 
     def rows_are_even(self) -> bool:
         """Whether the longest row is short compared with the entries of a lane group, which limits its sections."""
@@ -297,6 +337,34 @@ def _short(product: Product) -> bool:
     return product.fill_below(SHORT_FULL) and product.has_short_slabs() and not product.outlasts(OUTLASTS_WIDE)
 
 
+def _long_even(product: Product) -> bool:
+    """Long rows on CUDA cores whose rows of B come from all over: several of them are always on their way. In narrow
+    products, or if a slab of B is so small that L1 keeps a good part of it.
+    """
+    longest, mean = product.survey.longest, product.nnz / max(product.m, 1)
+    if not product.k or longest > LONG_EVEN * mean or product.has_slab_of(EVEN_SLAB_OF_L2):
+        return False
+    if not product.fill_below(SCATTERED_FULL if product.narrow else EMPTY_LEAST):
+        return False
+    if product.n <= NARROW_SLAB:
+        return product.has_rows(LONG_ROWS) and mean >= LONG_NARROW
+    if product.narrow:
+        return product.has_rows(LONG_SLAB_ROWS) and mean >= LONG_MEAN
+    fills = product.m * ceil_div(product.n, SHORT_SLAB) >= LONG_SLAB_ROWS * product.multiprocessors
+    return fills and mean >= LONG_WIDE and not product.has_slab_of(LONG_SLAB_OF_L2)
+
+
+def _strips(product: Product) -> bool:
+    """Rows of B from all over that do not come from L2: a CTA copies a strip of all of them to shared memory. Its work
+    is a number of steps for each panel of rows, as many as the longest row wants, and the copy.
+    """
+    if product.narrow or not product.k or not fits(product.k, product.shared_bytes):
+        return False
+    steps = ceil_div(product.survey.longest, STRIP_STEP) + STRIP_OF_PANEL
+    saved = product.n * (product.nnz - STRIP_STEP_COST * product.m * steps)
+    return saved > STRIP_COPY * product.k and product.fill_below(SCATTERED)
+
+
 def _even(product: Product) -> bool:
     """Rows of about the same length, so many that lane groups with one each fill the device, and a slab of B in L2."""
     if product.survey.longest * product.m > EVEN * product.nnz:
@@ -326,13 +394,17 @@ def _rows_cuda(product: Product) -> bool:
 
 def _split_tensor(product: Product) -> bool:
     """The narrowest products on 16-bit tensor cores whose tiles have fewer than 17 of 128 slots filled."""
-    return product.n <= NARROW_SLAB and product.fill_below(EMPTY_TENSOR) and not product.is_outweighed()
+    if product.n > NARROW_SLAB or product.is_outweighed():
+        return False
+    return product.fill_below(EMPTY_TENSOR) or product.is_scattered()
 
 
 def _split_tensor_medium(product: Product) -> bool:
     """The same for wider products, and narrow ones with a row that outweighs others."""
     if product.narrow:
         return product.is_outweighed() or (product.n > NARROW_SLAB and product.fill_below(EMPTY_TENSOR_64))
+    if product.is_scattered():
+        return True
     little = product.work_below(LITTLE_TENSOR_WORK)
     if little and not product.has_rows(FEWEST_ROWS):
         return product.fill_below(EMPTY_TENSOR_LITTLE)
@@ -417,12 +489,14 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "float64": (Rule("short_rows_fma_f64", _short_f64), Rule("split_fma_f64", _always)),
     "float32": (
         Rule(DENSE["float32"], _dense_f32),
+        Rule("even_rows_fma", _long_even),
         Rule("short_rows_fma", _short),
         Rule("split_fma", _split_cuda),
         Rule("rows_fma", _rows_cuda),
     ),
     "tf32": (
         Rule(DENSE["tf32"], _dense_tf32),
+        Rule("even_rows_fma_tf32", _long_even),
         Rule("short_rows_fma_tf32", _short),
         Rule("split_fma_tf32", _split_cuda),
         Rule("rows_fma_tf32", _rows_cuda),
@@ -432,6 +506,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "float16": (
         Rule(DENSE["float16"], _dense_16),
+        Rule("strips_f16", _strips),
         Rule("panel_f16", _panels),
         Rule("panel_f16_medium", _panels_medium),
         Rule("split_f16", _split_tensor),
@@ -439,6 +514,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "bfloat16": (
         Rule(DENSE["bfloat16"], _dense_16),
+        Rule("strips_f16_bf16", _strips),
         Rule("panel_f16_bf16", _panels),
         Rule("panel_f16_bf16_medium", _panels_medium),
         Rule("split_f16_bf16", _split_tensor),

@@ -117,7 +117,11 @@ def prepare(
         "tile": expressions.namespace(**head.tile),
         "steps": head.steps,
         "rows": rows,
-        "device": expressions.namespace(multiprocessors=device["MultiProcessorCount"], l2_bytes=device["L2CacheSize"]),
+        "device": expressions.namespace(
+            multiprocessors=device["MultiProcessorCount"],
+            l2_bytes=device["L2CacheSize"],
+            shared_bytes=device["MaxSharedMemoryPerBlockOptin"],
+        ),
     }
     preprocess_ms = 0.0
     if head.waves and a is not None:
@@ -184,6 +188,10 @@ def _configured(launch: Launch, module: Any, names: Mapping[str, Any]) -> tuple[
     """The function of a launch, its block and its dynamic shared memory in bytes, which the function is allowed."""
     function = module.get_function(launch.entry)
     (smem,) = expressions.evaluate(launch.smem, names)
+    most = names["device"].shared_bytes
+    if smem + function.shared_size_bytes > most:
+        needed = f"{smem + function.shared_size_bytes:,} bytes of shared memory"
+        raise Unsupported(f"{launch.entry} would need {needed} for each CTA; this device has {most:,}")
     if smem + function.shared_size_bytes > 48 * 1024:
         function.max_dynamic_shared_size_bytes = smem
     return function, _three(expressions.evaluate(launch.block, names)), int(smem)

@@ -6,15 +6,18 @@ from typing import NamedTuple
 
 from ..formats import FORMATS
 from ..formats.arrays import ceil_div
+from ..formats.banked_8x32 import MOST_STEPS, PANEL, SLOTS, Banked8x32
 from ..formats.base import Format
 from ..formats.csr import Csr
 from ..formats.csr_partitioned import CsrPartitioned
 from ..formats.csr_split import CsrSplit
+from ..formats.csr_swizzled import CsrSwizzled
 from ..formats.dense import LIMIT_BYTES
 from ..formats.panels_64x32 import COLUMNS, MOST_TILES, ROWS, RUN, Panels64x32
 from ..formats.values import device_dtype
 from ..formats.windows import TILE_K, Windows
 from ..kernels import choose
+from ..kernels.strips import fits
 
 #: Partitions and their partial sums, of any matrix on any device.
 FIXED_BYTES = 1 << 20
@@ -54,9 +57,16 @@ def packed(form: str, m: int, nnz: int, dtype: str) -> Prediction:
         of_tile, of_slot, of_panel = 4 * COLUMNS + 8, size + 2, 16
         least = of_tile * max(panels, ceil_div(nnz, ROWS * COLUMNS)) + of_slot * nnz + of_panel * panels
         return Prediction(least, of_tile * tiles + of_slot * slots + of_panel * panels + FIXED_BYTES)
-    if kind is Csr:
+    if kind is Banked8x32:
+        # Of a slot its column and value. The rules choose strips only if steps have so few slots without an entry.
+        of_step, panels = (2 + size) * PANEL * SLOTS, ceil_div(m, PANEL)
+        least = of_step * (ceil_div(nnz, PANEL * SLOTS) + 1) + 4 * panels
+        return Prediction(least, int((2 + size) * nnz * SLOTS / choose.STRIP_STEP_COST) + 4 * panels + FIXED_BYTES)
+    if issubclass(kind, Csr):
         exact = csr(m, nnz, size)
-        return Prediction(exact, exact)
+        # The order of rows, and a multiple of four entries.
+        more = 4 * m + 3 * (4 + size) if kind is CsrSwizzled else 0
+        return Prediction(exact, exact + more)
     return Prediction(0, 0)
 
 
@@ -67,13 +77,17 @@ def _panels(m: int, nnz: int) -> tuple[int, int]:
     return tiles, nnz + RUN * (tiles + panels + 1)
 
 
-def holds(form: str, m: int, nnz: int) -> bool:
-    """Whether a format of the general kernels holds every matrix with ``m`` rows and ``nnz`` entries.
+def holds(form: str, m: int, k: int, nnz: int, shared_bytes: int) -> bool:
+    """Whether a format of the general kernels holds every matrix m×k with ``nnz`` entries.
 
-    Others hold what :data:`.blocks.MOST_SLOTS` lets into one plan.
+    Others hold what :data:`.blocks.MOST_SLOTS` lets into one plan. A kernel of strips needs ``shared_bytes`` for a CTA
+    as well, enough for all rows of B.
     """
+    kind = FORMATS.get(form)
+    if kind is Banked8x32:
+        return fits(k, shared_bytes) and nnz // SLOTS + ceil_div(m, PANEL) <= MOST_STEPS
     tiles, slots = _panels(m, nnz)
-    return FORMATS.get(form) is not Panels64x32 or (tiles <= MOST_TILES and slots < 2**31)
+    return kind is not Panels64x32 or (tiles <= MOST_TILES and slots < 2**31)
 
 
 def dense(m: int, k: int, nnz: int, dtype: str) -> int:

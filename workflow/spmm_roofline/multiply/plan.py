@@ -211,10 +211,15 @@ class SpMM:
         """Leave out kernels that the device does not run or whose format may be too small for A, and the dense product
         unless A may take so much memory; a kernel that the caller names stays.
         """
+        import cupy
+
         if len(self._able) == 1:
             return
         (m, k), nnz, library = self._matrix.shape, self._matrix.nnz, choose.DENSE.get(self.dtype)
-        self._able = {name: head for name, head in self._able.items() if runs_here(head) and holds(head.format, m, nnz)}
+        shared = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
+        self._able = {
+            name: head for name, head in self._able.items() if runs_here(head) and holds(head.format, m, k, nnz, shared)
+        }
         if library in self._able and not 0 < dense(m, k, nnz, self.dtype) <= choose.DENSE_OF_FREE * free_bytes():
             del self._able[library]
 
@@ -762,7 +767,8 @@ class SpMM:
 
         (m, k), device = self._matrix.shape, cupy.cuda.Device().attributes
         multiprocessors, l2_bytes = device["MultiProcessorCount"], device["L2CacheSize"]
-        return choose.Product(m, 1, self.nnz, multiprocessors, lambda: self._survey, k, l2_bytes)
+        shared_bytes = device["MaxSharedMemoryPerBlockOptin"]
+        return choose.Product(m, 1, self.nnz, multiprocessors, lambda: self._survey, k, l2_bytes, shared_bytes)
 
     @cached_property
     def _survey(self) -> Survey:

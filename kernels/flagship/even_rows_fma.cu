@@ -1,0 +1,53 @@
+/*---
+name: even_rows_fma
+study: flagship
+source: "our own; entries staged by lane groups after Gale et al. 2020 (Sputnik)"
+idea: a lane group for each row, longest first, with rows of B in flight from one group of entries to the next
+after: short_rows_fma
+family: rows_f32
+format: csr_swizzled
+dtype: {a: float32, b: float32, accumulator: float32, c: float32}
+layout: {b: row_major, c: row_major}
+pads: {n: 4}
+min_arch: sm_80
+requires: {}
+tile: {fours: 2, lanes: 32, threads: 128, ctas: 8}
+constants: {scaled: 0}
+features: [cp_async, cp_async_ca, mov]
+launch:
+  grid: ceil_div(m, tile.threads // max(4, min(tile.lanes, power_of_two(ceil_div(n, 4))))), ceil_div(n, 4 * tile.lanes)
+  block: max(4, min(tile.lanes, power_of_two(ceil_div(n, 4)))), tile.threads // max(4, min(tile.lanes, power_of_two(ceil_div(n, 4))))
+  args: a.order, a.indptr, a.indices, a.data, b, c, m, 4 * b.ld, c.ld, alpha, beta
+variants:
+  tf32:
+    idea: even_rows_fma on TF32 operands, at no less than TF32 precision
+    family: rows_tf32
+    after: even_rows_fma
+    dtype: {a: tf32, b: tf32}
+deviations: []
+---*/
+#include "tile/reordered.cuh"
+#include "tile/rolling_row.cuh"
+#include "tile/store.cuh"
+
+// A lane sums four columns of one row of C. The launch gives a group the lanes that the width of B needs, up to 32, and
+// blockDim.y rows to a CTA. CTAs walk all rows of a slab of B before the next slab.
+extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) even_rows_fma(
+    const int* __restrict__ order, const int* __restrict__ indptr, const int* __restrict__ indices,
+    const float* __restrict__ data, const float* __restrict__ b, float* __restrict__ c, int m, int stride, int ldc,
+    float alpha, float beta EPILOGUE_PARAMETERS REORDERED_PARAMETERS) {
+    __shared__ tile::RollingFours<TILE_THREADS> staged;
+    const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
+    const tile::RowsOfC row_of_c = {REORDERED_ROWS};
+    const int which = blockIdx.x * blockDim.y + threadIdx.y;
+    const int column = (blockIdx.y * blockDim.x + threadIdx.x) * 4;
+    const int row = which < m ? __ldg(order + which) : 0;
+    const int start = which < m ? __ldg(indptr + row) : 0, end = which < m ? __ldg(indptr + row + 1) : 0;
+    float sums[4] = {};
+    // Out-of-range lanes read the first columns; their sums are never stored.
+    const float* own = b + (4 * column < stride ? column : 0);
+    tile::add_rolling<TILE_FOURS>(sums, staged, indices, data, start, end, own, stride);
+    if (which >= m || column >= ldc) return;
+    float4* to = reinterpret_cast<float4*>(c + static_cast<long long>(row_of_c(row)) * ldc + column);
+    tile::store<SCALED>(to, make_float4(sums[0], sums[1], sums[2], sums[3]), alpha, beta, epilogue, column);
+}
