@@ -46,8 +46,6 @@ RIVALS = ("scalar", "cutespmm", "tcgnn", "cusparse", "cublas")
 STANDS_FOR = {
     "short_rows_fma": "gespmm_seq_row",
     "short_rows_fma_tf32": "gespmm_seq_row",
-    "even_rows_fma": "rode",
-    "even_rows_fma_tf32": "rode",
     "cublaslt_gemm": "cublas_gemm",
     "cublaslt_gemm_tf32": "cublas_gemm_tf32",
     "cublaslt_gemm_f16": "cublas_gemm_f16",

@@ -10,14 +10,14 @@ layout: {b: row_major, c: row_major}
 pads: {n: 8}
 min_arch: sm_80
 requires: {}
-tile: {lanes: 2, threads: 1024}
+tile: {threads: 1024}
 constants: {values: F16, scaled: 0}
 features: [cp_async, ldmatrix_trans, mma, mma_bf16]
 launch:
   grid: device.multiprocessors
   block: tile.threads
-  smem: 16 * (k + 1) * strip_lanes(k, ceil_div(n, 8), tile.lanes, device.shared_bytes)
-  args: a.panel_ptr, a.columns, a.data, b, c, m, a.panels, k, ceil_div(n, 8), strip_lanes(k, ceil_div(n, 8), tile.lanes, device.shared_bytes), 2 * b.ld, c.ld, alpha, beta
+  smem: 16 * (k + 1)
+  args: a.panel_ptr, a.columns, a.data, b, c, m, a.panels, k, ceil_div(n, 8), 2 * b.ld, c.ld, alpha, beta
 variants:
   bf16:
     idea: strips_f16 in BF16
@@ -37,89 +37,62 @@ namespace {
 using Values = tile::VALUES;
 constexpr int PANEL = 8;
 
-struct Operands {
-    const int* __restrict__ panel_ptr;
-    const uint4 *__restrict__ columns, *__restrict__ data;
-    const unsigned short* __restrict__ b;
-    unsigned short* __restrict__ c;
-    int m, panels, k, chunks, stride, ldc;
-    float alpha, beta;
-    tile::Epilogue epilogue;
-    tile::RowsOfC row_of_c;
-};
-
 }  // namespace
 
-// A warp has a panel of eight rows of A, and their sums of a strip in the fragments of C. In a step it multiplies 32
-// slots of each row, one row after the other. Lane 4g + t loads, for the step, the values of slots 2t and 2t + 1 of each
-// round of row g, and lane 8r + s the columns of slot s of round r of all eight rows, which are the rows of B whose
-// addresses it gives to ldmatrix. The 32 rows of B, gathered from the strip, are an operand of two products m16n8k16 for
-// each chunk of eight columns; the other is a fragment of A that has values in row g only. Tensor cores have that to
-// spare; CUDA cores would need one instruction to convert and one to multiply each element of B.
-template <int LANES>
-__device__ __forceinline__ void multiply_strips(char* shared, const Operands& of) {
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const auto multiply = [&](int strip, const tile::Panels& panels) {
-        for (int panel; (panel = panels.next()) >= 0;) {
-            const int begin = __ldg(of.panel_ptr + panel);
-            int steps = __ldg(of.panel_ptr + panel + 1) - begin;
-            const uint4 *columns = of.columns + 32 * begin + lane, *data = of.data + 32 * begin + lane;
-            uint4 next_columns = __ldg(columns), next_values = __ldg(data);
-            float sums[LANES][4] = {};
-#pragma unroll 1
-            for (; steps > 0; --steps) {
-                const unsigned pairs[4] = {next_columns.x, next_columns.y, next_columns.z, next_columns.w};
-                const uint4 values = next_values;
-                // The step behind the last one is of another panel, or fills the arrays.
-                next_columns = __ldg(columns += 32), next_values = __ldg(data += 32);
-#pragma unroll
-                for (int row = 0; row < PANEL; ++row) {
-                    const bool own = g == row;
-                    const unsigned low[4] = {own ? values.x : 0, 0, own ? values.y : 0, 0};
-                    const unsigned high[4] = {own ? values.z : 0, 0, own ? values.w : 0, 0};
-                    const int column = row % 2 == 0 ? pairs[row / 2] & 0xffff : pairs[row / 2] >> 16;
-                    const int place = tile::place_of<LANES>(column, 0);
-#pragma unroll
-                    for (int chunk = 0; chunk < LANES; ++chunk) {
-                        unsigned rows[4];
-                        ptx::ldmatrix_x4_trans(rows, shared + (place ^ chunk * tile::CHUNK_BYTES));
-                        tile::multiply(sums[chunk], low, {rows[0], rows[1]}, Values{});
-                        tile::multiply(sums[chunk], high, {rows[2], rows[3]}, Values{});
-                    }
-                }
-            }
-            const int row = panel * PANEL + g;
-            if (row >= of.m) continue;
-            unsigned short* row_in_c = of.c + static_cast<long long>(of.row_of_c(row)) * of.ldc;
-#pragma unroll
-            for (int chunk = 0; chunk < LANES; ++chunk) {
-                const int column = (strip * LANES + chunk) * 8 + 2 * t;
-                if (column >= of.ldc) continue;
-                float first = sums[chunk][0], second = sums[chunk][1];
-                unsigned* to = reinterpret_cast<unsigned*>(row_in_c + column);
-                if constexpr (SCALED) {
-                    first *= of.alpha, second *= of.alpha;
-                    if (of.beta != 0.0f) {
-                        const float2 old = Values::unpack(*to);
-                        first += of.beta * old.x, second += of.beta * old.y;
-                    }
-                    tile::finish<Values>(first, second, of.epilogue, of.epilogue.bias_of<unsigned, unsigned short>(column));
-                }
-                // Other CTAs store the rest of a sector, so the store is no streaming one.
-                *to = Values::pack(first, second);
-            }
-        }
-    };
-    tile::each_strip<LANES>(shared, of.b, of.k, of.chunks, of.stride, of.panel_ptr, of.panels, multiply);
-}
-
+// A warp has a panel of eight rows of A, and their sums of a strip of eight columns in the fragment of C. In a step it
+// multiplies 32 slots of each row, one row after the other. Lane 4g + t loads, for the step, the values of slots 2t and
+// 2t + 1 of each round of row g, and lane 8r + s the columns of slot s of round r of all eight rows, which are the rows of
+// B whose addresses it gives to ldmatrix. The 32 rows of B, gathered from the strip, are an operand of two products
+// m16n8k16; the other is a fragment of A that has values in row g only. Tensor cores have that to spare; CUDA cores would
+// need one instruction to convert and one to multiply each element of B.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, 1) strips_f16(
     const int* __restrict__ panel_ptr, const uint4* __restrict__ columns, const uint4* __restrict__ data,
-    const unsigned short* __restrict__ b, unsigned short* __restrict__ c, int m, int panels, int k, int chunks, int lanes,
-    int stride, int ldc, float alpha, float beta EPILOGUE_PARAMETERS REORDERED_PARAMETERS) {
+    const unsigned short* __restrict__ b, unsigned short* __restrict__ c, int m, int panels, int k, int strips, int stride,
+    int ldc, float alpha, float beta EPILOGUE_PARAMETERS REORDERED_PARAMETERS) {
     extern __shared__ __align__(128) char shared[];
-    const Operands of = {panel_ptr, columns, data, b, c, m, panels, k, chunks, stride, ldc, alpha, beta,
-                         EPILOGUE_ARGUMENTS, {REORDERED_ROWS}};
-    if (lanes == 1) multiply_strips<1>(shared, of);
-    if (lanes == 2) multiply_strips<2>(shared, of);
+    const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
+    const tile::RowsOfC row_of_c = {REORDERED_ROWS};
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const auto multiply = [&](int strip, const tile::Panels& own) {
+        for (int panel; (panel = own.next()) >= 0;) {
+            const int begin = __ldg(panel_ptr + panel);
+            int steps = __ldg(panel_ptr + panel + 1) - begin;
+            const uint4 *next_columns = columns + 32 * begin + lane, *next_values = data + 32 * begin + lane;
+            uint4 of_next = __ldg(next_columns), values_of_next = __ldg(next_values);
+            float sums[4] = {};
+#pragma unroll 1
+            for (; steps > 0; --steps) {
+                const unsigned pairs[4] = {of_next.x, of_next.y, of_next.z, of_next.w};
+                const uint4 values = values_of_next;
+                // The step behind the last one is of another panel, or fills the arrays.
+                of_next = __ldg(next_columns += 32), values_of_next = __ldg(next_values += 32);
+#pragma unroll
+                for (int row = 0; row < PANEL; ++row) {
+                    const bool is_own = g == row;
+                    const unsigned low[4] = {is_own ? values.x : 0, 0, is_own ? values.y : 0, 0};
+                    const unsigned high[4] = {is_own ? values.z : 0, 0, is_own ? values.w : 0, 0};
+                    const int column = row % 2 == 0 ? pairs[row / 2] & 0xffff : pairs[row / 2] >> 16;
+                    unsigned rows[4];
+                    ptx::ldmatrix_x4_trans(rows, shared + column * tile::CHUNK_BYTES);
+                    tile::multiply(sums, low, {rows[0], rows[1]}, Values{});
+                    tile::multiply(sums, high, {rows[2], rows[3]}, Values{});
+                }
+            }
+            const int row = panel * PANEL + g, column = strip * 8 + 2 * t;
+            if (row >= m) continue;
+            float first = sums[0], second = sums[1];
+            unsigned* to = reinterpret_cast<unsigned*>(c + static_cast<long long>(row_of_c(row)) * ldc + column);
+            if constexpr (SCALED) {
+                first *= alpha, second *= alpha;
+                if (beta != 0.0f) {
+                    const float2 old = Values::unpack(*to);
+                    first += beta * old.x, second += beta * old.y;
+                }
+                tile::finish<Values>(first, second, epilogue, epilogue.bias_of<unsigned, unsigned short>(column));
+            }
+            // Other CTAs store the rest of a sector, so the store is no streaming one.
+            *to = Values::pack(first, second);
+        }
+    };
+    tile::each_strip(shared, b, k, strips, stride, panel_ptr, panels, multiply);
 }

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from spmm_roofline.formats.arrays import row_of_entry
+from spmm_roofline.formats.banked_8x32 import MOST_COLUMNS
 
 
 def two_in_four(a):
@@ -24,7 +25,12 @@ def scaled_identity(a):
     return csr_array((np.full(m, value), np.arange(m, dtype=np.int32), np.arange(m + 1, dtype=np.int32)), shape=(m, m))
 
 
-FITTING = {"sparse24": two_in_four, "sparse24_fragments": two_in_four, "scaled_identity": scaled_identity}
+FITTING = {
+    "sparse24": two_in_four,
+    "sparse24_fragments": two_in_four,
+    "scaled_identity": scaled_identity,
+    "banked_8x32": lambda a: a[:, :MOST_COLUMNS],
+}
 
 
 def fitting(name, a):

@@ -1,5 +1,5 @@
 #pragma once
-// Strips of B in shared memory: which strips and rows of A a CTA works on, and where the chunks of a strip lie.
+// Strips of B in shared memory: all of its rows, 16 bytes of each; and which strips and rows of A a CTA works on.
 
 #include "ptx/cp_async.cuh"
 
@@ -10,28 +10,15 @@ constexpr int CHUNK_BYTES = 16;
 // Work on a panel of A beside its steps, in steps.
 constexpr int PANEL_WORK = 1;
 
-// The position of a chunk in a strip of LANES chunks a row, in bytes. Eight rows j with different j % 8 read different
-// banks, whichever chunk they read, because the chunks of a row are exchanged among each other:
-//
-//   LANES   chunks of row j, in the order in which they lie
-//   1       0
-//   2       0 1 in rows 0 to 3 of eight, 1 0 in rows 4 to 7
-template <int LANES>
-__device__ __forceinline__ int place_of(int row, int chunk) {
-    return (row * LANES + (chunk ^ (row / (8 / LANES) & (LANES - 1)))) * CHUNK_BYTES;
-}
-
-// Copy a strip of B, k rows, to shared memory, and zeros to row k. All threads of a CTA call it, and wait for it.
-// Chunks behind the last one copy that; their sums are never stored.
-template <int LANES>
+// Copy a strip of B, a chunk of each of its k rows, to shared memory, and zeros behind them. All threads of a CTA call
+// it, and wait for it. Chunk j lies in the group of banks j % 8, of those that shared memory delivers 16 bytes from.
 __device__ __forceinline__ void copy_strip(
-    char* shared, const void* __restrict__ b, int k, int strip, int chunks, long long stride) {
-    const char* const rows = static_cast<const char*>(b);
-    for (int i = threadIdx.x; i < k * LANES; i += blockDim.x) {
-        const int row = i / LANES, chunk = i % LANES, of_row = min(strip * LANES + chunk, chunks - 1);
-        ptx::cp_async_16(shared + place_of<LANES>(row, chunk), rows + row * stride + of_row * CHUNK_BYTES);
+    char* shared, const void* __restrict__ b, int k, int strip, long long stride) {
+    const char* const chunks = static_cast<const char*>(b) + strip * CHUNK_BYTES;
+    for (int row = threadIdx.x; row < k; row += blockDim.x) {
+        ptx::cp_async_16(shared + row * CHUNK_BYTES, chunks + row * stride);
     }
-    if (threadIdx.x < LANES) *reinterpret_cast<uint4*>(shared + place_of<LANES>(k, threadIdx.x)) = {};
+    if (threadIdx.x == 0) *reinterpret_cast<uint4*>(shared + k * CHUNK_BYTES) = {};
     ptx::cp_async_commit();
 }
 
@@ -65,12 +52,12 @@ struct Panels {
 
 // Call multiply(strip, panels) for every strip that this CTA has a part of, when it lies in shared memory: an equal part
 // of the work of all strips. Strips are not cut where that leaves few CTAs without work.
-template <int LANES, class Multiply>
+template <class Multiply>
 __device__ __forceinline__ void each_strip(
-    char* shared, const void* __restrict__ b, int k, int chunks, long long stride, const int* __restrict__ panel_ptr,
+    char* shared, const void* __restrict__ b, int k, int strips, long long stride, const int* __restrict__ panel_ptr,
     int panels, const Multiply& multiply) {
     __shared__ int queue, last_panel;
-    const int strips = (chunks + LANES - 1) / LANES, ctas = gridDim.x, even = ctas / strips * strips;
+    const int ctas = gridDim.x, even = ctas / strips * strips;
     const int busy = 10 * even >= 9 * ctas ? even : ctas;
     if (blockIdx.x >= busy) return;
     const long long of_strip = __ldg(panel_ptr + panels) + static_cast<long long>(PANEL_WORK) * panels;
@@ -80,7 +67,7 @@ __device__ __forceinline__ void each_strip(
         const long long first = at - strip * of_strip, last = min(of_strip, end - strip * of_strip);
         at += last - first;
         __syncthreads();  // all warps are done with the strip before
-        copy_strip<LANES>(shared, b, k, strip, chunks, stride);
+        copy_strip(shared, b, k, strip, stride);
         if (threadIdx.x == 0) queue = panel_at(panel_ptr, panels, first);
         if (threadIdx.x == 32) last_panel = panel_at(panel_ptr, panels, last);
         ptx::cp_async_wait<0>();

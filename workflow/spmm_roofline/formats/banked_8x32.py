@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from .arrays import array_module, ceil_div, csr_of_entries, nonzero_slots, row_of_entry
 from .base import Format, FormatError, Int32, Packer, UInt16, Values
-from .values import itemsize, rounded, widened
+from .values import rounded, widened
 
 #: Rows of a panel, slots of a row in a step, and slots of one of its four rounds.
 PANEL, SLOTS, ROUND = 8, 32, 8
@@ -46,13 +46,12 @@ class Banked8x32(Format):
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "float16", packer: Packer | None = None) -> Self:
-        """Pack a canonical CSR (m×k) in a 16-bit dtype; see :meth:`Format.from_csr`.
+        """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
 
-        Raises :class:`FormatError` for another dtype, for more than 65,535 columns and for 2²³ steps or more.
+        Raises :class:`FormatError` for more than 65,535 columns, for 2²³ steps or more, and on a device for dtypes
+        other than those of its kernels, which have 16 bits.
         """
         m, k, xp = int(a.shape[0]), int(a.shape[1]), array_module(a.data)
-        if itemsize(dtype) != 2:
-            raise FormatError(f"{cls.name} has the fragments of 16-bit tensor cores, and {dtype} has other ones")
         if k > MOST_COLUMNS:
             raise FormatError(f"{cls.name} has columns of 16 bits, too short for {k:,} of them; csr holds any number")
         steps = xp.zeros(ceil_div(m, PANEL) * PANEL, dtype=xp.int64)
@@ -71,6 +70,8 @@ class Banked8x32(Format):
             columns[step, slot % SLOTS, row % PANEL] = a.indices[entries]
             data[step, row % PANEL, 8 * (of_round // 2) + 2 * round_ + of_round % 2] = values[entries]
         elif a.nnz:
+            if values.itemsize != 2:
+                raise FormatError(f"{cls.name} is packed on a device for its kernels, in 16 bits, and not in {dtype}")
             indptr, indices = (x.astype(xp.int32, copy=False) for x in (a.indptr, a.indices))
             bits = values.view(xp.uint16)
             arguments = indptr, indices, bits, panel_ptr.astype(xp.int32), m, columns, data

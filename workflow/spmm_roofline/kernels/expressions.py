@@ -3,8 +3,7 @@
 Numbers, ``+ - * / // %``, comparisons, ``a if b else c``, names and attributes, and the functions ``ceil_div``,
 ``min``, ``max``, ``power_of_two`` (the smallest one that is not below its argument) and ``even_part(count, most)``
 (``count`` divided by the least number of equal groups of at most ``most``, rounded up), and of
-:mod:`spmm_roofline.formats.partitions` ``wave_columns(row_bytes, l2_bytes)`` and ``waves_of(m, k, columns)``, and of
-:mod:`.strips` ``strip_lanes(k, chunks, shared_bytes)``.
+:mod:`spmm_roofline.formats.partitions` ``wave_columns(row_bytes, l2_bytes)`` and ``waves_of(m, k, columns)``.
 :mod:`.front_matter` says which names a head may use.
 Evaluated by simpleeval, never by Python.
 """
@@ -20,7 +19,6 @@ from typing import Any
 
 from ..formats.base import FormatError
 from ..formats.partitions import wave_columns, waves_of
-from .strips import strip_lanes
 
 #: Held while Python parses: it may raise a SystemError in one of two threads (CPython's issue 106905).
 _parsing = Lock()
@@ -36,7 +34,6 @@ FUNCTIONS = {
     "power_of_two": lambda a: 1 << max(a - 1, 0).bit_length(),
     "wave_columns": wave_columns,
     "waves_of": waves_of,
-    "strip_lanes": strip_lanes,
 }
 
 

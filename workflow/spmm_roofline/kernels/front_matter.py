@@ -71,7 +71,7 @@ FEATURE_ARCHS = {
 #: Numbers that every launch knows.
 _NUMBERS = {
     *("m", "n", "k", "nnz", "alpha", "beta", "steps", "b.ld", "c.ld", "b.nbytes"),
-    *("device.multiprocessors", "device.l2_bytes", "device.shared_bytes"),
+    *("device.multiprocessors", "device.l2_bytes"),
 }
 
 #: Entries of a head that are copied unchanged.

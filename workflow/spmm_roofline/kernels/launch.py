@@ -117,11 +117,7 @@ def prepare(
         "tile": expressions.namespace(**head.tile),
         "steps": head.steps,
         "rows": rows,
-        "device": expressions.namespace(
-            multiprocessors=device["MultiProcessorCount"],
-            l2_bytes=device["L2CacheSize"],
-            shared_bytes=device["MaxSharedMemoryPerBlockOptin"],
-        ),
+        "device": expressions.namespace(multiprocessors=device["MultiProcessorCount"], l2_bytes=device["L2CacheSize"]),
     }
     preprocess_ms = 0.0
     if head.waves and a is not None:
@@ -185,14 +181,18 @@ def _names_of(a: Format | None) -> Any:
 
 
 def _configured(launch: Launch, module: Any, names: Mapping[str, Any]) -> tuple[Any, tuple[int, int, int], int]:
-    """The function of a launch, its block and its dynamic shared memory in bytes, which the function is allowed."""
+    """The function of a launch, its block and its dynamic shared memory in bytes, which the function is allowed.
+
+    Raises :class:`Unsupported` if it is more than the device has.
+    """
+    import cupy
+
     function = module.get_function(launch.entry)
     (smem,) = expressions.evaluate(launch.smem, names)
-    most = names["device"].shared_bytes
-    if smem + function.shared_size_bytes > most:
-        needed = f"{smem + function.shared_size_bytes:,} bytes of shared memory"
-        raise Unsupported(f"{launch.entry} would need {needed} for each CTA; this device has {most:,}")
-    if smem + function.shared_size_bytes > 48 * 1024:
+    needed, most = smem + function.shared_size_bytes, cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
+    if needed > most:
+        raise Unsupported(f"a CTA of {launch.entry} needs {needed:,} bytes of shared memory; this device has {most:,}")
+    if needed > 48 * 1024:
         function.max_dynamic_shared_size_bytes = smem
     return function, _three(expressions.evaluate(launch.block, names)), int(smem)
 
