@@ -329,11 +329,7 @@ class SpMM:
             c = library.empty(b, (self.shape[0], padded)) if out is None else out
             target = library.pointer(c)
             if out is not None or target % ALIGNED == 0:
-                try:
-                    repeat(stream, pointer, target, alpha, beta, added, relu)
-                except RuntimeError:  # another device may be the current one, which no fast call looks up
-                    with self._on_own_device():
-                        repeat(stream, pointer, target, alpha, beta, added, relu)
+                self._enqueue(repeat, stream, pointer, target, alpha, beta, added, relu)
                 return c if out is not None or n == padded else c[:, :n]
         with self._on_own_device():
             result, ready = self._multiply(library, b, out, alpha, beta, bias, relu, stream)
@@ -344,7 +340,7 @@ class SpMM:
         return result
 
     def _enqueue(self, launch: Callable[..., None], *arguments: Any) -> None:
-        """Call a launch; only if it fails, with the GPU of A as the current one."""
+        """Call a launch, once more on A's own GPU if it fails: a fast call does not look up which one is current."""
         try:
             launch(*arguments)
         except RuntimeError:
