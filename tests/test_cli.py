@@ -35,8 +35,8 @@ def no_gpu(monkeypatch):
 def test_advise_prints_the_reason_and_the_best(mtx, capsys):
     assert main(["advise", str(mtx), "--n", "128", "--dtype", "tf32", "--top", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "A: 500 x 400, 4,000 non-zeros; N = 128, TF32, cold L2, h200"
-    assert lines[1].startswith("Device: there is no GPU here, so this is for h200")
+    assert lines[0] == "A: 500 x 400, 4,000 non-zeros; N = 128, TF32, cold L2, h100"
+    assert lines[1].startswith("Device: there is no GPU here, so this is for h100")
     assert "predicted" in lines[2] and "next best is" in lines[2]
     assert lines[4].split()[:5] == ["kernel", "format", "predicted", "before", "pays"]
     assert lines[8].startswith("before: looking at A and packing it, once. pays back: products after which")
@@ -128,7 +128,7 @@ def one_sentence(said):
         (["advise", "my.mtx", "--n", "8", "--layout", "diagonal"], "invalid choice: 'diagonal'"),
         (["train", "--out", "m.json"], "one of the arguments --recorded --results is required"),
         (["train", "--recorded", "r", "--results", "r", "--out", "m.json"], "not allowed with argument"),
-        (["pack", "my.mtx", "--format", "nosuch", "-o", "a.npz"], "the formats are bcsr_16x16, "),
+        (["pack", "my.mtx", "--format", "nosuch", "-o", "a.npz"], "the formats are banked_8x32, "),
         (["pack", "my.mtx", "--format", "hrpb"], "the following arguments are required: -o/--out"),
     ],
 )

@@ -13,6 +13,7 @@ import numpy as np
 
 from spmm_roofline.formats import FORMATS
 from spmm_roofline.formats.arrays import row_of_entry
+from spmm_roofline.formats.banked_8x32 import PANEL, ROUND, SLOTS
 from spmm_roofline.formats.hrpb import BRICK_K, BRICK_M, UNIT
 from spmm_roofline.formats.panels_64x32 import COLUMNS, ROWS
 
@@ -562,6 +563,56 @@ def listed_panels(name: str) -> Drawing:
         written=lambda position: f"{position:04x}",
     )
     strip(d, 0, y, WIDTH, "data", packed.data, slots, True)
+    return d
+
+
+@draws("banked_8x32")
+def banked(name: str) -> Drawing:
+    """Rounds of slots whose rows of B lie in different banks of shared memory."""
+    a = samples.banked()
+    packed = FORMATS[name].from_csr(a, "float16")
+    colours = by(a.indices % ROUND)
+    k, pitch = a.shape[1], 15
+    d = Drawing(
+        f"{name}, packed",
+        f"A panel of {PANEL} rows by {k} columns, the rows of B in eight groups of banks of shared memory, and the "
+        "arrays: four rounds of eight slots for each row, whose columns are in different groups, and the values in the "
+        "order in which lanes load them.",
+    )
+    right, bottom = matrix(d, 0, 0, a, pitch, colours)
+    x, across, down = right + 30, 40, 18
+    d.text(x, 10, "rows of B in shared memory, not stored", "bold", 11)
+    for j in range(k + 1):
+        left, top = x + j % ROUND * across, 17 + j // ROUND * down
+        d.rect(left, top, across, down, "tint frame" if j < k else "hole frame", hue(j % ROUND))
+        d.text(left + across / 2, top + 12.5, f"{j:02x}" if j < k else f"{j:02x}: 0", "mono", 9, "middle")
+    d.text(x, 17 + 4 * down + 14, "a column is a group of banks: 16 bytes at a time", "quiet", 9.5)
+    strip(d, x, 17 + 4 * down + 26, WIDTH - x, "panel_ptr", packed.panel_ptr, note="counts steps")
+    y = heading(
+        d, 0, bottom + 12, "columns", packed.columns, "hexadecimal; a line is a lane's 16 bytes, a table is a round"
+    )
+    cell, apart = 10.0, 348 + 20
+    for step in range(packed.blocks + 1):
+        ahead = ", to be loaded ahead" if step == packed.blocks else ""
+        d.text(step * apart, y + 8, f"step {step}{ahead}", "quiet", 9)
+    with d.group(data_array="columns"):
+        for step, of_step in enumerate(packed.columns):
+            for slot, line in enumerate(of_step):
+                left, top = step * apart + slot // ROUND * (PANEL * cell + 7), y + 12 + slot % ROUND * 11
+                for row, column in enumerate(line):
+                    used, kind = (True, "mono") if column < k else (False, "mono quiet")
+                    place = left + row * cell, top
+                    d.rect(*place, cell, 11, "tint frame" if used else "hole", hue(column % ROUND) if used else "")
+                    d.text(place[0] + cell / 2, top + 8.4, f"{column:02x}", kind, 7.4, "middle")
+    y = heading(d, 0, y + 12 + ROUND * 11 + 10, "data", packed.data, "eight values of a row are a lane's 16 bytes")
+    cell = 348 / SLOTS
+    for lane in range(PANEL // 2):
+        d.text((lane + 0.5) * 8 * cell, y + 8, f"lanes 4g + {lane}", "quiet", 9, "middle")
+    for pair in range(SLOTS // 2):
+        d.text((2 * pair + 1) * cell, y + 18, f"r{pair % 4}", "quiet", 7.5, "middle")
+    with d.group(data_array="data", data_values="1"):
+        for step, values in enumerate(packed.data):
+            tile(d, step * apart, y + 22, values, cell, colours, True, down=13, every=PANEL)
     return d
 
 

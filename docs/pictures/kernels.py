@@ -91,8 +91,10 @@ SHEETS: dict[str, tuple[str, tuple[str, ...]]] = {
             "window_tf32_tall",
             "rows_fma",
             "short_rows_fma",
+            "even_rows_fma",
             "split_fma",
             "split_f16",
+            "strips_f16",
         ),
     ),
     "gemm24": ("2:4 GEMM", ("gemm24", "gemm24_wgmma_bf16")),
@@ -1027,6 +1029,67 @@ def short_rows(d: Drawing, x: float, y: float, head: Head) -> float:
             CTA,
             f"a CTA: {warps} warps, of which a multiprocessor holds {warps * head.tile['ctas']}; more rows if n < 128",
         ),
+    )
+
+
+@shows("even_rows_fma")
+def even_rows(d: Drawing, x: float, y: float, head: Head) -> float:
+    s = Scene(d, x, y)
+    s.row(5, GROUP)
+    for j in PATTERN[5][:3]:
+        s.area("B", (j, j + 1), (2, 3), THREAD, "fill")
+    s.area("C", (5, 6), (0, SIDE), GROUP)
+    s.area("C", (5, 6), (2, 3), THREAD, "fill")
+    top = aside(d, x, y, "order: longest first")
+    order = sorted(range(12), key=lambda row: -len(PATTERN[row]))
+    for index, row in enumerate(order[:8]):
+        d.rect(x + 12 * index, top, 12, 12, "tint frame" if not index else "paper faint", GROUP if not index else "")
+        d.text(x + 12 * index + 6, top + 9, row, "", 8, "middle")
+    d.text(x, top + 26, "two steps of entries", "quiet", 9)
+    fours = head.tile["fours"]
+    for index in range(12):
+        flying = 5 <= index < 5 + fours
+        d.rect(x + 8 * index, top + 30, 8, 9, "fill" if flying else "tint frame", THREAD if flying else SHARED)
+    d.line(x + 48, top + 28, x + 48, top + 42, "rule")
+    return beside(
+        s,
+        d,
+        y,
+        (GROUP, f"a lane group: one row, a slab of {4 * head.tile['lanes']} columns"),
+        (SHARED, "entries of this step and of the next one, four of them copied by each lane"),
+        (
+            THREAD,
+            f"a lane: four columns, {4 * fours} rows of B in flight, which go on into the next step",
+        ),
+    )
+
+
+@shows("strips_f16")
+def strips(d: Drawing, x: float, y: float, head: Head) -> float:
+    s = Scene(d, x, y)
+    s.area("B", (0, SIDE), (3, 4), SHARED)
+    for i in (4, 5):
+        for j in PATTERN[i]:
+            s.mark("A", i, j, OTHER_GROUP if i == 4 else GROUP)
+    for j in PATTERN[5]:
+        s.area("B", (j, j + 1), (3, 4), GROUP, "fill")
+    s.area("A", (4, 6), (0, SIDE), GROUP, "dashed frame")
+    s.area("C", (4, 6), (3, 4), GROUP)
+    s.cta("C", (0, 6), (3, 4))
+    s.area("A", (0, 6), (0, SIDE), CTA, "dashed frame")
+    top = aside(d, x, y, "32 slots of a row")
+    for turn in range(4):
+        for bank, colour in enumerate(HUES):
+            d.rect(x + 12 * bank, top + 7 * turn, 12, 7, "tint frame", colour)
+    d.text(x, top + 38, "a line: all banks", "quiet", 9)
+    return beside(
+        s,
+        d,
+        y,
+        (SHARED, "shared memory: eight columns of all rows of B"),
+        (CTA, "a CTA: one strip, and all rows of A or its part of them"),
+        (GROUP, "a warp: a panel of eight rows, one after the other; ldmatrix gathers 32 rows of the strip"),
+        (OTHER_GROUP, "another row: its slots of the fragment of A are zero"),
     )
 
 

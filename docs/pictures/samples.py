@@ -57,6 +57,14 @@ def panelled() -> csr_array:
     return of_rows(48, [*rows, [0, 2], [2], [], [31], [30, 31], [47]])
 
 
+def banked() -> csr_array:
+    """8×24: rows of twelve to eighteen entries, one of four, three of which are in one group of banks, an empty row."""
+    random = np.random.default_rng(3)
+    rows = [sorted(random.choice(24, size=size, replace=False)) for size in (15, 12, 0, 0, 16, 14, 13, 18)]
+    rows[2] = [3, 4, 11, 19]
+    return of_rows(24, rows)
+
+
 def blocked() -> csr_array:
     """64×64: tiles of 16×16 that are empty, 2:4 or denser."""
     random = np.random.default_rng(11)
