@@ -136,17 +136,34 @@ def aside(d: Drawing, x: float, y: float, title: str) -> float:
     return y + 14
 
 
+def group_of_row(s: Scene, row: int, in_flight: int | None = None) -> None:
+    """A lane group with a row of A, and one of its threads: its columns of C, and the rows of B that it has in flight,
+    those of the first entries or of all.
+    """
+    s.row(row, GROUP)
+    for j in PATTERN[row][:in_flight]:
+        s.area("B", (j, j + 1), (2, 3), THREAD, "fill")
+    s.area("C", (row, row + 1), (0, SIDE), GROUP)
+    s.area("C", (row, row + 1), (2, 3), THREAD, "fill")
+
+
+def longest_first(d: Drawing, x: float, y: float) -> float:
+    """The first rows in the order of their length, of which a group has the first; returns where they begin."""
+    top = aside(d, x, y, "order: longest first")
+    order = sorted(range(12), key=lambda row: -len(PATTERN[row]))
+    for index, row in enumerate(order[:8]):
+        d.rect(x + 12 * index, top, 12, 12, "tint frame" if not index else "paper faint", GROUP if not index else "")
+        d.text(x + 12 * index + 6, top + 9, row, "", 8, "middle")
+    return top
+
+
 # --- CUDA cores -------------------------------------------------------------------------------------------------------
 
 
 @shows("gespmm_seq_row")
 def seq_row(d: Drawing, x: float, y: float, head: Head) -> float:
     s = Scene(d, x, y)
-    s.row(3, GROUP)
-    for j in PATTERN[3]:
-        s.area("B", (j, j + 1), (2, 3), THREAD, "fill")
-    s.area("C", (3, 4), (0, SIDE), GROUP)
-    s.area("C", (3, 4), (2, 3), THREAD, "fill")
+    group_of_row(s, 3)
     s.cta("C", (2, 6), (0, SIDE))
     return beside(
         s,
@@ -179,11 +196,7 @@ def par_row(d: Drawing, x: float, y: float, head: Head) -> float:
 @shows("gespmm_cached_row")
 def cached_row(d: Drawing, x: float, y: float, head: Head) -> float:
     s = Scene(d, x, y)
-    s.row(5, GROUP)
-    for j in PATTERN[5]:
-        s.area("B", (j, j + 1), (2, 3), THREAD, "fill")
-    s.area("C", (5, 6), (0, SIDE), GROUP)
-    s.area("C", (5, 6), (2, 3), THREAD, "fill")
+    group_of_row(s, 5)
     s.cta("C", (3, 7), (0, SIDE))
     top = aside(d, x, y, "32 entries, staged")
     for index in range(12):
@@ -281,16 +294,8 @@ def par_nnz(d: Drawing, x: float, y: float, head: Head) -> float:
 @shows("sputnik")
 def sputnik(d: Drawing, x: float, y: float, head: Head) -> float:
     s = Scene(d, x, y)
-    s.row(5, GROUP)
-    for j in PATTERN[5]:
-        s.area("B", (j, j + 1), (2, 3), THREAD, "fill")
-    s.area("C", (5, 6), (0, SIDE), GROUP)
-    s.area("C", (5, 6), (2, 3), THREAD, "fill")
-    top = aside(d, x, y, "order: longest first")
-    order = sorted(range(12), key=lambda row: -len(PATTERN[row]))
-    for index, row in enumerate(order[:8]):
-        d.rect(x + 12 * index, top, 12, 12, "tint frame" if not index else "paper faint", GROUP if not index else "")
-        d.text(x + 12 * index + 6, top + 9, row, "", 8, "middle")
+    group_of_row(s, 5)
+    top = longest_first(d, x, y)
     d.text(x, top + 26, "aligned fours", "quiet", 9)
     for index in range(12):
         inside = 2 <= index < 8
@@ -1012,11 +1017,7 @@ def rows_fma(d: Drawing, x: float, y: float, head: Head) -> float:
 @shows("short_rows_fma")
 def short_rows(d: Drawing, x: float, y: float, head: Head) -> float:
     s = Scene(d, x, y)
-    s.row(3, GROUP)
-    for j in PATTERN[3][:2]:
-        s.area("B", (j, j + 1), (2, 3), THREAD, "fill")
-    s.area("C", (3, 4), (0, SIDE), GROUP)
-    s.area("C", (3, 4), (2, 3), THREAD, "fill")
+    group_of_row(s, 3, 2)
     s.cta("C", (2, 6), (0, SIDE))
     warps = head.tile["threads"] // 32
     return beside(
@@ -1035,16 +1036,8 @@ def short_rows(d: Drawing, x: float, y: float, head: Head) -> float:
 @shows("even_rows_fma")
 def even_rows(d: Drawing, x: float, y: float, head: Head) -> float:
     s = Scene(d, x, y)
-    s.row(5, GROUP)
-    for j in PATTERN[5][:3]:
-        s.area("B", (j, j + 1), (2, 3), THREAD, "fill")
-    s.area("C", (5, 6), (0, SIDE), GROUP)
-    s.area("C", (5, 6), (2, 3), THREAD, "fill")
-    top = aside(d, x, y, "order: longest first")
-    order = sorted(range(12), key=lambda row: -len(PATTERN[row]))
-    for index, row in enumerate(order[:8]):
-        d.rect(x + 12 * index, top, 12, 12, "tint frame" if not index else "paper faint", GROUP if not index else "")
-        d.text(x + 12 * index + 6, top + 9, row, "", 8, "middle")
+    group_of_row(s, 5, 3)
+    top = longest_first(d, x, y)
     d.text(x, top + 26, "two steps of entries", "quiet", 9)
     fours = head.tile["fours"]
     for index in range(12):
@@ -1390,11 +1383,7 @@ def key() -> Drawing:
         "shared memory, grey an entry that nobody reads now.",
     )
     s = Scene(d, 20, 4)
-    s.row(3, GROUP)
-    for j in PATTERN[3]:
-        s.area("B", (j, j + 1), (2, 3), THREAD, "fill")
-    s.area("C", (3, 4), (0, SIDE), GROUP)
-    s.area("C", (3, 4), (2, 3), THREAD, "fill")
+    group_of_row(s, 3)
     s.cta("C", (2, 6), (0, SIDE))
     notes(
         d,

@@ -1,7 +1,7 @@
 /*---
 name: even_rows_fma
 study: flagship
-source: "our own; entries staged by lane groups after Gale et al. 2020 (Sputnik)"
+source: "our own; the order of entries is that of Pang et al. 2024 (RoDe) and Gale et al. 2020 (Sputnik)"
 idea: a lane group for each row, longest first, with rows of B in flight from one group of entries to the next
 after: short_rows_fma
 family: rows_f32

@@ -9,11 +9,14 @@ deviations: []
 ---*/
 // Packs a CSR in device memory in rounds that read different banks (formats/banked_8x32.py).
 
+namespace {
+
 // Deals the entries of a row to slots, one warp a row. The entry that is number `turn` of its group of banks follows all
 // entries of earlier turns, and those of the same turn in groups before its own.
-extern "C" __global__ void deal_to_banks(
-    const int* __restrict__ indptr, const int* __restrict__ indices, const unsigned short* __restrict__ values,
-    const int* __restrict__ panel_ptr, int m, unsigned short* __restrict__ columns, unsigned short* __restrict__ data) {
+template <class Bits>
+__device__ __forceinline__ void deal(
+    const int* indptr, const int* indices, const Bits* values, const int* panel_ptr, int m, unsigned short* columns,
+    Bits* data) {
     constexpr int PANEL = 8, SLOTS = 32, ROUND = 8, BANKS = 8;
     const int lane = threadIdx.x % 32, row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
     if (row >= m) return;
@@ -47,4 +50,24 @@ extern "C" __global__ void deal_to_banks(
         columns[(step * SLOTS + slot % SLOTS) * PANEL + g] = static_cast<unsigned short>(indices[at + lane]);
         data[(step * PANEL + g) * SLOTS + 8 * (of_round / 2) + 2 * round + of_round % 2] = values[at + lane];
     }
+}
+
+}  // namespace
+
+extern "C" __global__ void deal_to_banks_16(
+    const int* __restrict__ indptr, const int* __restrict__ indices, const unsigned short* __restrict__ values,
+    const int* __restrict__ panel_ptr, int m, unsigned short* __restrict__ columns, unsigned short* __restrict__ data) {
+    deal(indptr, indices, values, panel_ptr, m, columns, data);
+}
+
+extern "C" __global__ void deal_to_banks_32(
+    const int* __restrict__ indptr, const int* __restrict__ indices, const unsigned* __restrict__ values,
+    const int* __restrict__ panel_ptr, int m, unsigned short* __restrict__ columns, unsigned* __restrict__ data) {
+    deal(indptr, indices, values, panel_ptr, m, columns, data);
+}
+
+extern "C" __global__ void deal_to_banks_64(
+    const int* __restrict__ indptr, const int* __restrict__ indices, const unsigned long long* __restrict__ values,
+    const int* __restrict__ panel_ptr, int m, unsigned short* __restrict__ columns, unsigned long long* __restrict__ data) {
+    deal(indptr, indices, values, panel_ptr, m, columns, data);
 }

@@ -3,6 +3,7 @@
 import sys
 from importlib import import_module
 from pathlib import Path
+from time import sleep
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from tests import emulation
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ("sampled", "widths", "transposed")
-MODULES = (*SCRIPTS, "exact", "folder", "vendor", "peers")
+MODULES = (*SCRIPTS, "host", "exact", "folder", "vendor", "peers")
 
 
 class Clock:
@@ -206,6 +207,25 @@ def test_a_wrong_product_of_one_algorithm_leaves_the_others(imported, cupy, monk
     monkeypatch.setattr(widths, "vectors", lambda *case: list(vectors(*case))[:1])
     with pytest.raises(CusparseError, match="the result is wrong"):
         widths.spmv(a, "float32", b, product, abs(product), Clock(cupy))
+
+
+@pytest.mark.parametrize("torch_is_there", [False, True])
+def test_time_on_the_host(torch_is_there, imported, cupy, tmp_path, monkeypatch, capsys):
+    host = imported("host")
+    monkeypatch.setattr(host, "without_cupy", lambda what: "")
+    monkeypatch.setattr(host, "find_spec", lambda name: torch_is_there and name == "torch")
+    monkeypatch.setattr(host, "of_torch", lambda a: iter([("sleep", lambda: sleep(2e-3))]))
+    monkeypatch.setattr(host, "CALLS", 3)
+    monkeypatch.setattr(sys, "argv", ["host", "--write", str(tmp_path / "rows.csv")])
+    assert host.main() == 0
+    rows = pd.read_csv(tmp_path / "rows.csv").set_index("call").host_us
+    assert list(rows.index) == ["CuPy, new C", "CuPy, out", "update", *["sleep"] * torch_is_there]
+    assert (rows > 0).all() and rows.get("sleep", 2e3) >= 2e3
+    monkeypatch.setattr(sys, "argv", ["host", "--compiled"])
+    if not torch_is_there:
+        with pytest.raises(SystemExit):
+            host.main()
+        assert "--compiled needs PyTorch" in capsys.readouterr().err
 
 
 @pytest.mark.gpu

@@ -62,7 +62,8 @@ def test_what_does_not_fit_is_refused(monkeypatch):
         Banked8x32.from_csr(a, "float16")
 
 
-def test_the_packer_makes_the_same_arrays():
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
+def test_the_packer_makes_the_same_arrays(dtype):
     """On the host, as the emulation of a device runs it."""
     if not emulation.compiler():
         pytest.skip("the emulation of a device needs the C++ compiler g++")
@@ -70,8 +71,8 @@ def test_the_packer_makes_the_same_arrays():
     rows = [random_array((m, 900), density=d, format="csr", rng=rng) for m, d in ((40, 0.0), (21, 0.03), (7, 0.5))]
     a = csr_array(vstack([*rows, csr_array((1, 900))]))
     a.sort_indices()
-    expected = Banked8x32.from_csr(a, "bfloat16")
+    expected = Banked8x32.from_csr(a, dtype)
     with emulation.emulated():
-        packed = pack(Banked8x32, emulation.device.csr_matrix(a), "bfloat16", {}, packer_of(Banked8x32))
+        packed = pack(Banked8x32, emulation.device.csr_matrix(a), dtype, {}, packer_of(Banked8x32))
         for field, array in expected.arrays().items():
             assert array.tobytes() == np.asarray(getattr(packed, field).get()).tobytes(), field

@@ -47,8 +47,6 @@ def test_a_device_packs_as_a_host_does(name, dtype, density, options):
 
     from spmm_roofline.kernels.packers import pack, packer_of
 
-    if name == "banked_8x32" and dtype == "float32":
-        pytest.skip("a device packs it for its kernels, in 16 bits")
     form = FORMATS[name]
     options = {name: value for name, value in options.items() if name in form.from_csr.__annotations__}
     if isinstance(density, str):

@@ -53,6 +53,20 @@ def test_panels_take_what_is_predicted(name, dtype):
         assert least <= FORMAT.from_csr(a, dtype, multiprocessors=multiprocessors).nbytes <= most
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(("m", "per_row"), [(8, 64), (1000, 64), (4001, 100), (500, 330)])
+def test_strips_take_what_is_predicted_where_the_rules_choose_them(m, per_row, dtype):
+    from spmm_roofline.formats.banked_8x32 import FORMAT
+    from spmm_roofline.kernels.choose import STRIP_STEP_COST
+    from spmm_roofline.multiply.memory import packed
+
+    columns = np.arange(m * per_row) * 7 % 5000
+    a = csr_array((np.ones(m * per_row), columns, np.arange(m + 1) * per_row), shape=(m, 5000))
+    assert a.nnz > STRIP_STEP_COST * m * -(-per_row // 32), "otherwise no rule chooses strips"
+    least, most = packed(FORMAT.name, m, a.nnz, dtype)
+    assert least <= FORMAT.from_csr(a, dtype).nbytes <= most
+
+
 def test_kernels_that_a_device_or_a_format_excludes_are_left_out(device, monkeypatch):
     from spmm_roofline import SpMM
     from spmm_roofline.formats.panels_64x32 import FORMAT

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import coo_array, csr_array
 
+from spmm_roofline.kernels.launch import Unsupported
 from tests.multiply.operands import TOLERANCE, check, dense, general_kernels, sparse, vector
 
 pytestmark = pytest.mark.usefixtures("device")
@@ -58,6 +59,32 @@ def test_every_general_kernel_on_rows_of_all_lengths(n, device):
         out, before = dense(700, n, dtype, seed=2)
         multiply(b, out=out, alpha=0.5, beta=-2.0, bias=bias, relu=True)
         check(out, a, exact, dtype, 0.5, added - 2.0 * before, relu=True)
+
+
+def test_every_general_kernel_takes_other_values(device):
+    import cupy
+
+    from spmm_roofline import SpMM
+
+    a = sparse(150, 140, 0.1)
+    other = csr_array((np.random.default_rng(4).random(a.nnz) - 0.5, a.indices, a.indptr), a.shape)
+    for head in general_kernels():
+        dtype = head.dtype["a"]
+        multiply = SpMM(a, dtype, kernel=head.name)
+        (b, exact), (x, exact_x) = dense(140, 40, dtype), dense(150, 40, dtype, 2)
+        multiply(b), multiply.T(x)
+        multiply.update(cupy.asarray(other.data))
+        check(multiply(b), other, exact, dtype)
+        check(multiply.T(x), csr_array(other.T), exact_x, dtype)
+
+
+def test_a_strip_that_shared_memory_does_not_hold_is_refused(device):
+    from spmm_roofline import SpMM
+
+    a = sparse(20, 20_000, 0.01)
+    b, _ = dense(20_000, 8, "float16")
+    with pytest.raises(Unsupported, match=r"a CTA of strips_f16 needs 320,\d\d\d bytes of shared memory, of "):
+        SpMM(a, "float16", kernel="strips_f16")(b)
 
 
 def test_every_kernel_of_partitions_in_waves(device, monkeypatch):

@@ -48,8 +48,7 @@ class Banked8x32(Format):
     def from_csr(cls, a: Any, dtype: str = "float16", packer: Packer | None = None) -> Self:
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
 
-        Raises :class:`FormatError` for more than 65,535 columns, for 2²³ steps or more, and on a device for dtypes
-        other than those of its kernels, which have 16 bits.
+        Raises :class:`FormatError` for more than 65,535 columns, and for 2²³ steps or more.
         """
         m, k, xp = int(a.shape[0]), int(a.shape[1]), array_module(a.data)
         if k > MOST_COLUMNS:
@@ -70,12 +69,10 @@ class Banked8x32(Format):
             columns[step, slot % SLOTS, row % PANEL] = a.indices[entries]
             data[step, row % PANEL, 8 * (of_round // 2) + 2 * round_ + of_round % 2] = values[entries]
         elif a.nnz:
-            if values.itemsize != 2:
-                raise FormatError(f"{cls.name} is packed on a device for its kernels, in 16 bits, and not in {dtype}")
             indptr, indices = (x.astype(xp.int32, copy=False) for x in (a.indptr, a.indices))
-            bits = values.view(xp.uint16)
-            arguments = indptr, indices, bits, panel_ptr.astype(xp.int32), m, columns, data
-            cls.given(packer)("deal_to_banks", ceil_div(m, WARPS), *arguments, threads=32 * WARPS)
+            arguments = indptr, indices, values, panel_ptr.astype(xp.int32), m, columns, data
+            entry = f"deal_to_banks_{8 * values.itemsize}"
+            cls.given(packer)(entry, ceil_div(m, WARPS), *arguments, threads=32 * WARPS)
         return cls((m, k), int(a.nnz), dtype, panel_ptr.astype(xp.int32), columns, data)
 
     def to_csr(self) -> Any:

@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..formats.arrays import ceil_div
+from ..formats.banked_8x32 import SLOTS
 from ..formats.base import Survey
 from ..formats.csr_partitioned import RULE
 from .head import Head
@@ -147,11 +148,11 @@ LONG_EVEN, LONG_NARROW, LONG_MEAN, LONG_WIDE = 2, 15, 29, 20
 #: Rows of a multiprocessor from which they fill it in products of up to :data:`NARROW_SLAB` columns; rows times slabs
 #: in wider ones; and the slab of B, as a multiple of L2, up to which L1 has a good part of it.
 LONG_ROWS, LONG_SLAB_ROWS, LONG_SLAB_OF_L2 = 50, 30, 0.05
-#: Entries of a row in a step; work on a panel beside its steps, in steps; cost of a row in a step, in entries of split
-#: rows; and cost of copying strips, for each row of B, in multiplications. Fitted to times of an H100 with 16 to 300
-#: random entries in a row and k of 7,000 to 14,000: where the rule holds, other general kernels take 1.1 to 1.65 times
-#: as long, and where it does not, at most 1.03 times.
-STRIP_STEP, STRIP_OF_PANEL, STRIP_STEP_COST, STRIP_COPY = 32, 1.2, 14.3, 6_000
+#: Work on a panel beside its steps, in steps; cost of a row in a step, in entries of split rows; and cost of copying
+#: strips, for each row of B, in multiplications. Fitted to times of an H100 with 16 to 300 random entries in a row and
+#: k of 7,000 to 14,000: where the rule holds, other general kernels take 1.1 to 1.65 times as long, and where it does
+#: not, at most 1.03 times.
+STRIP_OF_PANEL, STRIP_STEP_COST, STRIP_COPY = 1.2, 14.3, 6_000
 
 
 @dataclass(frozen=True)
@@ -362,7 +363,7 @@ def _strips(product: Product) -> bool:
     """
     if product.narrow or not product.k or not fits(product.k, product.shared_bytes):
         return False
-    steps = ceil_div(product.survey.longest, STRIP_STEP) + STRIP_OF_PANEL
+    steps = ceil_div(product.survey.longest, SLOTS) + STRIP_OF_PANEL
     saved = product.n * (product.nnz - STRIP_STEP_COST * product.m * steps)
     return saved > STRIP_COPY * product.k and product.fill_below(SCATTERED)
 

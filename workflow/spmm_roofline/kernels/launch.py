@@ -189,10 +189,11 @@ def _configured(launch: Launch, module: Any, names: Mapping[str, Any]) -> tuple[
 
     function = module.get_function(launch.entry)
     (smem,) = expressions.evaluate(launch.smem, names)
-    needed, most = smem + function.shared_size_bytes, cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
-    if needed > most:
-        raise Unsupported(f"a CTA of {launch.entry} needs {needed:,} bytes of shared memory; this device has {most:,}")
+    needed = smem + function.shared_size_bytes
     if needed > 48 * 1024:
+        most = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
+        if needed > most:
+            raise Unsupported(f"a CTA of {launch.entry} needs {needed:,} bytes of shared memory, of {most:,} here")
         function.max_dynamic_shared_size_bytes = smem
     return function, _three(expressions.evaluate(launch.block, names)), int(smem)
 

@@ -1,4 +1,4 @@
-"""Strips of B that stay in shared memory (kernels/include/tile/strip.cuh)."""
+"""Strips of B that stay in shared memory (kernels/flagship/strips_f16.cu)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,152 @@
+"""Time that a call of SpMM costs the host, by library and kind of call.
+
+    python benchmarks/host.py
+    python benchmarks/host.py --write result.csv --compiled
+
+A call returns before the device is done: calls follow each other without waiting, and the product, 500×700 times
+700×128 in FP16, takes the device less than the host. PyTorch's and JAX's calls are measured where these are installed,
+beside some of PyTorch's own. With `--compiled` they include functions of `torch.compile` with one product and with
+nine, which take a minute to compile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_array, random_array
+
+from spmm_roofline import SpMM
+from spmm_roofline.needs import without_cupy
+
+M, K, N = 500, 700, 128
+#: Calls of a round, and rounds, of which the median counts.
+CALLS, ROUNDS = 200, 7
+
+Calls = Iterator[tuple[str, Callable[[], Any]]]
+
+
+def microseconds(call: Callable[[], Any]) -> float:
+    """Median time of a call on the host in µs, without waiting for the device in between."""
+    import cupy
+
+    for _ in range(20):
+        call()
+    times = []
+    for _ in range(ROUNDS):
+        cupy.cuda.Device().synchronize()
+        start = time.perf_counter()
+        for _ in range(CALLS):
+            call()
+        times.append((time.perf_counter() - start) / CALLS * 1e6)
+    cupy.cuda.Device().synchronize()
+    return float(np.median(times))
+
+
+def of_cupy(a: csr_array) -> Calls:
+    """Calls with arrays of CuPy."""
+    import cupy
+
+    multiply = SpMM(a, "float16")
+    b, c = cupy.zeros((K, N), "float16"), cupy.zeros((M, N), "float16")
+    values = cupy.zeros(multiply.nnz, "float32")
+    yield "CuPy, new C", lambda: multiply(b)
+    yield "CuPy, out", lambda: multiply(b, out=c)
+    yield "update", lambda: multiply.update(values)
+
+
+def of_torch(a: csr_array) -> Calls:
+    """Calls with tensors, and some of PyTorch's own."""
+    import torch
+
+    from spmm_roofline import sddmm, spmm
+
+    multiply = SpMM(a, "float16")
+    b, c, out = (torch.randn(rows, N, device="cuda").half() for rows in (K, M, M))
+    watched, values = b.clone().requires_grad_(), torch.rand(multiply.nnz, device="cuda")
+    dense = torch.tensor(a.toarray(), device="cuda").half()
+
+    def with_backward(product: Callable[[Any], Any]) -> Callable[[], Any]:
+        return lambda: torch.autograd.grad(product(watched), watched, c)
+
+    yield "PyTorch, new C", lambda: multiply(b)
+    yield "PyTorch, out", lambda: multiply(b, out=out)
+    yield "T", lambda: multiply.T(c)
+    yield "bias and ReLU", lambda: multiply(b, bias=b[0], relu=True)
+    yield "spmm", lambda: spmm(multiply, b)
+    yield "spmm, gradient to record", lambda: spmm(multiply, watched)
+    yield "spmm, with its backward pass", with_backward(lambda x: spmm(multiply, x))
+    yield "spmm, with values", lambda: spmm(multiply, b, values)
+    yield "sample", lambda: multiply.sample(c, b)
+    yield "sddmm", lambda: sddmm(multiply, c, b)
+    yield "torch.empty", lambda: torch.empty(M, N, device="cuda", dtype=torch.half)
+    yield "torch.relu_", out.relu_
+    yield "torch.mm", lambda: dense @ b
+    yield "torch.mm, with its backward pass", with_backward(lambda x: dense @ x)
+    sparse = torch.tensor(a.toarray(), device="cuda").half().to_sparse_csr()
+    yield "torch.sparse.mm", lambda: torch.sparse.mm(sparse, b)
+
+
+def of_jax(a: csr_array) -> Calls:
+    """Calls with arrays of JAX."""
+    import jax.numpy as jnp
+
+    multiply, b = SpMM(a, "float16"), jnp.zeros((K, N), jnp.float16)
+    yield "JAX, new C", lambda: multiply(b)
+
+
+def of_compiled() -> Calls:
+    """Functions of ``torch.compile`` with one product and with nine, each of the result of the one before."""
+    import torch
+
+    from spmm_roofline import spmm
+
+    a = random_array((512, 512), density=0.02, format="csr", rng=np.random.default_rng(0))
+    multiply, b = SpMM(a, "float16"), torch.randn(512, N, device="cuda").half() * 0.1
+
+    def chain(x: Any, products: int) -> Any:
+        for _ in range(products):
+            x = spmm(multiply, x)
+        return x
+
+    for mode in ("default", "reduce-overhead"):
+        compiled = torch.compile(chain, fullgraph=True, mode=mode)
+        for products in (1, 9):
+            if not torch.equal(compiled(b, products), chain(b, products)):
+                raise AssertionError(f"the compiled function gives another result, in mode {mode}")
+            yield f"compiled, {mode}, {products} products", partial(compiled, b, products)
+    yield "eager, 9 products", lambda: chain(b, 9)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--compiled", action="store_true", help="functions of torch.compile as well")
+    parser.add_argument("--write", type=Path, help="CSV for the times")
+    options = parser.parse_args()
+    if missing := without_cupy("this benchmark"):
+        parser.error(missing)
+    if options.compiled and not find_spec("torch"):
+        parser.error("--compiled needs PyTorch, which is not installed")
+    a = random_array((M, K), density=0.02, format="csr", rng=np.random.default_rng(0))
+    kinds = [of_cupy(a), *(of(a) for name, of in (("torch", of_torch), ("jax", of_jax)) if find_spec(name))]
+    kinds += [of_compiled()] if options.compiled else []
+    rows = []
+    for kind in kinds:
+        for name, call in kind:
+            rows.append({"call": name, "host_us": microseconds(call)})
+            print(f"{name:36s} {rows[-1]['host_us']:8.1f}", flush=True)
+    if options.write:
+        pd.DataFrame(rows).to_csv(options.write, index=False)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
