@@ -355,5 +355,5 @@ def test_a_cuda_library_is_right_on_every_shape(on_device_heads):
         for density in (0.0, 0.05, 0.6):
             for n in (1, 8, 33, 128):
                 for head in on_device_heads:
-                    verdict = multiply(head, None, structure(m, k, density, rng), n)
+                    verdict = multiply(head, structure(m, k, density, rng), n)
                     assert not verdict.wrong, f"{head.name} {m}×{k} density {density} n {n}: {verdict.wrong}"

@@ -23,24 +23,12 @@ def grid(points, nx, ny, nz=1):
     return canonical(fetch(spec, {})[0], spec["matrix"]).csr
 
 
-@pytest.fixture(scope="module")
-def cubins(tmp_path_factory):
-    """Cubins of the stencils for the device that is here."""
-    from spmm_roofline.kernels.compile import compile_kernel
-    from spmm_roofline.measure.device import visible
-
-    folder = tmp_path_factory.mktemp("cubins")
-    arch = visible()[0].arch
-    for name in KERNELS:
-        compile_kernel(heads()[name], {arch: (str(folder / f"{name}.cubin"), str(folder / f"{name}.json"))})
-    return folder
-
-
-def multiply(head, cubin, a, n, spoil=False):
+def multiply(head, a, n, spoil=False):
     """Pack, launch, verify; ``spoil`` changes one coefficient slightly, which verification must notice."""
     import cupy
 
     from spmm_roofline.formats.csr import Csr
+    from spmm_roofline.kernels.cubins import machine_code
     from spmm_roofline.kernels.launch import check_case, prepare
     from spmm_roofline.kernels.operands import allocate
     from spmm_roofline.measure.verify import verify
@@ -58,7 +46,7 @@ def multiply(head, cubin, a, n, spoil=False):
             array.ravel()[cupy.abs(array).argmax()] *= 1 + 1e-9
     b, c = allocate(head, "b", a.shape[1], n), allocate(head, "c", a.shape[0], n)
     b.fill(rng.random((a.shape[1], n)) * 2 - 1)
-    call = prepare(head, cubin, packed, b, c)
+    call = prepare(head, machine_code(head), packed, b, c)
     c.poison()
     stream = cupy.cuda.Stream(non_blocking=True)
     cupy.cuda.Device().synchronize()
@@ -68,27 +56,27 @@ def multiply(head, cubin, a, n, spoil=False):
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_right_on_every_grid(name, cubins):
+def test_right_on_every_grid(name):
     head = heads()[name]
     points = head.format_options["points"]
     for extents in SOLIDS if STENCILS[points].dimensions == 3 else PLANES:
         for n in (1, 3):
-            verdict = multiply(head, cubins / f"{name}.cubin", grid(points, *extents), n)
+            verdict = multiply(head, grid(points, *extents), n)
             assert not verdict.wrong, f"{name} on {extents}, n {n}: {verdict.wrong}"
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_a_wrong_coefficient_is_noticed(name, cubins):
+def test_a_wrong_coefficient_is_noticed(name):
     head = heads()[name]
     points = head.format_options["points"]
     a = grid(points, 20, 20, 20 if STENCILS[points].dimensions == 3 else 1)
-    assert "above" in multiply(head, cubins / f"{name}.cubin", a, 1, spoil=True).wrong
+    assert "above" in multiply(head, a, 1, spoil=True).wrong
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_another_stencil_is_refused(name, cubins):
+def test_another_stencil_is_refused(name):
     head = heads()[name]
     # On a grid of a single layer 3d7pt equals 2d5pt; 2d13pt equals no other stencil.
     other = "2d5pt" if head.format_options["points"] == "2d13pt" else "2d13pt"
     with pytest.raises(FormatError, match="the matrix is not"):
-        multiply(head, cubins / f"{name}.cubin", grid(other, 20, 20), 1)
+        multiply(head, grid(other, 20, 20), 1)

@@ -95,19 +95,6 @@ def test_kernels_of_one_machine_code_differ_in_their_schedule_alone(name):
 # --- on a device ----------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def cubins(tmp_path_factory):
-    """Cubins of cuTeSpMM's kernels for the device that is here."""
-    from spmm_roofline.kernels.compile import compile_kernel
-    from spmm_roofline.measure.device import visible
-
-    folder = tmp_path_factory.mktemp("cubins")
-    for name in CUTESPMM:
-        files = (str(folder / f"{name}.cubin"), str(folder / f"{name}.json"))
-        compile_kernel(heads()[name], {visible()[0].arch: files})
-    return folder
-
-
 def resident_by_rule(attributes, capability, registers, shared, warps):
     """The CUDA occupancy rule: the scarcest of registers, shared memory, warps and CTAs of a multiprocessor.
 
@@ -129,15 +116,16 @@ def resident_by_rule(attributes, capability, registers, shared, warps):
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["cutespmm", "cutespmm_tm32"])
 @pytest.mark.parametrize("n", [8, 32, 64, 96, 128, 512])
-def test_the_driver_counts_resident_ctas_by_the_rule_of_occupancy(name, n, cubins):
+def test_the_driver_counts_resident_ctas_by_the_rule_of_occupancy(name, n):
     import cupy
 
+    from spmm_roofline.kernels.cubins import machine_code
     from spmm_roofline.kernels.launch import _resident, load
 
     device = cupy.cuda.Device()
     if device.compute_capability not in ("80", "86", "89", "90"):
         pytest.skip(f"the limits of compute capability {device.compute_capability} are not in this test")
-    head, module = heads()[name], load(cubins / f"{name}.cubin")
+    head, module = heads()[name], load(machine_code(heads()[name]))
     known = {"n": n, "tile": expressions.namespace(**head.tile)}
     launch = head.launches[1]
     function = module.get_function(launch.entry)
@@ -179,12 +167,13 @@ def call_of(head, cubin, a, n):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", CUTESPMM)
-def test_a_launch_has_the_work_list_of_its_width(name, cubins):
+def test_a_launch_has_the_work_list_of_its_width(name):
     import cupy
 
+    from spmm_roofline.kernels.cubins import machine_code
     from spmm_roofline.kernels.launch import _resident, load
 
-    head, cubin = heads()[name], cubins / f"{name}.cubin"
+    head, cubin = heads()[name], machine_code(heads()[name])
     multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
     # Enough panels for two waves even of 32 CTAs a multiprocessor.
     a = with_a_heavy_panel(40 * multiprocessors, 200, head.tile["m"])

@@ -133,27 +133,11 @@ def test_b_is_drawn_in_sections(monkeypatch):
 # --- on a device ------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def cubins(tmp_path_factory):
-    """Cubin of a kernel for the device that is here, by name."""
-    from spmm_roofline.kernels.compile import compile_kernel
-    from spmm_roofline.measure.device import visible
-
-    folder = tmp_path_factory.mktemp("cubins")
-
-    def compiled(name):
-        if not (folder / f"{name}.cubin").exists():
-            files = str(folder / f"{name}.cubin"), str(folder / f"{name}.json")
-            compile_kernel(heads()[name], {visible()[0].arch: files})
-        return folder / f"{name}.cubin"
-
-    return compiled
-
-
-def multiplied(name, cubin, extents, n=1, spoil=False):
+def multiplied(name, extents, n=1, spoil=False):
     """Verdict on a launch on a grid without entries; ``spoil`` changes one coefficient slightly."""
     import cupy
 
+    from spmm_roofline.kernels.cubins import machine_code
     from spmm_roofline.kernels.launch import prepare
     from spmm_roofline.kernels.operands import allocate
 
@@ -166,7 +150,7 @@ def multiplied(name, cubin, extents, n=1, spoil=False):
             array.ravel()[cupy.abs(array).argmax()] *= 1 + 1e-9
     b, c = allocate(head, "b", a.shape[1], n), allocate(head, "c", a.shape[0], n)
     worker.fill_at_random(b, cupy.random.default_rng())
-    call = prepare(head, cubin, packed, b, c)
+    call = prepare(head, machine_code(head), packed, b, c)
     c.poison()
     stream = cupy.cuda.Stream(non_blocking=True)
     cupy.cuda.Device().synchronize()
@@ -180,33 +164,34 @@ KERNELS = [name for name, head in heads().items() if head.format == "stencil"]
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", KERNELS)
-def test_kernels_are_right_without_entries(name, cubins, monkeypatch):
+def test_kernels_are_right_without_entries(name, monkeypatch):
     extents = (67, 40, 33) if "3d" in heads()[name].format_options["points"] else (131, 200, 1)
     # Several slabs.
     monkeypatch.setattr(verify, "summary_on_grid", partial(summary_on_grid, most=5000))
     for n in (1, 3):
-        assert not multiplied(name, cubins(name), extents, n).wrong
-    assert "above" in multiplied(name, cubins(name), extents, spoil=True).wrong
+        assert not multiplied(name, extents, n).wrong
+    assert "above" in multiplied(name, extents, spoil=True).wrong
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", KERNELS)
-def test_kernels_are_right_beyond_32_bit_offsets(name, cubins):
+def test_kernels_are_right_beyond_32_bit_offsets(name):
     import cupy
 
     cupy.get_default_memory_pool().free_all_blocks()
     if cupy.cuda.runtime.memGetInfo()[0] < 34 << 30:
         pytest.skip("B, C and the check take 25 GB on the grids of the study")
     extents = (1024, 1024, 1024) if "3d" in heads()[name].format_options["points"] else (32768, 32768, 1)
-    verdict = multiplied(name, cubins(name), extents)
+    verdict = multiplied(name, extents)
     assert not verdict.wrong, verdict.wrong
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["stencil_cc_3d7pt", "stencil_tc_blocked_3d27pt", "stencil_lowrank_tc_2d49pt"])
-def test_a_job_measures_a_grid_and_refuses_one_without_room(name, cubins, tmp_path, monkeypatch):
+def test_a_job_measures_a_grid_and_refuses_one_without_room(name, tmp_path, monkeypatch):
     from spmm_roofline import contracts, matrices
     from spmm_roofline.formats.pack import describe
+    from spmm_roofline.kernels.compile import compile_kernel
     from spmm_roofline.measure import device, run
     from spmm_roofline.measure.job import Job
 
@@ -218,15 +203,21 @@ def test_a_job_measures_a_grid_and_refuses_one_without_room(name, cubins, tmp_pa
         files.append((f"{tmp_path}/{spec['matrix']}.npz", f"{tmp_path}/{spec['matrix']}.json"))
         matrices.build(spec, {}, *files[-1])
         describe("stencil", *files[-1], f"{tmp_path}/{len(files)}.json")
-    clock = cubins("dram_read"), cubins("dram_copy")
+
+    def cubin(kernel):
+        files = tmp_path / f"{kernel}.cubin", tmp_path / f"{kernel}.json"
+        compile_kernel(heads()[kernel], {arch: tuple(map(str, files))})
+        return files[0]
+
+    clock = cubin("dram_read"), cubin("dram_copy")
     device.describe("h200", arch, *clock, tmp_path / "device.json")
-    cubin = cubins(name)
+    own = cubin(name)
     # Enough for the clock's two buffers and the small grid.
     monkeypatch.setenv("CUPY_GPU_MEMORY_LIMIT", str((1 << 30) + (2 << 30)))
     job = Job(
         suite="s", kernel=name, device="h200", arch=arch, n=[1], l2="warm", matrices=files,
-        formats=[f"{tmp_path}/1.json", f"{tmp_path}/2.json"], kernel_row=str(cubin.with_suffix(".json")),
-        cubin=str(cubin), read_cubin=str(clock[0]), copy_cubin=str(clock[1]), check_cubin=str(cubins("check")),
+        formats=[f"{tmp_path}/1.json", f"{tmp_path}/2.json"], kernel_row=str(own.with_suffix(".json")),
+        cubin=str(own), read_cubin=str(clock[0]), copy_cubin=str(clock[1]), check_cubin=str(cubin("check")),
         device_record=f"{tmp_path}/device.json",
         options={"repeat_cap": 60, "time_cap_ms": 200, "case_timeout_s": 60},
     )  # fmt: skip
