@@ -77,6 +77,13 @@ def test_the_canary_is_off_beyond_five_percent(now, off):
     assert drifted(now, 4000) == off
 
 
+@pytest.mark.parametrize(("rates", "off"), [([4000], False), ([3400] * 9 + [3900], False), ([3400] * 10, True)])
+def test_a_canary_counts_only_if_it_stays_off(rates, off):
+    clock, rates = object.__new__(timing.Clock), iter(rates)
+    clock.copy_gb_per_s = lambda: next(rates)
+    assert clock.off(4000) == off and next(rates, None) is None
+
+
 def test_times_and_rates_are_those_of_one_multiplication():
     found = timed(timing_of(np.full(40, 2.0)), Verdict(1e-4, 1e-3, ""), n=8, nnz=1000, slots=1500, steps=4)
     assert found["time_ms"] == found["time_p10_ms"] == found["time_p90_ms"] == 0.5 and found["samples"] == 40

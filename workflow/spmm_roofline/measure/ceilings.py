@@ -289,7 +289,6 @@ def _case(clock: Any, head: Head, size: int, request: Mapping[str, Any]) -> dict
 
     from ..kernels.launch import prepare
     from ..kernels.work import work
-    from .timing import drifted
     from .verify import same_bits
 
     random = cupy.random.default_rng()
@@ -308,7 +307,7 @@ def _case(clock: Any, head: Head, size: int, request: Mapping[str, Any]) -> dict
     fill(b, random)
     launch()
     once = c.storage.copy()
-    noisy = drifted(clock.copy_gb_per_s(), request["copy_gb_per_s"])
+    noisy = clock.off(request["copy_gb_per_s"])
     options = request["options"]
     timing = clock.time(call, False, options["repeat_cap"], options["time_cap_ms"], after_capture=lambda: clear(c))
     if not same_bits(once, c.storage):
@@ -323,7 +322,7 @@ def _case(clock: Any, head: Head, size: int, request: Mapping[str, Any]) -> dict
         "time_p90_ms": timing.p90_ms,
         "samples": timing.samples,
         "sm_clock_mhz": gpu_device.Monitor(request["uuid"]).clock_mhz(),
-        "noisy": noisy or timing.noisy or drifted(clock.copy_gb_per_s(), request["copy_gb_per_s"]),
+        "noisy": noisy or timing.noisy or clock.off(request["copy_gb_per_s"]),
     }
 
 

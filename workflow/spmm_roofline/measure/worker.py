@@ -39,7 +39,7 @@ from ..kernels.reference import Reference
 from ..matrices.grids import GridOperator
 from .checker import Checker
 from .device import Monitor
-from .timing import Clock, Timing, drifted
+from .timing import Clock, Timing
 from .verify import Expected, Verdict, judge, same_bits, verify
 
 #: Most replays of an empty graph before each matrix; they take a millisecond.
@@ -353,7 +353,7 @@ class Worker:
 
     def _canary_is_off(self) -> bool:
         with self.phase("canary"):
-            return drifted(self.clock.copy_gb_per_s(), self.request["copy_gb_per_s"])
+            return self.clock.off(self.request["copy_gb_per_s"])
 
 
 class Subject:
