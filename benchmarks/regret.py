@@ -15,7 +15,8 @@ Kernels without rows of their own are judged by those of a kernel that does the 
 
 `--times` judges the rows of a table in place of recorded ones, of matrices that were made for the purpose: `group`,
 `matrix`, `dtype`, `n`, `m`, `k`, `nnz`, `longest` (entries of the longest row), `blocks` (tiles of the usual format),
-`kernel` and `time_us`, with a warm L2. A table without cuSPARSE's kernels or re-creations says nothing about them.
+`panel_tiles` (those of panels, if known), `kernel` and `time_us`, with a warm L2. A table without cuSPARSE's kernels or
+re-creations says nothing about them.
 """
 
 from __future__ import annotations
@@ -79,11 +80,11 @@ def rows_of(recorded: Path, device: str, suites: tuple[str, ...], kernels: Mappi
     rows = rows[rows["status"] == "ok"][["suite", "kernel", "matrix", "m", "k", "n", "nnz", "l2", "time_ms"]]
     described = contracts.read(recorded / device / "matrices.csv", "matrices").drop_duplicates("matrix")
     packed = contracts.read(recorded / device / "formats.csv", "formats")
-    usual = packed[(packed["format"] == choose.USUAL) & (packed["status"] == "ok")].drop_duplicates("matrix")
-    rows = rows.merge(described[["matrix", "row_length_max"]], on="matrix").merge(
-        usual[["matrix", "blocks"]], on="matrix"
-    )
-    return rows.assign(device=device)
+    packed = packed[packed["status"] == "ok"].drop_duplicates(["format", "matrix"])
+    blocks = packed.pivot(index="matrix", columns="format", values="blocks")
+    blocks = blocks.rename(columns={choose.USUAL: "blocks", choose.PANELS: "panel_tiles"})[["blocks", "panel_tiles"]]
+    rows = rows.merge(described[["matrix", "row_length_max"]], on="matrix")
+    return rows.merge(blocks.dropna(subset="blocks"), on="matrix").assign(device=device)
 
 
 def rows_of_table(path: Path, device: str, kernels: Mapping[str, Head]) -> pd.DataFrame:
@@ -91,7 +92,8 @@ def rows_of_table(path: Path, device: str, kernels: Mapping[str, Head]) -> pd.Da
     rows = pd.read_csv(path).dropna(subset=["time_us"])
     rows = rows[rows["kernel"].isin(list(kernels))]
     rows = rows.rename(columns={"group": "suite", "longest": "row_length_max"})
-    return rows.assign(device=device, l2="warm", time_ms=rows["time_us"] / 1e3)
+    unknown = {} if "panel_tiles" in rows else {"panel_tiles": np.nan}
+    return rows.assign(device=device, l2="warm", time_ms=rows["time_us"] / 1e3, **unknown)
 
 
 def cases(rows: pd.DataFrame, kernels: Mapping[str, Head], dtype: str) -> Iterator[tuple[dict, dict[str, float]]]:
@@ -104,7 +106,8 @@ def cases(rows: pd.DataFrame, kernels: Mapping[str, Head], dtype: str) -> Iterat
         times |= {name: times[stand] for name, stand in STANDS_FOR.items() if name not in times and stand in times}
         first = group.iloc[0]
         about = {name: int(first[name]) for name in ("m", "k", "nnz", "row_length_max", "blocks")}
-        yield {"device": device, "suite": suite, "matrix": matrix, "n": int(n), "l2": first["l2"], **about}, times
+        about |= {"n": int(n), "l2": first["l2"], "panel_tiles": first["panel_tiles"]}
+        yield {"device": device, "suite": suite, "matrix": matrix, **about}, times
 
 
 def judged(
@@ -120,6 +123,7 @@ def judged(
             if kernels[name].dtype["a"] == dtype
             and (kernels[name].study == choose.GENERAL or (may_be_dense and name in choose.DENSE.values()))
         }
+        panels = None if pd.isna(case["panel_tiles"]) else Survey(int(case["panel_tiles"]), case["row_length_max"])
         product = choose.Product(
             m=case["m"],
             n=case["n"],
@@ -128,6 +132,7 @@ def judged(
             look=lambda case=case: Survey(case["blocks"], case["row_length_max"]),
             k=case["k"],
             l2_bytes=devices[case["device"]]["l2_bytes"],
+            look_at_panels=None if panels is None else lambda panels=panels: panels,
         )
         chosen = choose.choose(able, dtype, product).name
         others = {name: time for name, time in times.items() if kernels[name].study != choose.GENERAL}

@@ -63,8 +63,11 @@ def test_a_device_packs_as_a_host_does(name, dtype, density, options):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("shape, density", [((3001, 1500), 0.01), ((1, 1), 1.0), ((0, 5), 0.0), ((200_000, 50), 0.002)])
-@pytest.mark.parametrize("name", ["vectors_8x1", "vectors_16x1"])
-def test_a_survey_agrees_with_packing_and_is_reused(name, shape, density):
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("vectors_8x1", {"warps": 12}), ("vectors_16x1", {"warps": 12}), ("panels_64x32", {"ctas": 3})],
+)
+def test_a_survey_agrees_with_packing_and_is_reused(name, options, shape, density):
     import cupyx.scipy.sparse as sparse
 
     a = random_array(shape, density=density, format="csr", rng=np.random.default_rng())
@@ -74,8 +77,8 @@ def test_a_survey_agrees_with_packing_and_is_reused(name, shape, density):
     packer = packer_of(form)
     longest = int(np.diff(a.indptr).max(initial=0))
     on_device = sparse.csr_matrix(a)
-    survey, packed = form.survey(on_device, packer), form.from_csr(a, warps=12)
+    survey, packed = form.survey(on_device, packer), form.from_csr(a, **options)
     assert survey == form.survey(a) == Survey(packed.blocks, longest)
     for _ in range(2):  # packing changes nothing that the survey keeps
-        again = form.from_csr(on_device, survey=survey, warps=12, packer=packer)
+        again = form.from_csr(on_device, survey=survey, packer=packer, **options)
         assert all((getattr(again, name).get() == array).all() for name, array in packed.arrays().items())

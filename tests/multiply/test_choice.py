@@ -1,5 +1,6 @@
 """The general kernel that the rules choose, and their regret on the recorded rows."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from benchmarks import regret
 from spmm_roofline import contracts
 from spmm_roofline.formats.base import FormatError, Survey
-from spmm_roofline.kernels.choose import DENSE, GENERAL, RULES, USUAL, Product, choose, for_width, without_copy
+from spmm_roofline.kernels.choose import DENSE, GENERAL, PANELS, RULES, USUAL, Product, choose, for_width, without_copy
 from spmm_roofline.kernels.registry import of_study
 from spmm_roofline.paths import KERNELS
 
@@ -23,19 +24,20 @@ def general(dtype):
     return {name: head for name, head in of_study(GENERAL, KERNELS).items() if head.dtype["a"] == dtype}
 
 
-def product(n, m, nnz, longest, blocks, k=0):
-    """A product as the rules see it; without ``k``, those that need it do not hold."""
-    return Product(m, n, nnz, MULTIPROCESSORS, lambda: Survey(blocks, longest), k)
+def product(n, m, nnz, longest, blocks, k=0, tiles=None):
+    """A product as the rules see it; without ``k``, or ``tiles`` of panels, those that need it do not hold."""
+    panels = None if tiles is None else lambda: Survey(tiles, longest)
+    return Product(m, n, nnz, MULTIPROCESSORS, lambda: Survey(blocks, longest), k, look_at_panels=panels)
 
 
 @pytest.fixture(scope="module")
 def matrices():
-    """Matrix → m, nnz, longest row and blocks."""
+    """Matrix → m, nnz, longest row, blocks, k and tiles of panels (None if they are not recorded)."""
     described = pd.read_csv(RECORDED / "matrices.csv").drop_duplicates("matrix").set_index("matrix")
-    packed = pd.read_csv(RECORDED / "formats.csv")
-    blocks = packed[packed["format"] == USUAL].drop_duplicates("matrix").set_index("matrix")["blocks"]
+    packed = pd.read_csv(RECORDED / "formats.csv").drop_duplicates(["format", "matrix"])
+    blocks, tiles = (packed[packed["format"] == name].set_index("matrix")["blocks"] for name in (USUAL, PANELS))
     return {
-        row.Index: (row.m, row.nnz, row.row_length_max, blocks[row.Index])
+        row.Index: (row.m, row.nnz, row.row_length_max, blocks[row.Index], row.k, tiles.get(row.Index))
         for row in described.loc[described.index.intersection(blocks.index)].itertuples()
     }
 
@@ -78,9 +80,9 @@ def test_the_chosen_kernel_is_near_the_best_one_known(rows, dtype):
     # The thresholds were fitted on one half of the matrices; the other half did not see them.
     assert set(found.index.get_level_values("half")) == {"fitted", "judged"}
     assert found["cases"].min() > 300
-    assert found["geometric"].max() < 0.015
-    assert found["p90"].max() < 0.055 and found["worst"].max() < 0.21
-    assert (found["over_10"] / found["cases"]).max() < 0.03
+    assert found["geometric"].max() < 0.016
+    assert found["p90"].max() < 0.055 and found["worst"].max() < (0.18 if "16" in dtype else 0.24)
+    assert (found["over_10"] / found["cases"]).max() < 0.04
     # Against the best of the re-creations, cuSPARSE's algorithms and the dense product.
     assert found["spmm"].min() > (1.6 if "16" in dtype else 1.15)
 
@@ -174,30 +176,48 @@ def test_longer_rows_in_double_precision_need_no_survey():
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize(
-    ("nnz", "n", "blocks", "m", "longest", "panels"),
+    ("nnz", "n", "blocks", "tiles", "m", "longest", "panels"),
     [
-        (1_000_000, 256, 30_000, 30_000, 60, True),
-        (1_000_000, 256, 35_000, 30_000, 60, False),
-        (700_000, 256, 20_000, 30_000, 60, True),
-        (250_000, 256, 7_000, 30_000, 60, False),
-        (1_000_000, 128, 30_000, 30_000, 60, True),
-        (1_000_000, 64, 30_000, 30_000, 60, False),
-        (800_000, 128, 20_000, 70_000, 60, False),
-        (1_000_000, 320, 30_000, 30_000, 60, False),
-        (1_000_000, 464, 30_000, 30_000, 60, True),
-        (1_000_000, 800, 30_000, 30_000, 60, True),
-        (1_000_000, 560, 30_000, 30_000, 60, False),
-        (1_000_000, 512, 50_000, 60_000, 60, True),
-        (1_000_000, 512, 50_000, 40_000, 60, False),
-        (1_000_000, 256, 30_000, 15_000, 100, False),
-        (1_000_000, 256, 30_000, 30_000, 8_000, False),
+        # A column of a panel is used by 1.88 and by 1.83 of its windows.
+        (1_000_000, 256, 30_000, 8_000, 30_000, 60, True),
+        (1_000_000, 256, 30_000, 8_200, 30_000, 60, False),
+        # In medium products: 2.14 and 2.05.
+        (1_000_000, 128, 30_000, 7_000, 30_000, 60, True),
+        (1_000_000, 128, 30_000, 7_300, 30_000, 60, False),
+        (1_000_000, 64, 30_000, 5_000, 30_000, 60, False),
+        # Slabs of 256 or of 128 columns would be padded too much.
+        (1_000_000, 320, 30_000, 5_000, 30_000, 60, False),
+        (1_000_000, 464, 30_000, 5_000, 30_000, 60, True),
+        (1_000_000, 800, 30_000, 5_000, 30_000, 60, True),
+        (1_000_000, 560, 30_000, 5_000, 30_000, 60, False),
+        # B is beyond L2: 1.58 and 1.52; then full tiles.
+        (1_000_000, 512, 50_000, 15_800, 60_000, 60, True),
+        (1_000_000, 512, 50_000, 16_500, 60_000, 60, False),
+        (1_000_000, 512, 30_000, 15_000, 60_000, 60, True),
+        # Too few rows, too long a row, too little work, tiles too empty.
+        (1_000_000, 256, 30_000, 5_000, 15_000, 100, False),
+        (1_000_000, 256, 30_000, 5_000, 30_000, 8_000, False),
+        (250_000, 256, 7_000, 1_000, 30_000, 60, False),
+        (1_000_000, 256, 63_000, 9_000, 30_000, 60, False),
     ],
 )
-def test_panels_want_neighbouring_rows_with_columns_in_common(dtype, nnz, n, blocks, m, longest, panels):
-    able, case = general(dtype), product(n, m, nnz, longest, blocks, m)
+def test_panels_want_windows_with_columns_in_common(dtype, nnz, n, blocks, tiles, m, longest, panels):
+    able, case = general(dtype), product(n, m, nnz, longest, blocks, m, tiles)
     assert (choose(able, dtype, case).format == "panels_64x32") == panels
     elsewhere = {name: head for name, head in able.items() if head.format != "panels_64x32"}
     assert choose(elsewhere, dtype, case).name.startswith(("staged_f16", "split_f16"))
+
+
+def test_panels_are_surveyed_only_where_their_kernel_may_be_chosen():
+    asked = Product(
+        30_000, 256, 1_000_000, MULTIPROCESSORS, lambda: Survey(30_000, 60), 30_000, look_at_panels=pytest.fail
+    )
+    able = general("float16")
+    with pytest.raises(pytest.fail.Exception):
+        choose(able, "float16", asked)
+    elsewhere = {name: head for name, head in able.items() if head.format != "panels_64x32"}
+    for product, kernels in ((asked, elsewhere), (replace(asked, n=64), able), (replace(asked, m=15_000), able)):
+        assert choose(kernels, "float16", product).format != "panels_64x32"
 
 
 @pytest.mark.parametrize(
@@ -324,7 +344,7 @@ def test_without_a_rule_that_holds_the_usual_format_multiplies(dtype):
 @pytest.mark.parametrize("dtype", WITH_WINDOWS)
 def test_every_rule_tells_products_apart(dtype):
     cases = [
-        product(n, m, nnz, longest, blocks, m)
+        product(n, m, nnz, longest, blocks, m, blocks // 6)
         for n in (8, 128, 512)
         for blocks in (10**3, 10**5)
         for nnz in (10 * blocks, 100 * blocks)

@@ -15,7 +15,7 @@ import numpy as np
 
 from . import builder
 from .arrays import array_module, ceil_div, csr_of_entries, distinct, nonzero_slots, row_of_entry
-from .base import Format, FormatError, Int32, Packer, UInt16, Values
+from .base import Format, FormatError, Int32, Packer, Survey, UInt16, Values
 from .values import rounded, widened
 
 #: Rows of a panel and columns of a tile.
@@ -69,20 +69,45 @@ class Panels64x32(Format):
 
     @classmethod
     def from_csr(
-        cls, a: Any, dtype: str = "float16", ctas: int = 2, multiprocessors: int = 1, packer: Packer | None = None
+        cls,
+        a: Any,
+        dtype: str = "float16",
+        ctas: int = 2,
+        multiprocessors: int = 1,
+        survey: Survey | None = None,
+        packer: Packer | None = None,
     ) -> Self:
-        """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
+        """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`. ``survey`` is the result of :meth:`survey`.
 
         There are ``ctas`` partitions per multiprocessor, but at most 512. Raises :class:`FormatError` for 2²⁶ or more
         tiles, or entries that fill 2³¹ or more slots, too many for 32-bit positions.
         """
-        xp = array_module(a.data)
-        m, k, nnz = int(a.shape[0]), int(a.shape[1]), int(a.nnz)
-        if nnz >= 2**31:
-            raise FormatError(f"{cls.name} has 32-bit positions, too short for {nnz:,} non-zeros")
+        cls._check_entries(a)
         values, partitions = rounded(a.data, dtype), min(ctas * multiprocessors, MOST_PARTITIONS)
-        arrays = _on_host(a, values, partitions) if xp is np else _on_device(a, values, partitions, cls.given(packer))
-        return cls((m, k), nnz, dtype, *arrays)
+        if array_module(a.data) is np:
+            arrays = _on_host(a, values, partitions)
+        else:
+            begins = survey.kept if survey else _count_on_device(a, cls.given(packer))
+            arrays = _on_device(a, begins, values, partitions, cls.given(packer))
+        return cls((int(a.shape[0]), int(a.shape[1])), int(a.nnz), dtype, *arrays)
+
+    @classmethod
+    def survey(cls, a: Any, packer: Packer | None = None) -> Survey:
+        """Tiles and longest row of a canonical CSR; on a device no value is read.
+
+        Raises :class:`FormatError` for 2³¹ or more non-zeros.
+        """
+        cls._check_entries(a)
+        if array_module(a.data) is np:
+            return super().survey(a)
+        begins = _count_on_device(a, cls.given(packer))
+        longest = int((a.indptr[1:] - a.indptr[:-1]).max()) if a.shape[0] else 0
+        return Survey(int(begins[-1]), longest, begins)
+
+    @classmethod
+    def _check_entries(cls, a: Any) -> None:
+        if a.nnz >= 2**31:
+            raise FormatError(f"{cls.name} has 32-bit positions, too short for {a.nnz:,} non-zeros")
 
     def to_csr(self) -> Any:
         """The matrix as float64 CSR, from the non-zero slots."""
@@ -191,19 +216,35 @@ def _dealt(work: Any, cut: Any, partitions: int) -> tuple[Any, Any, Any]:
     return work_ptr, work[[item for items in dealt for item in items]], cut
 
 
-def _on_device(a: Any, values: Any, partitions: int, pack: Packer) -> tuple[Any, ...]:
+def _count_on_device(a: Any, pack: Packer) -> Any:
+    """First tile of each panel, then the number of tiles, int32[panels+1]."""
+    import cupy as xp
+
+    panels = ceil_div(int(a.shape[0]), ROWS)
+    begins = xp.zeros(panels + 1, dtype=xp.int32)
+    if panels:
+        states = builder.scan_states(builder.CTA * panels)
+        pack("count_panels", panels, *_structure(a), int(a.shape[0]), states, begins)
+    return begins
+
+
+def _structure(a: Any) -> tuple[Any, Any]:
+    """``indptr`` and ``indices`` as kernels read them."""
+    return a.indptr.astype("int32", copy=False), a.indices.astype("int32", copy=False)
+
+
+def _on_device(a: Any, begins: Any, values: Any, partitions: int, pack: Packer) -> tuple[Any, ...]:
     """The same arrays as :func:`_on_host`, made on the device without a sort."""
     import cupy as xp
 
     m, nnz = int(a.shape[0]), int(a.nnz)
-    indptr, indices = a.indptr.astype(xp.int32, copy=False), a.indices.astype(xp.int32, copy=False)
+    indptr, indices = _structure(a)
     panels = ceil_div(m, ROWS)
-    begins, work_ptr = xp.zeros(panels + 1, dtype=xp.int32), xp.zeros(partitions + 1, dtype=xp.int32)
+    work_ptr = xp.zeros(partitions + 1, dtype=xp.int32)
     # Every second share of a partition makes at most one more item, and a split panel has at least two partial sums.
     items, cut = xp.empty((panels + partitions, 4), dtype=xp.int32), xp.empty((2 * partitions, 4), dtype=xp.int32)
     counts = xp.zeros(3, dtype=xp.int32)
     if panels:
-        pack("count_panels", panels, indptr, indices, m, builder.scan_states(builder.CTA * panels), begins)
         pack("cut_panels", 1, begins, panels, partitions, items, cut, counts, threads=builder.CUTTER)
     tiles, count, partials = counts.get().tolist()
     slots = _check_slots(nnz, tiles, panels)

