@@ -36,10 +36,10 @@ def launched(recorded):
 NOT_YET_IN_WAVES = {"dblp-2010", "delaunay_n17"}
 
 
-#: Re-creations that became faster since they were recorded, in all suites of the H200 and in these of the H100. Their
+#: Re-creations that became faster since they were recorded, in most suites of the H200 and in these of the H100. Their
 #: rows are marked as stale until they are recorded anew.
 FASTER = {"rode", "sputnik", "sputnik_f16"}
-NOT_YET_FASTER = {"cutespmm", "tcgnn-graphs", "beyond-l2"}
+NOT_YET_FASTER = {"tcgnn-graphs"}
 
 
 def test_no_verified_row_stands_above_its_limit(launched):
@@ -48,7 +48,7 @@ def test_no_verified_row_stands_above_its_limit(launched):
     assert (known["bound_fraction"] <= 1).all()
 
 
-def test_no_row_is_stale_and_all_are_of_one_kind_of_host(launched):
+def test_no_row_is_stale_and_those_of_a_suite_are_of_one_kind_of_host(launched):
     stale = launched[launched["stale"]]
     slower = stale["kernel"].isin(FASTER)
     assert set(stale.loc[slower & (stale["device"] == "h100"), "suite"]) == NOT_YET_FASTER
@@ -56,7 +56,7 @@ def test_no_row_is_stale_and_all_are_of_one_kind_of_host(launched):
     assert {*zip(stale["device"], stale["matrix"], strict=True)} == {("h200", matrix) for matrix in NOT_YET_IN_WAVES}
     assert set(stale["study"]) == {"flagship"}
     ok = launched[launched["status"] == "ok"]
-    assert ok.groupby("device")["host"].nunique().max() == 1 and (ok["host"] != "").all()
+    assert ok.groupby(["device", "suite"])["host"].nunique().max() == 1 and (ok["host"] != "").all()
 
 
 def test_every_baseline_is_whole(launched):
@@ -81,7 +81,12 @@ def test_every_baseline_is_whole(launched):
 def test_what_has_no_time_cannot_run_on_the_device(launched):
     rest = launched[launched["status"] != "ok"]
     assert set(rest["status"]) == {"unsupported"}
-    assert rest["message"].str.contains("which the compiler only emulates on sm_90a").all()
+    reasons = (
+        "the compiler only emulates on sm_90a",
+        "bytes of shared memory, of [0-9,]+ here",
+        "has columns of 16 bits",
+    )
+    assert rest["message"].str.contains("|".join(reasons)).all()
 
 
 @pytest.mark.parametrize(("device", "most"), [("h200", 0.005), ("h100", 0.015)])
