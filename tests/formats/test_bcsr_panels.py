@@ -69,6 +69,10 @@ def test_a_product_of_packed_panels(a, panel, sparse24):
     b = np.random.default_rng(0).random((a.shape[1], 2))
     np.testing.assert_allclose(product(packed, b), a @ b, rtol=1e-12, atol=1e-12)
     assert same(packed.to_csr(), a)
+    # One copy brings the halves of a block, and all of them are there.
+    codes = packed.tiles[packed.tiles >= 0]
+    assert (codes // 2).tolist() == (np.cumsum(1 + codes % 2) - (1 + codes % 2)).tolist()
+    assert len(packed.data) == (1 + codes % 2).sum()
 
 
 def test_a_dense_tile_is_two_halves_and_a_sparse_one_is_one():
@@ -77,8 +81,8 @@ def test_a_dense_tile_is_two_halves_and_a_sparse_one_is_one():
     dense[16:32, 32:64:4] = 2  # 2:4, in block (0, 1)
     packed = PANELS.from_csr(canonical(dense))
     assert packed.indptr.tolist() == [0, 1, 2] and packed.indices.tolist() == [1, 0], "blocks of one product come first"
-    assert packed.tiles.tolist() == [[-1, 4, -1, -1], [1, -1, -1, -1]]
-    assert np.unique(packed.metadata[:2]).tolist() == [0x44444444, 0xEEEEEEEE]
+    assert packed.tiles.tolist() == [[-1, 0, -1, -1], [3, -1, -1, -1]]
+    assert np.unique(packed.metadata[1:]).tolist() == [0x44444444, 0xEEEEEEEE]
     assert packed.covered_slots == 2 * 16 * 32 and packed.stored_slots == 3 * 16 * 16
     plain = PANELS.from_csr(canonical(dense), sparse24=False)
     assert plain.indptr.tolist() == [0, 0, 2] and plain.stored_slots == 4 * 16 * 16 and not len(plain.metadata)

@@ -6,8 +6,11 @@
 // A stage holds a block: 32 columns of A, and of B the same 32 rows:
 //
 //   B        TILE_N columns of 64 bytes, swizzled as in ptx/wgmma_columns.cuh
-//   A        for each warp two halves of 512 bytes, 16 bytes a lane, as far as its tile has them
+//   A        the halves of the block's tiles, 512 bytes each, 16 bytes a lane
 //   metadata of these halves, METADATA bytes each
+//
+// The halves of a block follow each other in memory, so that one copy brings all of them: the copy engine takes about as
+// long for a copy of 64 bytes as for one of 1 KB.
 //
 // B has TILE_N columns also where the matrix ends: the copy engine fills them with zeros, and their sums are not stored.
 //
@@ -68,8 +71,8 @@ constexpr unsigned NO_METADATA = 0x44444444;
 
 struct Ring {
     unsigned long long full[TILE_STAGES], empty[TILE_STAGES];
-    // Entries of the format's `tiles`.
-    alignas(16) int codes[TILE_STAGES][WARPS];
+    // The format's `tiles`, with halves counted from the first one of the block.
+    int4 codes[TILE_STAGES][WARPS / 4];
 };
 
 // The stage and the parity of a barrier's phase, counted over all blocks.
@@ -86,12 +89,8 @@ struct Stages {
     static constexpr int STAGE_A = 2 * WARPS * (HALF + METADATA);
     char* first;
     __device__ __forceinline__ char* b(int stage) const { return first + stage * STAGE_B; }
-    __device__ __forceinline__ char* half(int stage, int warp) const {
-        return first + TILE_STAGES * STAGE_B + stage * STAGE_A + 2 * warp * HALF;
-    }
-    __device__ __forceinline__ char* metadata(int stage, int warp) const {
-        return half(stage, WARPS) + 2 * warp * METADATA;
-    }
+    __device__ __forceinline__ char* halves(int stage) const { return first + TILE_STAGES * STAGE_B + stage * STAGE_A; }
+    __device__ __forceinline__ char* metadata(int stage) const { return halves(stage) + 2 * WARPS * HALF; }
 };
 
 // The warp that copies blocks begin to end - 1. Each lane reads what is to be known of one block in 32, before its turn.
@@ -101,16 +100,29 @@ __device__ __forceinline__ void copy_blocks(
     const int4* __restrict__ tiles, const char* __restrict__ data, const char* __restrict__ metadata,
     const ptx::TensorMap& b_map, int n0, int lane) {
     struct Block {
-        int column, codes[WARPS];
+        int column, first_half, halves;
+        int4 codes[WARPS / 4];
     };
     const auto read = [&](int block) {
         Block read = {};
-        if (block < end) {
-            read.column = indices[block];
+        if (block >= end) return read;
+        read.column = indices[block];
+        read.first_half = 0x7FFFFFFF;
 #pragma unroll
-            for (int i = 0; i < WARPS / 4; ++i) {
-                reinterpret_cast<int4*>(read.codes)[i] = tiles[static_cast<long long>(block) * (WARPS / 4) + i];
-            }
+        for (int i = 0; i < WARPS / 4; ++i) {
+            const int4 x = tiles[static_cast<long long>(block) * (WARPS / 4) + i];
+            const auto count = [&](int code) {
+                if (code < 0) return;
+                read.first_half = min(read.first_half, code / 2), read.halves += 1 + code % 2;
+            };
+            count(x.x), count(x.y), count(x.z), count(x.w);
+            read.codes[i] = x;
+        }
+#pragma unroll
+        for (int i = 0; i < WARPS / 4; ++i) {
+            const auto within = [&](int code) { return code < 0 ? -1 : code - 2 * read.first_half; };
+            const int4 x = read.codes[i];
+            read.codes[i] = make_int4(within(x.x), within(x.y), within(x.z), within(x.w));
         }
         return read;
     };
@@ -122,26 +134,16 @@ __device__ __forceinline__ void copy_blocks(
         for (int i = 0; i < min(32, end - first); ++i, turn.next()) {
             if (lane == i) {
                 const int stage = turn.stage;
+                unsigned long long* full = &ring.full[stage];
+                const long long half = own.first_half;
                 ptx::mbarrier_wait(&ring.empty[stage], turn.parity ^ 1);
-                int bytes = STAGE_B;
 #pragma unroll
-                for (int warp = 0; warp < WARPS; ++warp) {
-                    ring.codes[stage][warp] = own.codes[warp];
-                    if (own.codes[warp] >= 0) bytes += (1 + own.codes[warp] % 2) * (HALF + METADATA);
-                }
-                ptx::mbarrier_arrive_expect(&ring.full[stage], bytes);
-                ptx::tma_load(stages.b(stage), b_map, n0, own.column * BLOCK_K, &ring.full[stage]);
-#pragma unroll
-                for (int warp = 0; warp < WARPS; ++warp) {
-                    if (own.codes[warp] < 0) continue;
-                    const long long half = own.codes[warp] / 2;
-                    const int count = 1 + own.codes[warp] % 2;
-                    ptx::cp_async_bulk(stages.half(stage, warp), data + half * HALF, count * HALF, &ring.full[stage]);
-                    if constexpr (METADATA > 0) {
-                        ptx::cp_async_bulk(
-                            stages.metadata(stage, warp), metadata + half * METADATA, count * METADATA,
-                            &ring.full[stage]);
-                    }
+                for (int j = 0; j < WARPS / 4; ++j) ring.codes[stage][j] = own.codes[j];
+                ptx::mbarrier_arrive_expect(full, STAGE_B + own.halves * (HALF + METADATA));
+                ptx::tma_load(stages.b(stage), b_map, n0, own.column * BLOCK_K, full);
+                ptx::cp_async_bulk(stages.halves(stage), data + half * HALF, own.halves * HALF, full);
+                if constexpr (METADATA > 0) {
+                    ptx::cp_async_bulk(stages.metadata(stage), metadata + half * METADATA, own.halves * METADATA, full);
                 }
             }
             __syncwarp();
@@ -154,9 +156,9 @@ template <int METADATA>
 __device__ __forceinline__ bool load(
     Fragments& f, Ring& ring, const Stages<METADATA>& stages, Turn turn, int warp, int lane) {
     ptx::mbarrier_wait(&ring.full[turn.stage], turn.parity);
-    const int own = ring.codes[turn.stage][warp];
-    const uint4* halves = reinterpret_cast<const uint4*>(stages.half(turn.stage, warp));
-    const unsigned* words = reinterpret_cast<const unsigned*>(stages.metadata(turn.stage, warp));
+    const int own = reinterpret_cast<const int*>(ring.codes[turn.stage])[warp], before = max(own, 0) / 2;
+    const uint4* halves = reinterpret_cast<const uint4*>(stages.halves(turn.stage)) + 32 * before;
+    const unsigned* words = reinterpret_cast<const unsigned*>(stages.metadata(turn.stage)) + 16 * before;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         const bool has = own >= 0 && (half == 0 || own % 2);
@@ -166,7 +168,7 @@ __device__ __forceinline__ bool load(
         f.metadata[half] = METADATA > 0 && has ? words[16 * half + lane / 4 * 2 + lane % 2] : NO_METADATA;
     }
     if (WARPS == 4) return true;
-    const int4 all = reinterpret_cast<const int4*>(ring.codes[turn.stage])[warp / 4];
+    const int4 all = ring.codes[turn.stage][warp / 4];
     return __shfl_sync(~0u, (all.x & all.y & all.z & all.w) >= 0, 0);
 }
 

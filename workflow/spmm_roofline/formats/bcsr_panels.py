@@ -19,8 +19,8 @@ from .two_four import NIBBLES, entries_24, split
 
 #: Rows and columns of a tile, and columns of a half: the operand of one warp in one product.
 TILE_M, TILE_K, HALF_K = 16, 32, 16
-#: A panel of fewer blocks is never cut: to add up partial sums takes as long as some twenty blocks.
-LEAST_CUT = 48
+#: A panel of fewer blocks is never cut: to add up partial sums takes as long as some blocks.
+LEAST_CUT = 16
 #: Metadata of the two halves of a dense tile: columns 0 and 1 of every group of four, and columns 2 and 3.
 FIRST_PAIR, SECOND_PAIR = (int(NIBBLES[bits]) * 0x1111_1111 for bits in (0b0011, 0b1100))
 
@@ -33,7 +33,7 @@ class BcsrPanels(BlockFormat):
       others;
     - ``indices`` int32[blocks]: columns in units of blocks, sorted within a run;
     - ``tiles`` int32[blocks, panel / 16]: -1 for a tile without an entry, else 2h if the tile is half h, and 2h + 1 if
-      it is halves h and h + 1;
+      it is halves h and h + 1. The halves of a block follow each other;
     - ``data`` dtype[halves, 32, 8]: the four registers of lane 4g + t, each two neighbouring values of a 16×16 matrix:
       from column 2t of row g, the same of row g + 8, from column 2t + 8 of row g, and of row g + 8;
     - ``metadata`` uint32[halves, 8, 2]: see :func:`~.two_four.metadata_words`.
@@ -86,8 +86,17 @@ class BcsrPanels(BlockFormat):
         else:
             is_24 = xp.zeros(count, dtype=bool)
             dense = found.dense(a.data, dtype).reshape(-1, TILE_M, 2, HALF_K).transpose(0, 2, 1, 3)
-        ends = xp.cumsum(2 - is_24.astype(xp.int64))
-        first = ends - 2 + is_24
+        # Runs: blocks that one product serves, then those with a tile of two halves.
+        run = keys // across * 2
+        run[block[~is_24]] |= 1
+        order = xp.argsort(run * across + keys % across)
+        place = xp.empty_like(order)
+        place[order] = xp.arange(len(order))
+        # The halves of a block follow each other.
+        in_order = xp.argsort(place[block] * high + tile_row % high)
+        ends = xp.cumsum(2 - is_24[in_order].astype(xp.int64))
+        first = xp.empty_like(ends)
+        first[in_order] = ends - 2 + is_24[in_order]
         halves = xp.empty((int(ends[-1]) if count else 0, TILE_M, HALF_K), dtype=dense.dtype)
         metadata = xp.empty((len(halves) if sparse24 else 0, 8, 2), dtype=xp.uint32)
         for pair, words in enumerate((FIRST_PAIR, SECOND_PAIR)):
@@ -96,12 +105,6 @@ class BcsrPanels(BlockFormat):
                 metadata[first[~is_24] + pair] = words
         if sparse24:
             halves[first[is_24]], metadata[first[is_24]] = packed["data24"], packed["metadata"]
-        # Runs: blocks that one product serves, then those with a tile of two halves.
-        run = keys // across * 2
-        run[block[~is_24]] |= 1
-        order = xp.argsort(run * across + keys % across)
-        place = xp.empty_like(order)
-        place[order] = xp.arange(len(order))
         tiles = xp.full((len(keys), high), -1, dtype=xp.int32)
         tiles[place[block], tile_row % high] = 2 * first + ~is_24
         runs = xp.arange(2 * ceil_div(int(a.shape[0]), panel) + 1)
