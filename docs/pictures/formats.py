@@ -432,6 +432,46 @@ def classed(name: str) -> Drawing:
     return d
 
 
+@draws("bcsr_panels")
+def tall_blocks(name: str) -> Drawing:
+    """Blocks of four tiles, each stored as one half or two."""
+    a = samples.blocked()
+    packed = FORMATS[name].from_csr(a, "float16")
+    height, width = packed.block_shape
+    codes = sorted(int(code) for code in packed.tiles.reshape(-1) if code >= 0)
+    number = {half: i for i, code in enumerate(codes) for half in range(code // 2, code // 2 + 1 + code % 2)}
+    of_half = [hue(number[half]) for half in range(len(packed.data))]
+    half_of_value = {int(v): half for half, values in enumerate(packed.data) for v in values[values != 0]}
+
+    def colours(value: int) -> str:
+        return of_half[half_of_value[value]]
+
+    d = Drawing(
+        f"{name}, packed",
+        f"A sparse matrix of 64 by 64 in blocks of {height} by {width}, their tiles of 16 by 32 that hold an entry "
+        "outlined, dashed where the tile is 2:4, and the arrays: each stored tile has a hue of its own.",
+    )
+    matrix(d, 0, 0, a, 4.5, colours, numbers=False, every=16)
+    for block, column in enumerate(packed.indices):
+        d.rect(int(column) * 144, 17, 144, 288, "heavy")
+        for row, code in enumerate(packed.tiles[block].tolist()):
+            if code >= 0:
+                _block_outline(d, row, int(column), 16, 32, of_half[code // 2], str(code), code % 2 == 0, 2)
+    x, y = 312, 0.0
+    for field in ("indptr", "indices", "tiles", "work", "cut"):
+        array = getattr(packed, field)
+        told = [of_half[code // 2] if code >= 0 else "" for code in array.reshape(-1).tolist()]
+        y = strip(d, x, y, WIDTH - x, field, array, told if field == "tiles" else None)
+    y = max(y, 17 + 288) + 6
+    y = heading(d, 0, y, "data", packed.data, "a half: a row for each lane, whose registers are two values each")
+    with d.group(data_array="data", data_values="1"):
+        y = _tiles(d, 0, y, WIDTH, packed.data, 5.0, colours, of_half)
+    words = [colour for colour in of_half for _ in range(packed.metadata[0].size)]
+    note = "hexadecimal; of a dense tile 44444444, columns 0 and 1, and eeeeeeee, columns 2 and 3"
+    strip(d, 0, y + 2, WIDTH, "metadata", packed.metadata, words, note=note, written=lambda word: f"{word:08x}")
+    return d
+
+
 # --- windows and panels -----------------------------------------------------------------------------------------------
 
 

@@ -63,6 +63,8 @@ SHEETS: dict[str, tuple[str, tuple[str, ...]]] = {
             "mma_obt_tiled",
             "mma_obts_large_tiled",
             "mma_obts_large_tiled_listed",
+            "wgmma_obt",
+            "wgmma_obts",
         ),
     ),
     "cutespmm": ("cuTeSpMM: bricks and virtual panels", ("cutespmm_unsplit", "cutespmm")),
@@ -568,6 +570,38 @@ def super_tiles(d: Drawing, x: float, y: float, head: Head) -> float:
         (GROUP, copied),
         (THREAD, "a warp: one 16×8 tile of C"),
         (CTA, "a CTA: 64×32 of C, two stages"),
+    )
+
+
+@shows("wgmma_obt", "wgmma_obts")
+def tall_blocks(d: Drawing, x: float, y: float, head: Head) -> float:
+    s = Scene(d, x, y, entries=False)
+    s.d.grid(s.at["A"][0], s.at["A"][1], 6, 6, 16, 14)
+    sparse = head.name == "wgmma_obts"
+    # Blocks of four tiles, of which the first lies in the stage at hand; rows of tiles, and which of them are 2:4.
+    for first, colour, tiles in ((4, GROUP, ((0, sparse), (2, False))), (8, OTHER_GROUP, ((3, sparse),))):
+        s.area("A", (2, 10), (first, first + 2), colour, "light tint frame")
+        for row, is_24 in tiles:
+            style = "tint dashed frame" if is_24 else "tint frame"
+            s.area("A", (2 + 2 * row, 4 + 2 * row), (first, first + 2), colour, style)
+        s.area("B", (first, first + 2), (0, 8), colour)
+    for warp in range(4):
+        s.area("C", (2 + 2 * warp, 4 + 2 * warp), (0, 8), GROUP)
+    s.cta("C", (2, 10), (0, 8))
+    tile = head.tile
+    both = "2:4 tiles take one wgmma.sp, blocks with a dense tile a second one: columns 2 and 3 of each group of four"
+    dense = "a block takes two wgmma, whatever its number of tiles; a warp without a tile multiplies zeros"
+    return beside(
+        s,
+        d,
+        y,
+        (
+            GROUP,
+            f"the copy engine brings the tiles of a block of {tile['m']}×{tile['k']}, and its {tile['k']} rows of B",
+        ),
+        (OTHER_GROUP, f"the next of {tile['stages']} stages"),
+        (CTA, f"a CTA: a warpgroup, {tile['m']}×{tile['n']} of C; a warp holds 16 rows of A in registers"),
+        ("", both if sparse else dense),
     )
 
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from spmm_roofline.kernels import cubins, includes, launch, packers
+from spmm_roofline.kernels import cubins, includes, launch, operands, packers
 from spmm_roofline.kernels.compile import toolkit_includes
 from spmm_roofline.kernels.libraries import _cublaslt
 
@@ -101,13 +101,14 @@ def emulated():
     import spmm_roofline.multiply.plan as plan
 
     patched += [(plan, "machine_code"), (values, "_rounding"), (_cublaslt, "_library")]
+    patched += [(operands.Dense, "tensor_map")]
     for function in (arrays._cupy, arrays._torch, arrays._dlpack):
         function.cache_clear()
     arrays._known.clear()
     originals = [(module, name, getattr(module, name)) for module, name in patched]
     sys.modules.update(device.MODULES)
     instead = {"machine_code": host_code, "_rounding": device.rounding, "driver_launch": lambda: device.launch}
-    instead["_library"] = cublaslt.Library
+    instead["_library"], instead["tensor_map"] = cublaslt.Library, device.tensor_map
     for module, name, _ in originals:
         setattr(module, name, instead[name])
     try:

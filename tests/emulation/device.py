@@ -175,6 +175,13 @@ class Function:
         return SimpleNamespace(ptr=ctypes.cast(self._launch, ctypes.c_void_p).value)
 
 
+def tensor_map(operand, rows, columns):
+    """What ``Dense.tensor_map`` gives: the words that ``include/ptx/tma.cuh`` reads."""
+    array = operand.storage
+    words = [array.data.ptr, *reversed(array.shape), array.shape[-1] * array.itemsize, columns, rows, array.itemsize]
+    return np.array((words + [0] * 9,), dtype=[("words", np.uint64, 16)])
+
+
 #: Held during a launch: one runs at a time, whatever its thread.
 _running = Lock()
 

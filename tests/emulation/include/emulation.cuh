@@ -26,6 +26,8 @@
 
 #undef __shared__
 #define __shared__ static
+#undef __grid_constant__
+#define __grid_constant__
 #undef __launch_bounds__
 #define __launch_bounds__(...)
 

@@ -20,6 +20,7 @@ KEY = ["device", "suite", "kernel", "matrix", "n", "l2"]
 #: Instruction families (``features`` of a kernel's head) → ending of the name of the peak that limits them.
 TENSOR_FEATURES = {
     "wgmma_sp": "tensor_sparse24",
+    "wgmma_sp_columns": "tensor_sparse24",
     "wgmma_sp_f8": "tensor_sparse24",
     "mma_sp": "tensor_sparse24",
     "mma_sp_tf32": "tensor_sparse24",

@@ -17,7 +17,7 @@ __all__ = ["FORMATS", "Format", "FormatError", "module_path"]
 
 
 #: Modules of this folder that are not a format: the contract, code that several formats use, the stage.
-NO_FORMATS = ("arrays", "base", "blocks", "builder", "pack", "partitions", "two_four", "values", "windows")
+NO_FORMATS = ("arrays", "base", "blocks", "builder", "items", "pack", "partitions", "two_four", "values", "windows")
 
 
 class _Registry(Mapping[str, type[Format]]):

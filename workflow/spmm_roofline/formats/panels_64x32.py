@@ -16,6 +16,7 @@ import numpy as np
 from . import builder
 from .arrays import array_module, ceil_div, csr_of_entries, distinct, nonzero_slots, row_of_entry
 from .base import Format, FormatError, Int32, Packer, Survey, UInt16, Values
+from .items import PANEL_COST, items_of
 from .values import rounded, widened
 
 #: Rows of a panel and columns of a tile.
@@ -24,10 +25,8 @@ ROWS, COLUMNS = 64, 32
 TILE_BYTES = 2 * ROWS * COLUMNS
 #: The entries of a tile are listed in runs, which kernels read at once.
 RUN = 4
-#: A panel costs two extra tiles, for its rows of C.
-PANEL_COST = 2
-#: A panel is split if it has more tiles than this many shares of a partition, and more than the least.
-SHARES, LEAST_SPLIT = 2, 8
+#: A panel of up to so many tiles is not split.
+LEAST_SPLIT = 8
 #: Panels are dealt to partitions longest first, in rounds of this many for each partition, so that those that are
 #: worked on at the same time lie close together.
 ROUND = 4
@@ -173,29 +172,8 @@ def _on_host(a: Any, values: Any, partitions: int) -> tuple[Any, ...]:
     data = np.zeros(slots, dtype=values.dtype)
     data[slot] = values[order]
     runs = np.stack([begin, begin + np.diff(filled)], axis=1).astype(np.int32)
-    return columns.reshape(tiles, COLUMNS), runs, positions, data, *_dealt(*_items(begins, partitions), partitions)
-
-
-def _items(begins: Any, partitions: int) -> tuple[Any, Any]:
-    """``work`` in the order of the panels, and ``cut``, for panels whose tiles begin at ``begins``, int64[panels+1]."""
-    panels = len(begins) - 1
-    tiles = np.diff(begins)
-    most = max(SHARES * (int(begins[-1]) + PANEL_COST * panels) // partitions, LEAST_SPLIT)
-    parts = -(-tiles // most)
-    first = _offsets(parts)
-    panel = np.repeat(np.arange(panels), parts)
-    part = np.arange(len(panel)) - first[panel]
-    is_cut = parts[panel] > 1
-    work = np.zeros((len(panel), 4), dtype=np.int32)
-    work[:, 0] = begins[panel] + tiles[panel] * part // parts[panel]
-    work[:, 1] = begins[panel] + tiles[panel] * (part + 1) // parts[panel]
-    work[:, 2] = panel
-    work[:, 3] = np.where(is_cut, np.cumsum(is_cut) - 1, -1)
-    cut_panel, cut_part = panel[is_cut], part[is_cut]
-    cut = np.zeros((len(cut_panel), 4), dtype=np.int32)
-    cut[:, 0] = np.arange(len(cut_panel)) - cut_part
-    cut[:, 1], cut[:, 2] = parts[cut_panel], cut_panel
-    return work, cut
+    dealt = _dealt(*items_of(begins, partitions, LEAST_SPLIT), partitions)
+    return columns.reshape(tiles, COLUMNS), runs, positions, data, *dealt
 
 
 def _dealt(work: Any, cut: Any, partitions: int) -> tuple[Any, Any, Any]:

@@ -55,12 +55,13 @@ class Dense:
     def tensor_map(self, rows: int, columns: int) -> Any:
         """How the copy engine sees the operand: a CUtensorMap of boxes of rows×columns, as a 0-d array of 128 bytes.
 
-        A row of a box is 128 bytes, swizzled; elements beyond the allocation arrive as zeros (CUDA driver API,
+        A row of a box is 128 or 64 bytes, swizzled; elements beyond the allocation arrive as zeros (CUDA driver API,
         cuTensorMapEncodeTiled). Raises :class:`ValueError` if the driver refuses.
         """
         from cuda.bindings import driver
 
         kinds, size = driver.CUtensorMapDataType, self.storage.itemsize
+        swizzle = "64B" if columns * size == 64 else "128B"
         name = {"bfloat16": "BFLOAT16", "float8_e4m3": "UINT8", "tf32": "FLOAT32"}.get(self.dtype, self.dtype.upper())
         error, encoded = driver.cuTensorMapEncodeTiled(
             getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{name}"),
@@ -71,7 +72,7 @@ class Dense:
             [driver.cuuint32_t(columns), driver.cuuint32_t(rows)],
             [driver.cuuint32_t(1)] * 2,
             driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+            getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
             driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
             driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )

@@ -1,7 +1,7 @@
-"""ptx/tma.cuh, ptx/mbarrier.cuh and ptx/cluster.cuh: boxes arrive swizzled in place, in both CTAs of a pair.
+"""ptx/tma.cuh, cp_async_bulk.cuh, mbarrier.cuh and cluster.cuh: boxes arrive swizzled, in both CTAs of a pair.
 
-The kernels use shared_address, mbarrier_init, fence_mbarrier_init, mbarrier_arrive_expect, mbarrier_arrive,
-mbarrier_wait, cluster_rank, cluster_sync, tma_load and tma_load_multicast.
+The kernels use cp_async_bulk, shared_address, mbarrier_init, fence_mbarrier_init, mbarrier_arrive_expect,
+mbarrier_arrive, mbarrier_wait, cluster_rank, cluster_sync, tma_load and tma_load_multicast.
 """
 
 import numpy as np
@@ -76,10 +76,10 @@ def unswizzled(units):
     return box[:, rows, np.arange(8) ^ rows].reshape(-1, 64)
 
 
-def beyond(words, row, column):
-    """The box of 8×64 words at (row, column), with zeros outside the matrix."""
-    padded = np.pad(words, ((0, 8), (0, 64)))
-    return padded[row : row + 8, column : column + 64]
+def beyond(words, row, column, rows=8, columns=64):
+    """The box of rows×columns words at (row, column), with zeros outside the matrix."""
+    padded = np.pad(words, ((0, rows), (0, columns)))
+    return padded[row : row + rows, column : column + columns]
 
 
 @pytest.mark.parametrize(("row", "column"), [(0, 0), (5, 64), (16, 8), (3, 72)])
@@ -90,6 +90,40 @@ def test_a_box_arrives_swizzled_and_with_zeros_outside_the_matrix(hopper_functio
     out = cupy.zeros((64, 4), dtype=cupy.uint32)
     hopper_function(ONE)((1,), (32,), (matrix.tensor_map(8, 64), out, np.int32(row), np.int32(column)))
     assert np.array_equal(unswizzled(out.get()), beyond(words, row, column))
+
+
+NARROW = """
+#include "ptx/cp_async_bulk.cuh"
+#include "ptx/mbarrier.cuh"
+#include "ptx/tma.cuh"
+extern "C" __global__ void probe(const __grid_constant__ ptx::TensorMap map, const uint4* bytes, uint4* out) {
+    __shared__ alignas(1024) uint4 box[64];
+    __shared__ alignas(16) uint4 more[3];
+    __shared__ unsigned long long barrier;
+    if (threadIdx.x == 0) {
+        ptx::mbarrier_init(&barrier, 1);
+        ptx::fence_mbarrier_init();
+        ptx::mbarrier_arrive_expect(&barrier, sizeof(box) + sizeof(more));
+        ptx::tma_load(box, map, 3, 32, &barrier);
+        ptx::cp_async_bulk(more, bytes + 1, sizeof(more), &barrier);
+    }
+    __syncthreads();
+    ptx::mbarrier_wait(&barrier, 0);
+    for (int i = threadIdx.x; i < 64; i += 32) out[i] = box[i];
+    if (threadIdx.x < 3) out[64 + threadIdx.x] = more[threadIdx.x];
+}
+"""
+
+
+def test_a_box_of_64_bytes_a_row_and_contiguous_bytes_arrive_at_one_barrier(hopper_function):
+    import cupy
+
+    matrix, words = operand(20, 72)
+    bytes_, out = cupy.arange(20, dtype=cupy.uint32), cupy.zeros((67, 4), dtype=cupy.uint32)
+    hopper_function(NARROW)((1,), (32,), (matrix.tensor_map(16, 32), bytes_, out))
+    box, row = out.get()[:64].view(np.uint16).reshape(16, 4, 8), np.arange(16)[:, None]
+    assert np.array_equal(box[row, np.arange(4) ^ row // 2 % 4].reshape(16, 32), beyond(words, 3, 32, 16, 32))
+    assert np.array_equal(out.get()[64:].ravel(), np.arange(4, 16))
 
 
 def test_both_ctas_of_a_pair_get_the_boxes_of_each(hopper_function):

@@ -1,10 +1,12 @@
-"""ptx/wgmma.cuh, wgmma_rows.cuh, wgmma_sp.cuh and fence_async.cuh: the layouts in their comments, against NumPy.
+"""ptx/wgmma*.cuh for 16-bit operands and fence_async.cuh: the layouts in their comments, against NumPy.
 
 They contain wgmma_descriptor, fence_proxy_async, wgmma_fence, wgmma_commit, wgmma_wait and the products
 wgmma_m64n128k16_f32_f16, wgmma_m64n128k16_f32_bf16, wgmma_m64n128k8_f32_tf32, wgmma_sp_m64n256k32_f32_f16 and
 wgmma_sp_m64n256k32_f32_bf16, and wgmma_rows_descriptor with its products
 wgmma_m64n128k16_f32_f16_rows, wgmma_m64n128k16_f32_bf16_rows, wgmma_m64n256k16_f32_f16_rows,
-wgmma_m64n256k16_f32_bf16_rows and wgmma_sp_m64n256k32_f32_bf16_rows; the model of 2:4 fragments is
+wgmma_m64n256k16_f32_bf16_rows and wgmma_sp_m64n256k32_f32_bf16_rows, and wgmma_columns_64_descriptor with the products
+wgmma_m64n64k16_f16_f16_registers, wgmma_m64n128k16_f16_f16_registers, wgmma_m64n128k16_f32_f16_registers,
+wgmma_sp_m64n64k32_f16_f16, wgmma_sp_m64n128k32_f16_f16 and wgmma_sp_m64n128k32_f32_f16; the model of 2:4 fragments is
 tested with ptx/mma_sp.cuh.
 """
 
@@ -214,3 +216,80 @@ def test_a_dense_product_with_rows_of_b(hopper_function, name, dtype, n, add):
     operands = cupy.asarray(core_matrices(a, dtype)), cupy.asarray(boxes(b, dtype))
     hopper_function(source)((1,), (128,), (*operands, sums, np.bool_(add)))
     assert np.array_equal(sums.get(), by_thread(add * d + a @ b)), "these integers and their sums are exact"
+
+
+COLUMNS = """
+#include "ptx/fence_async.cuh"
+#include "ptx/wgmma.cuh"
+#include "ptx/wgmma_columns.cuh"
+#include "ptx/wgmma_registers.cuh"
+#include "ptx/wgmma_sp_columns.cuh"
+extern "C" __global__ void probe(const unsigned* a, const unsigned* metadata, const uint4* b, SUM* d) {
+    __shared__ alignas(512) uint4 of_b[4 * N];
+    for (int i = threadIdx.x; i < 4 * N; i += 128) of_b[i] = b[i];
+    ptx::fence_proxy_async_shared();
+    __syncthreads();
+    unsigned fa[2][4];
+    for (int i = 0; i < 8; ++i) fa[i / 4][i % 4] = a[8 * threadIdx.x + i];
+    constexpr int SUMS = N * sizeof(VALUE) / 8;
+    SUM fd[SUMS];
+    for (int i = 0; i < SUMS; ++i) fd[i] = d[SUMS * threadIdx.x + i];
+    ptx::wgmma_fence();
+    PRODUCTS
+    ptx::wgmma_commit();
+    ptx::wgmma_wait<0>();
+    for (int i = 0; i < SUMS; ++i) d[SUMS * threadIdx.x + i] = fd[i];
+}
+"""
+#: The two dense products of 32 columns of A, whose right half begins 32 bytes along each column of B; a sparse one.
+TWO_DENSE = """
+    ptx::PRODUCT(fd, fa[0], ptx::wgmma_columns_64_descriptor(of_b));
+    ptx::PRODUCT(fd, fa[1], ptx::wgmma_columns_64_descriptor(reinterpret_cast<const char*>(of_b) + 32));
+"""
+ONE_SPARSE = "ptx::PRODUCT<SELECTOR>(fd, fa[0], ptx::wgmma_columns_64_descriptor(of_b), metadata[threadIdx.x]);"
+
+
+def swizzled_columns(b):
+    """Words of the columns of B, 32×n, in boxes of 64 bytes a column; unit u of column c lies at u ^ (c / 2 % 4)."""
+    units = b.T.astype(np.float16).reshape(-1, 4, 8)
+    column = np.arange(len(units))[:, None]
+    return np.ascontiguousarray(units[column, np.arange(4) ^ column // 2 % 4]).view(np.uint32).ravel()
+
+
+def dense_operand(rng):
+    """A 64×32 tile, and the registers of both of its halves as words, [128, 8]."""
+    tile = rng.integers(-8, 8, (64, 32))
+    row, pair = 16 * WARP + G, 2 * T[:, None] + np.arange(2)
+    registers = [
+        tile[(row + 8 * lower)[:, None], 16 * half + 8 * right + pair]
+        for half in range(2)
+        for right in range(2)
+        for lower in range(2)
+    ]
+    return tile, np.ascontiguousarray(np.stack(registers, axis=1).astype(np.float16)).view(np.uint32).ravel()
+
+
+@pytest.mark.parametrize("selector", [None, 0, 1])
+@pytest.mark.parametrize(("n", "sums"), [(64, "f16"), (128, "f16"), (128, "f32")])
+def test_a_product_of_registers_with_columns_of_b(hopper_function, n, sums, selector):
+    import cupy
+
+    rng = np.random.default_rng()
+    metadata = np.zeros(128, dtype=np.uint32)
+    if selector is None:
+        tile, bits = dense_operand(rng)
+        products = TWO_DENSE.replace("PRODUCT", f"wgmma_m64n{n}k16_{sums}_f16_registers")
+    else:
+        tile, words, metadata = sparse_operand(rng, selector, np.float16)
+        bits = np.concatenate([words.reshape(128, 4), np.zeros((128, 4), np.uint32)], axis=1).ravel()
+        products = ONE_SPARSE.replace("PRODUCT", f"wgmma_sp_m64n{n}k32_{sums}_f16").replace("SELECTOR", str(selector))
+    # Integers so small that FP16 adds them exactly.
+    b, d = rng.integers(-4, 4, (32, n)), rng.integers(-8, 8, (64, n))
+    types = {"f16": ("unsigned", "unsigned short"), "f32": ("float", "float")}[sums]
+    source = COLUMNS.replace("PRODUCTS", products).replace("SUMS = N", f"SUMS = {n}").replace("4 * N", str(4 * n))
+    source = source.replace("VALUE", types[1]).replace("SUM*", types[0] + "*").replace("SUM fd", types[0] + " fd")
+    dtype = {"f16": np.float16, "f32": np.float32}[sums]
+    held = cupy.asarray(by_thread(d).astype(dtype))
+    arguments = (cupy.asarray(bits), cupy.asarray(metadata), cupy.asarray(swizzled_columns(b)), held)
+    hopper_function(source)((1,), (128,), arguments)
+    assert np.array_equal(held.get(), by_thread(d + tile @ b).astype(dtype)), "these integers and their sums are exact"
