@@ -14,6 +14,7 @@ import yaml
 from spmm_roofline import fingerprint, matrices
 from spmm_roofline.batches import Stale
 from spmm_roofline.kernels import heads
+from spmm_roofline.matrices.generated import GENERATORS
 from spmm_roofline.measure import blocks, device
 from spmm_roofline.plan import CLOCK_KERNELS, Plan, PlanError, Shard, shards, takes
 
@@ -119,6 +120,13 @@ def test_a_suite_of_blocks_that_there_is_not_is_refused(config, gpu):
     config["measure"]["blocks"] = ["quick-prune"]
     with pytest.raises(PlanError, match="config/blocks has no suite called 'quick-prune'; did you mean 'quick-pruned'"):
         Plan(config).blocks()
+
+
+def test_only_an_option_of_stencils_is_a_parameter_of_a_generator():
+    # By the same name, a kernel would refuse matrices whose parameter has another value.
+    parameters = {name for made in GENERATORS.values() for name in made.defaults}
+    options = {option for head in heads().values() if head.format != "stencil" for option in head.format_options}
+    assert "points" in parameters and "ctas" in options and not parameters & options
 
 
 def test_a_kernel_of_one_stencil_is_planned_for_its_grids_alone(config, gpu):

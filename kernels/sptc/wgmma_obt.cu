@@ -5,7 +5,7 @@ source: "Mistry 2025, chapter 5, names Hopper's wgmma and its copy engine as fut
 idea: wgmma on blocks of 64 rows, which share the rows of B that the copy engine brings while other blocks are multiplied
 after: mma_obt_large
 format: bcsr_panels
-format_options: {panel: tile.m, sparse24: false, ctas: tile.ctas, multiprocessors: device.multiprocessors}
+format_options: {panel: tile.m, two_four: false, ctas: tile.ctas, multiprocessors: device.multiprocessors}
 dtype: {a: float16, b: float16, accumulator: float16, c: float16}
 layout: {b: column_major, c: row_major}
 pads: {m: 64, k: 32}

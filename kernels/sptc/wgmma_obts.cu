@@ -5,7 +5,7 @@ source: "Mistry 2025, chapter 5, names Hopper's wgmma and its copy engine as fut
 idea: sparse wgmma alone, because a dense tile is two 2:4 tiles; blocks without a dense tile come first and take one product
 after: wgmma_obt
 format: bcsr_panels
-format_options: {panel: tile.m, sparse24: true, ctas: tile.ctas, multiprocessors: device.multiprocessors}
+format_options: {panel: tile.m, two_four: true, ctas: tile.ctas, multiprocessors: device.multiprocessors}
 dtype: {a: float16, b: float16, accumulator: float16, c: float16}
 layout: {b: column_major, c: row_major}
 pads: {m: 64, k: 32}

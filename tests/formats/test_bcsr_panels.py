@@ -63,9 +63,9 @@ def product(packed, b):
 
 
 @settings(max_examples=40, deadline=None)
-@given(a=sparse(), panel=st.sampled_from([64, 128]), sparse24=st.booleans())
-def test_a_product_of_packed_panels(a, panel, sparse24):
-    packed = PANELS.from_csr(a, "float64", panel=panel, sparse24=sparse24)
+@given(a=sparse(), panel=st.sampled_from([64, 128]), two_four=st.booleans())
+def test_a_product_of_packed_panels(a, panel, two_four):
+    packed = PANELS.from_csr(a, "float64", panel=panel, two_four=two_four)
     b = np.random.default_rng(0).random((a.shape[1], 2))
     np.testing.assert_allclose(product(packed, b), a @ b, rtol=1e-12, atol=1e-12)
     assert same(packed.to_csr(), a)
@@ -84,7 +84,7 @@ def test_a_dense_tile_is_two_halves_and_a_sparse_one_is_one():
     assert packed.tiles.tolist() == [[-1, 0, -1, -1], [3, -1, -1, -1]]
     assert np.unique(packed.metadata[1:]).tolist() == [0x44444444, 0xEEEEEEEE]
     assert packed.covered_slots == 2 * 16 * 32 and packed.stored_slots == 3 * 16 * 16
-    plain = PANELS.from_csr(canonical(dense), sparse24=False)
+    plain = PANELS.from_csr(canonical(dense), two_four=False)
     assert plain.indptr.tolist() == [0, 0, 2] and plain.stored_slots == 4 * 16 * 16 and not len(plain.metadata)
 
 

@@ -73,7 +73,7 @@ def test_the_head_agrees_with_the_format(name):
     head = heads()[name]
     assert head.pads["m"] == head.tile["m"] == head.options(1)["panel"]
     assert head.pads["k"] == head.tile["k"] == 32
-    assert head.options(1)["sparse24"] == ("wgmma_sp_columns" in head.features)
+    assert head.options(1)["two_four"] == ("wgmma_sp_columns" in head.features)
     # As the kernels of the ladder: B by columns, C by rows, N a multiple of eight.
     below = heads()["mma_obt_large"]
     assert (head.layout, head.requires) == (below.layout, below.requires)

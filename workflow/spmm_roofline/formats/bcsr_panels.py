@@ -42,7 +42,7 @@ class BcsrPanels(BlockFormat):
       its partial sum as an index in ``cut``, or -1. Long items come first;
     - ``cut`` int32[partials, 4]: first partial sum of the same panel, their number, the panel, and 0.
 
-    With ``sparse24`` a 2:4 tile is one half, its kept values, and a dense tile two: of each group of four columns the
+    With ``two_four`` a 2:4 tile is one half, its kept values, and a dense tile two: of each group of four columns the
     first pair and the second one. Without it every tile is two halves, its left and its right columns, and ``metadata``
     is empty.
     """
@@ -64,7 +64,7 @@ class BcsrPanels(BlockFormat):
         a: Any,
         dtype: str = "float16",
         panel: int = 64,
-        sparse24: bool = True,
+        two_four: bool = True,
         ctas: int = 1,
         multiprocessors: int = 1,
     ) -> Self:
@@ -80,7 +80,7 @@ class BcsrPanels(BlockFormat):
         count, across, high = len(found.indices), max(found.grid[1], 1), panel // TILE_M
         tile_row = row_of_entry(found.indptr, count)
         keys, block = distinct(tile_row // high * across + found.indices)
-        if sparse24:
+        if two_four:
             is_24, packed = split(found, a.data, dtype)
             dense = packed["data"].reshape(-1, TILE_M, TILE_K // 4, 2, 2).transpose(0, 3, 1, 2, 4)
         else:
@@ -98,12 +98,12 @@ class BcsrPanels(BlockFormat):
         first = xp.empty_like(ends)
         first[in_order] = ends - 2 + is_24[in_order]
         halves = xp.empty((int(ends[-1]) if count else 0, TILE_M, HALF_K), dtype=dense.dtype)
-        metadata = xp.empty((len(halves) if sparse24 else 0, 8, 2), dtype=xp.uint32)
+        metadata = xp.empty((len(halves) if two_four else 0, 8, 2), dtype=xp.uint32)
         for pair, words in enumerate((FIRST_PAIR, SECOND_PAIR)):
             halves[first[~is_24] + pair] = dense[:, pair].reshape(-1, TILE_M, HALF_K)
-            if sparse24:
+            if two_four:
                 metadata[first[~is_24] + pair] = words
-        if sparse24:
+        if two_four:
             halves[first[is_24]], metadata[first[is_24]] = packed["data24"], packed["metadata"]
         tiles = xp.full((len(keys), high), -1, dtype=xp.int32)
         tiles[place[block], tile_row % high] = 2 * first + ~is_24
