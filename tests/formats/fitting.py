@@ -43,7 +43,7 @@ def skewed(draw):
     """Up to 300 rows of lengths of every size, many of them empty, up to 4000 columns."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     m, k = draw(st.integers(1, 300)), draw(st.integers(1, 4000))
-    lengths = np.minimum((rng.pareto(draw(st.floats(0.3, 3)), m) * draw(st.floats(0, 20))).astype(np.int64), k)
+    lengths = np.minimum(rng.pareto(draw(st.floats(0.3, 3)), m) * draw(st.floats(0, 20)), k).astype(np.int64)
     indptr = np.append(0, np.cumsum(lengths))
     indices = np.concatenate([np.sort(rng.choice(k, length, replace=False)) for length in lengths])
     return csr_array((rng.random(indptr[-1]) + 0.5, indices, indptr), shape=(m, k))
