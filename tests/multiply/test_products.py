@@ -444,6 +444,16 @@ def test_arrays_of_any_library(device, monkeypatch):
         c = multiply(b[:, :columns])
         assert type(c) is np.ndarray
         check(sys.modules["cupy"].asarray(c), a, b[:, :columns].astype(np.float64), "float32")
+    out, x = np.ones((30, 40), "float32"), np.ones((30, 300), "float32")
+    assert multiply(b[:, :40], out=out, beta=2.0, bias=b[0, :40]) is out
+    more = 2.0 + b[0, :40].astype(np.float64)
+    check(sys.modules["cupy"].asarray(out), a, b[:, :40].astype(np.float64), "float32", more=more)
+    assert type(multiply.sample(x, b)) is np.ndarray
+    # Once they are CuPy's, such arrays are multiplied as directly as those.
+    narrow = np.ascontiguousarray(b[:, :40])
+    expected = multiply(narrow)
+    monkeypatch.setattr(SpMM, "_multiply", None)
+    np.testing.assert_array_equal(multiply(narrow), expected)
 
 
 def test_what_is_there_does_not_matter_without_beta():

@@ -312,10 +312,11 @@ class SpMM:
         for array, name in ((out, "out"), (bias, "bias")):
             if array is not None and library_of(array, name) is not library:
                 raise ValueError(f"b is an array of {library.name}, and {name} is {type(array).__name__}")
-        stream = library.stream(self._device)
         if library.layout is None:
-            with self._on_own_device():
-                return self._multiply(library, b, out, alpha, beta, bias, relu, stream)[0]
+            own, to, added = (None if array is None else library.as_cupy(array) for array in (b, out, bias))
+            result = self.multiply(own, to, alpha, beta, added, relu)
+            return library.given(result) if out is None else out
+        stream = library.stream(self._device)
         # All that a first product works out is the same for arrays of these layouts.
         of_c = None if out is None else library.layout(out)
         of_bias = None if bias is None else library.layout(bias)
@@ -357,14 +358,14 @@ class SpMM:
         given, to, added = self._views(library, b, out, bias)
         n = given.columns
         if m == 0 or n == 0:
-            return (library.given(library.empty(b, (m, n))) if out is None else out), None
+            return (library.empty(b, (m, n)) if out is None else out), None
         if n > WIDEST:
             whole = library.empty(b, (m, n)) if out is None else out
             for begin in range(0, n, WIDEST):
                 strip = slice(begin, begin + WIDEST)
                 of_strip = None if bias is None else bias[strip]
                 self._multiply(library, b[:, strip], whole[:, strip], alpha, beta, of_strip, relu, stream)
-            return (library.given(whole) if out is None else out), None
+            return whole, None
         multiple = self.multiple
         padded = ceil_div(n, multiple) * multiple
         current = cupy_stream(stream)
@@ -400,7 +401,7 @@ class SpMM:
         if in_place and (to is None or direct) and call.repeat is not None:
             ready = call.repeat, n, padded
         if to is None:
-            return library.given(c if n == padded else c[:, :n]), ready
+            return c if n == padded else c[:, :n], ready
         if not direct:
             out[...] = c[:, :n]
         return out, ready
@@ -446,16 +447,16 @@ class SpMM:
         library = library_of(x, "x")
         if library_of(y, "y") is not library:
             raise ValueError(f"x is an array of {library.name}, and y is {type(y).__name__}")
-        handle, key = library.stream(self._device), None
-        if library.layout is not None:
-            addresses = library.pointer(x), library.pointer(y)
-            beside = (addresses[0] | addresses[1]) % ALIGNED
-            key = library.layout(x), library.layout(y), beside, handle, get_ident()
-            if repeat := self._samples.get(key):
-                out = library.empty(x, (self.nnz,))
-                of_x, of_y = (addresses[1], addresses[0]) if self.transposed else addresses
-                self._enqueue(repeat, handle, of_x, of_y, library.pointer(out))
-                return out
+        if library.layout is None:
+            return library.given(self.sample_entries(library.as_cupy(x), library.as_cupy(y)))
+        handle, addresses = library.stream(self._device), (library.pointer(x), library.pointer(y))
+        beside = (addresses[0] | addresses[1]) % ALIGNED
+        key = library.layout(x), library.layout(y), beside, handle, get_ident()
+        if repeat := self._samples.get(key):
+            out = library.empty(x, (self.nnz,))
+            of_x, of_y = (addresses[1], addresses[0]) if self.transposed else addresses
+            self._enqueue(repeat, handle, of_x, of_y, library.pointer(out))
+            return out
         first, second = (1, 0) if self.transposed else (0, 1)
         rows = self.shape[first], self.shape[second]
         operands = (x, y) if not self.transposed else (y, x)
@@ -479,13 +480,13 @@ class SpMM:
             out = library.empty(x, (1, self.nnz))
             if self.nnz:
                 self._sampled(fitting[0], fitting[1], library.view(out, "out").pointer, room)
-                repeat = self._sampled.repeat(fitting[0], fitting[1]) if key and all(fits) else None
-                if key and repeat:
+                repeat = self._sampled.repeat(fitting[0], fitting[1]) if all(fits) else None
+                if repeat:
                     if len(self._samples) >= MOST:
                         self._samples.clear()
                     self._samples[key] = repeat
             self._planned.add(like)
-        return library.given(out[0])
+        return out[0]
 
     @property
     def T(self) -> SpMM:
@@ -595,13 +596,15 @@ class SpMM:
         self, dtype: str | None = None, transposed: bool | None = None, stream_of_values: int | None = None
     ) -> SpMM:
         """The product with the same matrix in ``dtype``, ``transposed`` or not, planned on first use."""
-        import cupy
-
-        self._kin.setdefault(self._key, self)
         dtype = dtype or self.dtype
         transposed = self.transposed if transposed is None else transposed
         key = (dtype, transposed, stream_of_values)
+        if (known := self._kin.get(key)) is not None:
+            return known
+        self._kin.setdefault(self._key, self)
         if key not in self._kin:
+            import cupy
+
             _check_no_capture()
             with self._kin.lock, self._on_own_device():
                 if key not in self._kin:
