@@ -268,6 +268,25 @@ def test_rows_are_copied_where_that_pays_or_where_a_kernel_needs_it(monkeypatch)
     assert copied[-1] == 33
 
 
+@pytest.mark.parametrize("n, wide", [(31, 32), (33, 64), (47, 64), (57, 64), (65, 72)])
+def test_a_copy_of_b_has_rows_of_a_line_where_windows_read_lines(n, wide, monkeypatch):
+    from spmm_roofline import SpMM
+    from spmm_roofline.multiply import plan
+
+    copied = []
+    copy = plan._padded
+    monkeypatch.setattr(plan, "_padded", lambda *given: copied.append(copy(*given)) or copied[-1])
+    many, few = sparse(90, 80, 0.3), sparse(90, 80, 0.05)
+    b, exact = dense(80, n, "float16")
+    for a, kernel, columns in (
+        (many, "staged_f16_medium", wide),
+        (few, "staged_f16_medium", -(-n // 8) * 8),
+        (many, "split_f16_medium", -(-n // 8) * 8),
+    ):
+        check(SpMM(a, "float16", kernel=kernel)(b), a, exact, "float16")
+        assert copied[-1].ld == columns, (kernel, a.nnz)
+
+
 @pytest.mark.parametrize("dtype", UNALIGNED)
 def test_nothing_beside_unaligned_operands_is_read(dtype, device, uncopied):
     from spmm_roofline import SpMM

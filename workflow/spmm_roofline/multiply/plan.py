@@ -17,7 +17,6 @@ from weakref import WeakValueDictionary
 from ..formats import FORMATS
 from ..formats.arrays import ceil_div
 from ..formats.base import Format, Survey
-from ..formats.builder import ctas
 from ..formats.values import device_dtype
 from ..kernels import choose, registry
 from ..kernels.cubins import machine_code, runs_here
@@ -380,17 +379,22 @@ class SpMM:
         widened = None if added is None or unaligned or _fits(added, padded, multiple) else added
         scaled, epilogue = alpha != 1.0 or beta != 0.0, added is not None or relu
         ld_of_b, ld_of_c = given.ld if in_place else None, to.ld if to is not None and direct else None
-        like = n, ld_of_b, given.step == 1, ld_of_c, unaligned, scaled, epilogue, widened and widened.step == 1
+        way = to is None, ld_of_c, unaligned, scaled, epilogue
+        like = n, ld_of_b, given.step == 1, *way, widened and widened.step == 1
         if like not in self._planned:
             _check_no_capture()
         if not in_place:
-            given = _padded(given, padded, current, room) if k else _zeros(padded, self.dtype)
+            wide = self._columns_of_copy(n, padded)
+            given = _padded(given, wide, current, room) if k else _zeros(padded, self.dtype)
         if widened is not None:
             added, in_place = _padded(widened, padded, current, room), False
         c = out if direct else library.empty(b, (m, padded))
         target = to if to is not None and direct else library.view(c, "c")
         if to is not None and not direct and beta != 0:
-            c[:, :n] = out
+            if _has_rows(to):
+                _copy_rows(to, target, n, n, current)
+            else:
+                c[:, :n] = out
         on = Operands(given, target, n, alpha, beta, 0 if added is None else added.pointer, relu, unaligned)
         head = head or self._chosen.get(n) or self._head(on, padded, current)
         if relu and head.vendor and len(self._able) > 1:
@@ -402,7 +406,9 @@ class SpMM:
             ready = call.repeat, n, padded
         if to is None:
             return c if n == padded else c[:, :n], ready
-        if not direct:
+        if not direct and _has_rows(to):
+            _copy_rows(target, to, n, n, current)
+        elif not direct:
             out[...] = c[:, :n]
         return out, ready
 
@@ -748,6 +754,13 @@ class SpMM:
         able = self._able if dense else {name: head for name, head in self._able.items() if not head.vendor}
         return choose.choose(able, self.dtype, dataclasses.replace(self._product, n=n))
 
+    def _columns_of_copy(self, n: int, padded: int) -> int:
+        """Columns of a copy of B, ``padded`` or more."""
+        if n not in self._chosen and self._tune and len(self._able) > 1:
+            return padded  # the kernel for this width is not known yet
+        head, product = self._chosen.get(n) or self._by_rules(n), dataclasses.replace(self._product, n=n)
+        return choose.columns_of_copy(head, product, padded)
+
     def _without_copy(self, n: int, elements: int) -> Head | None:
         """The kernel that takes unaligned operands as they are; None if copying that many elements pays."""
         if (n, elements) not in self._unaligned:
@@ -950,22 +963,40 @@ def _room(library: Library, like: Any) -> Callable[[int], Any]:
     return room
 
 
+def _copy_rows(source: View, target: View, columns: int, padded: int, stream: Any) -> None:
+    """Copy the first columns of all rows, with zeros up to ``padded``; elements of a row follow each other in both."""
+    size = device_dtype(source.dtype).itemsize
+    # As the kernel divides them: a thread has 16 bytes of a column on their way.
+    lanes = min(32, 1 << (padded - 1).bit_length())
+    ctas = ceil_div(source.rows, 256 // lanes * ALIGNED // size)
+    with stream:
+        copy, ends = functions_of(OPERANDS), (target.pointer, target.ld, padded, lanes)
+        copy(f"rows_{8 * size}", ctas, source.pointer, source.ld, source.rows, columns, *ends)
+
+
+def _has_rows(view: View) -> bool:
+    """Whether elements of a row follow each other."""
+    return view.step == 1 or view.columns == 1
+
+
 def _padded(view: View, padded: int, stream: Any, room: Callable[[int], Any]) -> View:
     """A copy whose rows are padded with zeros to ``padded`` elements."""
     dtype = device_dtype(view.dtype)
     rows, columns = view.rows, view.columns
     with stream:
         wide = room(rows * padded * dtype.itemsize)
-        copy, bits = functions_of(OPERANDS), 8 * dtype.itemsize
-        if rows and view.step == 1:
-            count = ctas(rows * padded * dtype.itemsize // ALIGNED)
-            copy(f"pad_{bits}", count, view.pointer, view.ld, rows, columns, padded, wide)
-        elif rows:
-            tiles = ceil_div(padded, TILE)
-            count = ceil_div(rows, TILE) * tiles
-            copy(f"turn_{bits}", count, view.pointer, view.ld, view.step, rows, columns, padded, tiles, wide)
     end = wide.data.ptr + wide.nbytes
-    return View(wide.data.ptr, rows, padded, padded, 1, view.dtype, view.device, end, wide)
+    copied = View(wide.data.ptr, rows, padded, padded, 1, view.dtype, view.device, end, wide)
+    if rows and _has_rows(view):
+        _copy_rows(view, copied, columns, padded, stream)
+    elif rows:
+        tiles = ceil_div(padded, TILE)
+        count = ceil_div(rows, TILE) * tiles
+        with stream:
+            copy = functions_of(OPERANDS)
+            of_view = view.pointer, view.ld, view.step, rows, columns
+            copy(f"turn_{8 * dtype.itemsize}", count, *of_view, padded, tiles, wide)
+    return copied
 
 
 def _zeros(padded: int, dtype: str) -> View:
