@@ -118,6 +118,11 @@ EVEN, EVEN_EMPTY, EVEN_MEAN = 1.3, 20, 12
 #: which rows of B are found there: with 31 rows, and at 0.8, a row at a time takes up to 1.6 times as long. With 53 to
 #: 62 rows it takes 0.82 to 1 of the time of row segments.
 EVEN_ROWS, EVEN_SLAB_OF_L2 = 50, 0.6
+#: Kernel of few columns, whose lanes have entries in place of columns: in code for one column, and for so many in FP32,
+#: TF32 and FP64, and in 16 bits. Rows that begin at any element cost it no more than others.
+FEW, FEW_COLUMNS, FEW_COLUMNS_16 = "narrow_fma", 4, 8
+#: Entries of a tile from which windows read fewer bytes of A than its entries are, in 16 bits: 320 for 6 each.
+FULL_FEW = 53
 #: Elements of C per multiprocessor up to which a product is small: then the fixed cost of other kernels decides.
 SMALL_C = 19_000
 #: Slab of B, as a multiple of L2, from which it hardly fits.
@@ -345,6 +350,21 @@ def _short(product: Product) -> bool:
     return product.fill_below(SHORT_FULL) and product.has_short_slabs() and not product.outlasts(OUTLASTS_WIDE)
 
 
+def _few(columns: int) -> Callable[[Product], bool]:
+    """Few columns, unless rows are short: then a lane group for each of them has no sums to wait for."""
+    return lambda product: product.n <= columns and product.survey.longest > SHORT_NARROWEST
+
+
+def _few_tensor(columns: int) -> Callable[[Product], bool]:
+    """Few columns in 16 bits, unless tiles are full."""
+    return lambda product: product.n <= columns and product.fill_below(FULL_FEW)
+
+
+def _columns(most: int) -> Callable[[Product], bool]:
+    """Few columns, whatever A is like."""
+    return lambda product: product.n <= most
+
+
 def _long_even(product: Product) -> bool:
     """Long rows on CUDA cores whose rows of B come from all over: several of them are always on their way. In narrow
     products, or if a slab of B is so small that L1 keeps a good part of it.
@@ -494,8 +514,15 @@ def _even_wide(product: Product) -> bool:
 #: dtype → rules in order; the first that holds names the kernel. If none holds, the kernels of the usual format remain,
 #: and :func:`for_width` decides among them.
 RULES: Mapping[str, tuple[Rule, ...]] = {
-    "float64": (Rule("short_rows_fma_f64", _short_f64), Rule("split_fma_f64", _always)),
+    "float64": (
+        Rule("short_rows_fma_f64", _short_f64),
+        Rule(f"{FEW}_f64_single", _columns(1)),
+        Rule(f"{FEW}_f64", _columns(FEW_COLUMNS)),
+        Rule("split_fma_f64", _always),
+    ),
     "float32": (
+        Rule(f"{FEW}_single", _few(1)),
+        Rule(FEW, _few(FEW_COLUMNS)),
         Rule(DENSE["float32"], _dense_f32),
         Rule("even_rows_fma", _long_even),
         Rule("short_rows_fma", _short),
@@ -503,6 +530,8 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         Rule("rows_fma", _rows_cuda),
     ),
     "tf32": (
+        Rule(f"{FEW}_tf32_single", _few(1)),
+        Rule(f"{FEW}_tf32", _few(FEW_COLUMNS)),
         Rule(DENSE["tf32"], _dense_tf32),
         Rule("even_rows_fma_tf32", _long_even),
         Rule("short_rows_fma_tf32", _short),
@@ -514,6 +543,8 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "float16": (
         Rule(DENSE["float16"], _dense_16),
+        Rule(f"{FEW}_f16_single", _few_tensor(1)),
+        Rule(f"{FEW}_f16", _few_tensor(FEW_COLUMNS_16)),
         Rule("strips_f16", _strips),
         Rule("panel_f16", _panels),
         Rule("panel_f16_medium", _panels_medium),
@@ -522,6 +553,8 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "bfloat16": (
         Rule(DENSE["bfloat16"], _dense_16),
+        Rule(f"{FEW}_bf16_single", _few_tensor(1)),
+        Rule(f"{FEW}_bf16", _few_tensor(FEW_COLUMNS_16)),
         Rule("strips_f16_bf16", _strips),
         Rule("panel_f16_bf16", _panels),
         Rule("panel_f16_bf16_medium", _panels_medium),
@@ -533,9 +566,31 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
 
 #: The same for operands whose rows do not begin at multiples of 16 bytes and are not copied.
 UNALIGNED_RULES: Mapping[str, tuple[Rule, ...]] = {
-    "float64": (Rule("split_fma_f64", _always),),
-    "float32": (Rule("rows_fma", _even_wide), Rule("split_fma", _always)),
-    "tf32": (Rule("rows_fma_tf32", _even_wide), Rule("split_fma_tf32", _always)),
+    "float64": (
+        Rule(f"{FEW}_f64_single", _columns(1)),
+        Rule(f"{FEW}_f64", _columns(FEW_COLUMNS)),
+        Rule("split_fma_f64", _always),
+    ),
+    "float32": (
+        Rule(f"{FEW}_single", _columns(1)),
+        Rule(FEW, _columns(FEW_COLUMNS)),
+        Rule("rows_fma", _even_wide),
+        Rule("split_fma", _always),
+    ),
+    "tf32": (
+        Rule(f"{FEW}_tf32_single", _columns(1)),
+        Rule(f"{FEW}_tf32", _columns(FEW_COLUMNS)),
+        Rule("rows_fma_tf32", _even_wide),
+        Rule("split_fma_tf32", _always),
+    ),
+    "float16": (
+        Rule(f"{FEW}_f16_single", _columns(1)),
+        Rule(f"{FEW}_f16", _columns(FEW_COLUMNS_16)),
+    ),
+    "bfloat16": (
+        Rule(f"{FEW}_bf16_single", _columns(1)),
+        Rule(f"{FEW}_bf16", _columns(FEW_COLUMNS_16)),
+    ),
 }
 
 
@@ -583,8 +638,13 @@ def without_copy(able: Mapping[str, Head], dtype: str, product: Product, aligned
 
     ``aligned`` is the kernel for aligned rows, and ``elements`` how many a copy would move. Reading other rows, element
     by element, costs a share of the kernel's time, which grows with the entries of A. The cost of a copy does not. A
-    single kernel of ``able`` is taken whatever A is like, if it takes such rows.
+    single kernel of ``able`` is taken whatever A is like, if it takes such rows, and that of few columns reads them as
+    fast as others.
     """
+    rules = (rule for rule in UNALIGNED_RULES[dtype] if rule.kernel in able and rule.when(product))
+    named = next((able[rule.kernel] for rule in rules), None)
+    if named is not None and named.name.startswith(FEW):
+        return named
     if not aligned.takes_unaligned:
         limit = COPY_PAYS_FOR_WINDOWS
     elif product.n > SLAB and product.n % SLAB >= RATHER_FULL:
@@ -595,8 +655,12 @@ def without_copy(able: Mapping[str, Head], dtype: str, product: Product, aligned
         return None
     if len(able) == 1 and aligned.takes_unaligned:
         return aligned
-    named = (rule.kernel for rule in UNALIGNED_RULES.get(dtype, ()) if rule.kernel in able and rule.when(product))
-    return next((able[kernel] for kernel in named), None)
+    return named
+
+
+def is_wider(head: Head, n: int) -> bool:
+    """Whether a product is wider than a kernel is for, which reads A anew for every few columns."""
+    return head.name.startswith(FEW) and n > head.tile["slab"]
 
 
 def columns_of_copy(head: Head, product: Product, padded: int) -> int:

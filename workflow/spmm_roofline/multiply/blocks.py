@@ -64,7 +64,7 @@ class RowBlocks(SpMM):
         self, library: Library, b: Any, out: Any, alpha: float, beta: float, bias: Any, relu: bool, stream: int
     ) -> tuple[Any, None]:
         if len(b.shape) == 1:
-            return self._of_vector(b, out, alpha, beta, bias, relu), None
+            return self._of_vector(library, b, out, alpha, beta, bias, relu), None
         n = self._views(library, b, out, bias)[0].columns
         if out is None:
             out = library.empty(b, (self.shape[0], ceil_div(n, self.multiple) * self.multiple))[:, :n]

@@ -252,9 +252,10 @@ class SpMM:
         ----------
         b
             Array k×n, or k for a vector, of the dtype of A. CuPy may have bfloat16 values as such or as their bits, in
-            uint16 arrays. Rows of any stride that is a multiple of 16 bytes are read in place. In FP32, TF32 and FP64
-            rows may also begin at any element, wherever a copy would cost more than it saves
-            (:func:`.kernels.choose.without_copy`). Others are copied, as are rows whose elements are not contiguous.
+            uint16 arrays. Rows of any stride that is a multiple of 16 bytes are read in place. Rows may also
+            begin at any element, if there are few columns, or in FP32, TF32 and FP64 wherever a copy would cost more
+            than it saves (:func:`.kernels.choose.without_copy`). Others are copied, as are rows whose elements are not
+            contiguous.
         out
             Array m×n of the same library and dtype, which gets the result. It is written in place if its rows are
             aligned and padded to 16 bytes, or its width is a multiple of 128, or as ``b`` for unaligned rows.
@@ -269,7 +270,7 @@ class SpMM:
         Returns
         -------
         array
-            ``out``, or a new array m×n whose rows are padded to 16 bytes.
+            ``out``, or a new array m×n whose rows are padded to 16 bytes. The product of a vector is contiguous.
 
         Raises
         ------
@@ -352,7 +353,7 @@ class SpMM:
     ) -> tuple[Any, _Ready | None]:
         """The product, and how to repeat it with other arrays of these layouts if nothing had to be copied."""
         if len(b.shape) == 1:
-            return self._of_vector(b, out, alpha, beta, bias, relu), None
+            return self._of_vector(library, b, out, alpha, beta, bias, relu), None
         m, k = self.shape
         given, to, added = self._views(library, b, out, bias)
         n = given.columns
@@ -412,10 +413,10 @@ class SpMM:
             out[...] = c[:, :n]
         return out, ready
 
-    def _of_vector(self, b: Any, out: Any, alpha: float, beta: float, bias: Any, relu: bool) -> Any:
-        wide = None if out is None else out[:, None]
-        result = self.multiply(b[:, None], wide, alpha, beta, bias, relu)
-        return result[:, 0] if out is None else out
+    def _of_vector(self, library: Library, b: Any, out: Any, alpha: float, beta: float, bias: Any, relu: bool) -> Any:
+        out = library.empty(b, (self.shape[0],)) if out is None else out
+        self.multiply(b[:, None], out[:, None], alpha, beta, bias, relu)
+        return out
 
     def sample(self, x: Any, y: Any) -> Any:
         """x[i]·y[j] for every entry (i, j) of A: the product X·Yᵀ, sampled at the pattern of A (SDDMM).
@@ -737,6 +738,8 @@ class SpMM:
         )
         times = {}
         for name, head in self._able.items():
+            if choose.is_wider(head, on.n):
+                continue
             call = self._call(head, Operands(on.b, c, on.n))
             # The first launch loads the code; the fastest of three more counts.
             events = [cupy.cuda.Event() for _ in range(5)]
