@@ -78,9 +78,20 @@ EMPTY_TENSOR, EMPTY_TENSOR_64, EMPTY_TENSOR_LITTLE = 17, 22, 25
 #: staged_f16 takes 1.10 times as long in the mean, 0.92 to 1.59; with 128 columns 1.07, with 512 columns 1.14.
 PANEL_FULL, PANEL_FULL_BEYOND, PANEL_BEYOND = 32, 19, 1
 PANEL_ROWS, PANEL_MEAN, PANEL_SLAB, PANEL_PADDING = 115, 12, 256, 1 / 8
-#: Entries of a tile below which a sampled product reads the rows of Y of single entries, not of tiles: with 15 and 16,
-#: entries won on an H100 in every dtype and width; with 68, tiles did.
-EMPTY_SAMPLED = 24
+#: Tiles for each multiprocessor below which a sampled product reads the rows of Y of single entries, not of tiles: with
+#: 7.5, entries won on an H100 but in FP32 with 512 columns.
+FEW_SAMPLED = 8
+#: dtype → entries of a tile below which it does so, in products of up to :data:`NARROW` columns, of up to
+#: :data:`SAMPLED_WIDE`, and in wider ones. Fitted to times of an H100 on seven matrices with 15 to 68 entries, three of
+#: which have 19 to 22: against the better kernel, the rules lose 0.8 % in the geometric mean and 16 % at most, where 24
+#: entries for all lost 5.6 and 37 %.
+EMPTY_SAMPLED: Mapping[str, tuple[float, float, float]] = {
+    "float16": (21.5, 21.5, 18),
+    "bfloat16": (21.5, 21.5, 18),
+    "tf32": (21.5, 18, 18),
+    "float32": (24, 20, 20),
+}
+SAMPLED_WIDE = 256
 #: Entries of a tile from which windows of sixteen rows read fewer rows of B: in narrow products, in medium ones, in
 #: large ones, and in large ones wider than :data:`WIDE`.
 FULL_NARROW, FULL_MEDIUM, FULL_LARGE, FULL_WIDE = 72, 26, 33, 25
@@ -234,7 +245,7 @@ class Product:
         """Whether a multiprocessor has fewer than ``products`` multiplications."""
         return self.n * self.nnz < products * self.multiprocessors
 
-    def fill_below(self, entries: int) -> bool:
+    def fill_below(self, entries: float) -> bool:
         """Whether tiles of 8×16 slots hold fewer than ``entries`` entries on average."""
         return self.nnz < entries * self.survey.blocks
 
@@ -615,11 +626,14 @@ SAMPLED: Mapping[str, SampledKernels] = {
 
 
 def sampled(dtype: str, product: Product) -> str:
-    """The kernel of a sampled product at the pattern of A, for any n."""
+    """The kernel of a sampled product at the pattern of A."""
     kernels = SAMPLED[dtype]
-    if kernels.windows is None or product.fill_below(EMPTY_SAMPLED):
+    if kernels.windows is None:
         return kernels.entries
-    return kernels.windows
+    narrow, medium, wide = EMPTY_SAMPLED[dtype]
+    limit = narrow if product.narrow else medium if product.n <= SAMPLED_WIDE else wide
+    few = product.survey.blocks < FEW_SAMPLED * product.multiprocessors
+    return kernels.entries if few or product.fill_below(limit) else kernels.windows
 
 
 def choose(able: Mapping[str, Head], dtype: str, product: Product) -> Head:

@@ -198,6 +198,8 @@ class SpMM:
         #: Layout of values, stream and thread → how to replace A's.
         self._renewals: dict[Any, Replace] = {}
         self._owns_values = False
+        #: Kernel of sampled products → its launches with the pattern of A.
+        self._patterns: dict[str, Sampled] = {}
         #: Layouts of X and Y, stream and thread → how to repeat a sampled product.
         self._samples: dict[Any, Sampling] = {}
         self._tune, self._width, self._chosen = tune, n, dict[int, Head]()
@@ -442,6 +444,7 @@ class SpMM:
         Notes
         -----
         Tensors of PyTorch that require a gradient get one: the samples are then those of :func:`spmm_roofline.sddmm`.
+        The pattern is packed on first use, and once more if another width of X takes the other kernel.
         """
         if needs_operator(x, y):
             from . import operators
@@ -486,8 +489,9 @@ class SpMM:
             fitting = [v if fit else _padded(v, padded, stream, room) for v, fit in zip(views, fits, strict=True)]
             out = library.empty(x, (1, self.nnz))
             if self.nnz:
-                self._sampled(fitting[0], fitting[1], library.view(out, "out").pointer, room)
-                repeat = self._sampled.repeat(fitting[0], fitting[1]) if all(fits) else None
+                sampled = self._sampled(n)
+                sampled(fitting[0], fitting[1], library.view(out, "out").pointer, room)
+                repeat = sampled.repeat(fitting[0], fitting[1]) if all(fits) else None
                 if repeat:
                     if len(self._samples) >= MOST:
                         self._samples.clear()
@@ -794,19 +798,25 @@ class SpMM:
         with self._planning():
             return form.survey(matrix.csr, packer=packer_of(form))
 
-    @cached_property
-    def _sampled(self) -> Sampled:
+    def _sampled(self, n: int) -> Sampled:
+        """The launches of a sampled product with ``n`` columns."""
         forward = self.relative(transposed=False)
         if self is not forward:
-            return forward._sampled
-        # X is read in the caller's order of rows.
-        matrix, product = self._matrix.original, self._product
-        if self.reordered:
-            product = dataclasses.replace(product, look=lambda: self._surveyed(matrix))
-        kernel = choose.sampled(self.dtype, product)
-        survey = product.__dict__.get("survey") if self.reordered else self.__dict__.get("_survey")
-        with self._planning():
-            return Sampled(matrix, self.dtype, kernel, survey)
+            return forward._sampled(n)
+        matrix, product = self._of_samples
+        kernel = choose.sampled(self.dtype, dataclasses.replace(product, n=n))
+        with self._kin.lock:
+            if kernel not in self._patterns:
+                survey = product.look() if kernel == choose.SAMPLED[self.dtype].windows else None
+                with self._planning():
+                    self._patterns[kernel] = Sampled(matrix, self.dtype, kernel, survey)
+        return self._patterns[kernel]
+
+    @cached_property
+    def _of_samples(self) -> tuple[Matrix, choose.Product]:
+        """The matrix whose pattern is sampled, because X is read in the caller's order of rows, and its product."""
+        matrix, survey = self._matrix.original, cache(lambda: self._surveyed(self._matrix.original))
+        return matrix, dataclasses.replace(self._product, look=survey) if self.reordered else self._product
 
     def _call(self, head: Head, on: Operands) -> Call:
         """The launch for these operands."""
