@@ -92,15 +92,15 @@ class Case:
         used = int((self.a.indptr[1:] > self.a.indptr[:-1]).sum()) + len(cupy.unique(self.columns))
         return used * n * itemsize(dtype) + 4 * (self.a.shape[0] + 1 + self.a.nnz) + self.a.nnz * itemsize(dtype)
 
-    def chosen(self, dtype: str) -> str:
-        """The kernel that the rules take."""
+    def chosen(self, dtype: str, n: int) -> str:
+        """The kernel that the rules take for ``n`` columns."""
         import cupy
 
         device, form = cupy.cuda.Device().attributes, FORMATS[choose.USUAL]
         (m, k), nnz = self.matrix.shape, self.matrix.nnz
         sizes = {"k": k, "l2_bytes": device["L2CacheSize"]}
         survey = partial(form.survey, self.matrix.csr, packer=packer_of(form))
-        return choose.sampled(dtype, choose.Product(m, 1, nnz, device["MultiProcessorCount"], survey, **sizes))
+        return choose.sampled(dtype, choose.Product(m, n, nnz, device["MultiProcessorCount"], survey, **sizes))
 
 
 class Outcome(NamedTuple):
@@ -197,7 +197,7 @@ def measured(
 
     case = Case(a, widths)
     for dtype in dtypes:
-        chosen, kernels = case.chosen(dtype), choose.SAMPLED[dtype]
+        chosen, kernels = {n: case.chosen(dtype, n) for n in widths}, choose.SAMPLED[dtype]
         ways: dict[str, Callable[[int], Outcome]] = {
             kernel: partial(of_kernel, case, dtype, Sampled(case.matrix, dtype, kernel), clock)
             for kernel in (kernels.windows, kernels.entries)
@@ -209,7 +209,8 @@ def measured(
             ways[which] = partial(of_torch, case, dtype, which, clock)
         for code, way in ways.items():
             for n in widths:
-                row = {"m": a.shape[0], "nnz": a.nnz, "dtype": dtype, "n": n, "code": code, "chosen": code == chosen}
+                row = {"m": a.shape[0], "nnz": a.nnz, "dtype": dtype, "n": n, "code": code}
+                row["chosen"] = code == chosen[n]
                 try:
                     outcome = way(n)
                     share = case.bytes_once(dtype, n) / gb_per_s / 1e3 / outcome.time_us

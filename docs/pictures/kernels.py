@@ -96,6 +96,7 @@ SHEETS: dict[str, tuple[str, tuple[str, ...]]] = {
             "even_rows_fma",
             "split_fma",
             "split_f16",
+            "narrow_fma",
             "strips_f16",
         ),
     ),
@@ -1142,6 +1143,26 @@ def split(d: Drawing, x: float, y: float, head: Head) -> float:
         ),
         (GROUP, f"it reads a slab of {head.tile['slab']} columns of a row of B at a time"),
         (CTA, "a row of several groups: its sums meet in shared memory; one of several CTAs: the last to arrive adds"),
+    )
+
+
+@shows("narrow_fma")
+def narrow(d: Drawing, x: float, y: float, head: Head) -> float:
+    s = Scene(d, x, y)
+    for number, colour in enumerate((GROUP, OTHER_GROUP, THIRD_GROUP)):
+        _partition(s, 6 + 4 * number, 10 + 4 * number, colour, (0.0, 1.0))
+    top = aside(d, x, y, "sums of three lanes")
+    for number, colour in enumerate((GROUP, OTHER_GROUP, THIRD_GROUP)):
+        d.rect(x + 33 * number, top, 26, 13, "tint frame", colour)
+        if number:
+            d.line(x + 33 * number - 7, top + 6.5, x + 33 * number, top + 6.5, arrow=True)
+    return beside(
+        s,
+        d,
+        y,
+        ("", f"a hue is a lane: four neighbouring entries, by all {head.tile['slab']} columns of rows of B"),
+        (GROUP, "a row that begins in an earlier lane: a scan over the warp brings the sums of the lanes before"),
+        (CTA, "equally many entries for each warp; rows of several warps and CTAs are added as those of split_fma"),
     )
 
 

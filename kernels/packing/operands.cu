@@ -2,7 +2,7 @@
 name: operands
 study: packing
 source: "this project"
-idea: a dense operand of any strides is read once, along its shorter stride, and written in rows that kernels can read
+idea: a dense operand of any strides is read once, along its shorter stride, and written in rows that kernels can read; results are copied back likewise
 min_arch: sm_80
 features: []
 deviations: []
@@ -14,22 +14,31 @@ namespace {
 
 constexpr int TILE = 32;
 
-// to[rows, padded] = from[rows, columns] with zeros after each row; `from` has contiguous rows. A thread writes 16 bytes.
+// Rows of `to` = rows of `from`, and zeros from `columns` to `padded`. Elements of a row follow each other, and rows begin
+// at any element. A group of lanes, one an element, copies DEPTH rows at a time, and neighbouring groups neighbouring
+// rows: whatever the length of a row, a warp then reads and writes nearly whole sectors, without a division.
 template <class Bits>
-__device__ void pad(const Bits* from, long long down, int rows, int columns, int padded, Bits* to) {
-    constexpr int COUNT = 16 / sizeof(Bits);
-    const int vectors = padded / COUNT;
-    const long long at = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (at >= static_cast<long long>(rows) * vectors) return;
-    const int row = static_cast<int>(at / vectors), first = static_cast<int>(at % vectors) * COUNT;
-    const Bits* own = from + row * down;
-    __align__(16) Bits values[COUNT];
+__device__ void copy_rows(
+    const Bits* from, long long down, int rows, int columns, Bits* to, long long to_down, int padded, int lanes) {
+    constexpr int DEPTH = 16 / sizeof(Bits);
+    const int groups = blockDim.x / lanes, first = blockIdx.x * groups * DEPTH + threadIdx.x / lanes;
+    for (int column = threadIdx.x % lanes; column < padded; column += lanes) {
+        Bits values[DEPTH];
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) values[i] = first + i < columns ? own[first + i] : Bits{};
-    reinterpret_cast<uint4*>(to)[at] = *reinterpret_cast<const uint4*>(values);
+        for (int i = 0; i < DEPTH; ++i) {
+            const int row = first + i * groups;
+            values[i] = row < rows && column < columns ? from[row * down + column] : Bits{};
+        }
+#pragma unroll
+        for (int i = 0; i < DEPTH; ++i) {
+            const int row = first + i * groups;
+            if (row < rows) to[row * to_down + column] = values[i];
+        }
+    }
 }
 
-// The same for a `from` whose columns are closer together than its rows. A CTA turns a tile in shared memory.
+// to[rows, padded] = from[rows, columns] with zeros after each row, for a `from` whose columns are closer together than
+// its rows. A CTA turns a tile in shared memory.
 template <class Bits>
 __device__ void turn(
     const Bits* from, long long down, long long right, int rows, int columns, int padded, int tiles, Bits* to) {
@@ -50,21 +59,22 @@ __device__ void turn(
 
 }  // namespace
 
-extern "C" __global__ void pad_16(
-    const unsigned short* __restrict__ from, long long down, int rows, int columns, int padded,
-    unsigned short* __restrict__ to) {
-    pad(from, down, rows, columns, padded, to);
+extern "C" __global__ void rows_16(
+    const unsigned short* __restrict__ from, long long down, int rows, int columns, unsigned short* __restrict__ to, long long to_down,
+    int padded, int lanes) {
+    copy_rows(from, down, rows, columns, to, to_down, padded, lanes);
 }
 
-extern "C" __global__ void pad_32(
-    const unsigned* __restrict__ from, long long down, int rows, int columns, int padded, unsigned* __restrict__ to) {
-    pad(from, down, rows, columns, padded, to);
+extern "C" __global__ void rows_32(
+    const unsigned* __restrict__ from, long long down, int rows, int columns, unsigned* __restrict__ to, long long to_down,
+    int padded, int lanes) {
+    copy_rows(from, down, rows, columns, to, to_down, padded, lanes);
 }
 
-extern "C" __global__ void pad_64(
-    const unsigned long long* __restrict__ from, long long down, int rows, int columns, int padded,
-    unsigned long long* __restrict__ to) {
-    pad(from, down, rows, columns, padded, to);
+extern "C" __global__ void rows_64(
+    const unsigned long long* __restrict__ from, long long down, int rows, int columns, unsigned long long* __restrict__ to, long long to_down,
+    int padded, int lanes) {
+    copy_rows(from, down, rows, columns, to, to_down, padded, lanes);
 }
 
 extern "C" __global__ void turn_16(

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse
 
 from spmm_roofline.formats import values as values_module
+from spmm_roofline.multiply import arrays
 
 MULTIPROCESSORS = 3
 L2_BYTES = 1 << 20
@@ -263,6 +264,12 @@ class csr_matrix:
 csr_matrix.__module__ = "cupyx.scipy.sparse"
 
 
+def _from_dlpack(array):
+    if type(array) is np.ndarray and array.__dlpack_device__()[0] not in arrays.DEVICES:
+        raise TypeError("CPU arrays cannot be directly imported to CuPy")
+    return _held(np.from_dlpack(array))
+
+
 def _modules():
     cupy = ModuleType("cupy")
     for name in dir(np):
@@ -290,7 +297,7 @@ def _modules():
     )
     cupy.RawModule = RawModule
     cupy.asnumpy = np.array
-    cupy.from_dlpack = lambda a: _held(np.from_dlpack(a))
+    cupy.from_dlpack = _from_dlpack
     stream = Stream()
     cupy.cuda = SimpleNamespace(
         Device=Device,

@@ -93,7 +93,7 @@ def test_the_chosen_kernel_is_near_the_best_one_known(rows, dtype):
         ("float16", 5_000, 128, 190, "cublaslt_gemm_f16"),
         ("float16", 5_000, 128, 160, "staged_f16"),
         ("float16", 20_000, 8, 1_000, "cublaslt_gemm_f16"),
-        ("float16", 20_000, 7, 1_000, "window_f16"),
+        ("float16", 20_000, 7, 1_000, "narrow_fma_f16"),
         ("float16", 2_000, 4096, 180, "cublaslt_gemm_f16"),
         ("float16", 2_000, 4096, 130, "staged_f16"),
         ("bfloat16", 5_000, 128, 190, "cublaslt_gemm_bf16"),
@@ -345,7 +345,7 @@ def test_without_a_rule_that_holds_the_usual_format_multiplies(dtype):
 def test_every_rule_tells_products_apart(dtype):
     cases = [
         product(n, m, nnz, longest, blocks, m, blocks // 6)
-        for n in (8, 128, 512)
+        for n in (1, 8, 128, 512)
         for blocks in (10**3, 10**5)
         for nnz in (10 * blocks, 100 * blocks)
         for m in (256, 10_000, 50_000)
@@ -367,6 +367,29 @@ def test_every_rule_tells_products_apart(dtype):
 )
 def test_tall_windows_are_for_full_tiles(nnz, n, chosen):
     assert choose(general("tf32"), "tf32", product(n, 10_000, nnz, 30, 100_000)).name == chosen
+
+
+@pytest.mark.parametrize(
+    ("dtype", "nnz", "longest", "n", "chosen"),
+    [
+        ("float32", 300_000, 40, 1, "narrow_fma_single"),
+        ("float32", 300_000, 40, 4, "narrow_fma"),
+        ("float32", 300_000, 40, 5, "split_fma"),
+        ("float32", 100_000, 20, 1, "short_rows_fma"),
+        ("tf32", 300_000, 40, 1, "narrow_fma_tf32_single"),
+        ("float64", 300_000, 40, 3, "narrow_fma_f64"),
+        ("float16", 300_000, 40, 1, "narrow_fma_f16_single"),
+        ("float16", 300_000, 40, 8, "narrow_fma_f16"),
+        ("float16", 600_000, 70, 1, "window_f16"),
+        ("bfloat16", 300_000, 40, 7, "narrow_fma_bf16"),
+    ],
+)
+def test_few_columns_have_a_kernel_of_their_own(dtype, nnz, longest, n, chosen):
+    of = product(n, 10_000, nnz, longest, 10_000)
+    assert choose(general(dtype), dtype, of).name == chosen
+    few = next(head for name, head in general(dtype).items() if "narrow" in name)
+    unaligned = without_copy(general(dtype), dtype, of, few, 1)
+    assert (unaligned is not None and "narrow" in unaligned.name) == (n <= few.tile["slab"])
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,24 @@ def test_gradients_of_b_and_of_the_values(torch, a, dtype):
     near(own.grad, b.grad.double() / 2, dtype, 20)
 
 
+@pytest.mark.parametrize("relu", [False, True])
+def test_gradients_of_a_product_with_its_own_values_are_those_of_finite_differences(torch, a, relu):
+    from spmm_roofline import SpMM, spmm
+
+    multiply = SpMM(a, "float64")
+    b, bias = (drawn(torch, shape, "float64", seed).requires_grad_() for seed, shape in enumerate([(K, 3), (3,)]))
+
+    def product(b, bias):
+        return spmm(multiply, b, alpha=1.5, bias=bias, relu=relu)
+
+    steps = {"eps": 1e-6, "atol": 1e-7}
+    assert torch.autograd.gradcheck(product, (b, bias), **steps)
+    assert torch.autograd.gradgradcheck(product, (b, bias), **steps)
+    assert torch.autograd.gradcheck(lambda b: multiply(b, bias=bias[:1], relu=relu), b[:, 0].detach().requires_grad_())
+    only = torch.autograd.grad(product(b.detach(), bias).sum(), bias)[0]
+    assert torch.equal(only, torch.autograd.grad(product(b, bias).sum(), bias)[0])
+
+
 #: How gradcheck compares, by dtype. The product is linear in each argument, so a step may be far above the rounding of
 #: a sum in FP32.
 DIFFERENCES = {

@@ -153,9 +153,14 @@ def test_an_operand_is_not_copied_where_a_kernel_can_read_it(monkeypatch):
 
 #: Kernels that take unaligned rows, by dtype.
 UNALIGNED = {
-    "float32": ("split_fma", "rows_fma"),
-    "tf32": ("split_fma_tf32", "rows_fma_tf32"),
-    "float64": ("split_fma_f64", "rows_fma_f64"),
+    "float32": ("split_fma", "rows_fma", "narrow_fma", "narrow_fma_single"),
+    "tf32": ("split_fma_tf32", "rows_fma_tf32", "narrow_fma_tf32", "narrow_fma_tf32_single"),
+    "float64": ("split_fma_f64", "rows_fma_f64", "narrow_fma_f64", "narrow_fma_f64_single"),
+}
+#: The same for dtypes in which other kernels do not.
+UNALIGNED_16 = {
+    "float16": ("narrow_fma_f16", "narrow_fma_f16_single"),
+    "bfloat16": ("narrow_fma_bf16", "narrow_fma_bf16_single"),
 }
 
 
@@ -178,7 +183,7 @@ def uneven(m, k, seed=0):
     return csr_array(pattern * (rng.random(pattern.shape) - 0.5))
 
 
-@pytest.mark.parametrize("dtype", UNALIGNED)
+@pytest.mark.parametrize("dtype", UNALIGNED | UNALIGNED_16)
 @pytest.mark.parametrize("n", [*range(1, 10), 31, 33, 41, 47, 63, 131])
 def test_unaligned_rows_of_any_width_are_not_copied(dtype, n, uncopied):
     from spmm_roofline import SpMM
@@ -188,7 +193,7 @@ def test_unaligned_rows_of_any_width_are_not_copied(dtype, n, uncopied):
     # Where all else is aligned, so must be the bias.
     first = 0 if n * b.itemsize % 16 == 0 else 1
     bias, added = vector(n + first, dtype)
-    for kernel in UNALIGNED[dtype]:
+    for kernel in (UNALIGNED | UNALIGNED_16)[dtype]:
         multiply = SpMM(a, dtype, kernel=kernel)
         for _ in range(2):  # split rows count their partial sums anew in every call
             check(multiply(b), a, exact, dtype)
@@ -218,6 +223,27 @@ def test_slices_at_any_element_are_not_copied(dtype, uncopied):
                 after = widened(out, dtype).get()
                 after[:, places] = before[:, places]
                 assert (after == before).all(), "columns beside the view were written"
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_few_columns_of_any_rows_are_not_copied(dtype, n, monkeypatch):
+    from spmm_roofline import SpMM
+    from spmm_roofline.multiply import plan
+
+    monkeypatch.setattr(plan, "_copy_rows", None)
+    a = uneven(120, 230)
+    multiply = SpMM(a, dtype)
+    assert "narrow_fma" in multiply.kernel_for(n)
+    wide, exact = dense(230, 9, dtype)
+    for columns in (slice(0, n), slice(3, 3 + n)):
+        check(multiply(wide[:, columns]), a, exact[:, columns], dtype)
+    out, before = dense(120, 9, dtype, seed=2)
+    multiply(wide[:, :n], out=out[:, 5 : 5 + n], beta=0.5)
+    check(out[:, 5 : 5 + n], a, exact[:, :n], dtype, more=0.5 * before[:, 5 : 5 + n])
+    of_vector = multiply(wide[:, 7])
+    assert of_vector.shape == (120,) and of_vector.strides == (of_vector.itemsize,)
+    check(of_vector[:, None], a, exact[:, 7:8], dtype)
 
 
 def test_unaligned_rows_are_repeated_without_planning(monkeypatch, uncopied):
@@ -268,7 +294,26 @@ def test_rows_are_copied_where_that_pays_or_where_a_kernel_needs_it(monkeypatch)
     assert copied[-1] == 33
 
 
-@pytest.mark.parametrize("dtype", UNALIGNED)
+@pytest.mark.parametrize("n, wide", [(31, 32), (33, 64), (47, 64), (57, 64), (65, 72)])
+def test_a_copy_of_b_has_rows_of_a_line_where_windows_read_lines(n, wide, monkeypatch):
+    from spmm_roofline import SpMM
+    from spmm_roofline.multiply import plan
+
+    copied = []
+    copy = plan._padded
+    monkeypatch.setattr(plan, "_padded", lambda *given: copied.append(copy(*given)) or copied[-1])
+    many, few = sparse(90, 80, 0.3), sparse(90, 80, 0.05)
+    b, exact = dense(80, n, "float16")
+    for a, kernel, columns in (
+        (many, "staged_f16_medium", wide),
+        (few, "staged_f16_medium", -(-n // 8) * 8),
+        (many, "split_f16_medium", -(-n // 8) * 8),
+    ):
+        check(SpMM(a, "float16", kernel=kernel)(b), a, exact, "float16")
+        assert copied[-1].ld == columns, (kernel, a.nnz)
+
+
+@pytest.mark.parametrize("dtype", UNALIGNED | UNALIGNED_16)
 def test_nothing_beside_unaligned_operands_is_read(dtype, device, uncopied):
     from spmm_roofline import SpMM
 
@@ -280,7 +325,7 @@ def test_nothing_beside_unaligned_operands_is_read(dtype, device, uncopied):
         bias, added = vector(n, dtype)
         for at_end in (False, True):
             guarded, own_bias = (_guarded(array, at_end) for array in (values, bias))
-            for kernel in UNALIGNED[dtype]:
+            for kernel in (UNALIGNED | UNALIGNED_16)[dtype]:
                 multiply = SpMM(a, dtype, kernel=kernel)
                 check(multiply(guarded), a, exact, dtype)
                 check(multiply(guarded, bias=own_bias), a, exact, dtype, more=added)
@@ -444,6 +489,16 @@ def test_arrays_of_any_library(device, monkeypatch):
         c = multiply(b[:, :columns])
         assert type(c) is np.ndarray
         check(sys.modules["cupy"].asarray(c), a, b[:, :columns].astype(np.float64), "float32")
+    out, x = np.ones((30, 40), "float32"), np.ones((30, 300), "float32")
+    assert multiply(b[:, :40], out=out, beta=2.0, bias=b[0, :40]) is out
+    more = 2.0 + b[0, :40].astype(np.float64)
+    check(sys.modules["cupy"].asarray(out), a, b[:, :40].astype(np.float64), "float32", more=more)
+    assert type(multiply.sample(x, b)) is np.ndarray
+    # Once they are CuPy's, such arrays are multiplied as directly as those.
+    narrow = np.ascontiguousarray(b[:, :40])
+    expected = multiply(narrow)
+    monkeypatch.setattr(SpMM, "_multiply", None)
+    np.testing.assert_array_equal(multiply(narrow), expected)
 
 
 def test_what_is_there_does_not_matter_without_beta():

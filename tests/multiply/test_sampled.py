@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.sparse import coo_array, csr_array, diags_array, kron, vstack
 
-from spmm_roofline.kernels.choose import SAMPLED, sampled
+from spmm_roofline.formats.base import Survey
+from spmm_roofline.kernels.choose import SAMPLED, Product, sampled
 from tests.multiply.operands import SMALLEST, TOLERANCE, check, dense, general_kernels, sparse, vector
 
 pytestmark = pytest.mark.usefixtures("device")
@@ -90,7 +91,7 @@ def check_kernel(a, dtype, kernel, n, slab=None, mixed=None):
         rows, columns = rows[mixed], columns[mixed]
     multiply = SpMM(given, dtype, shape=a.shape)
     if a.nnz:
-        multiply._sampled = Sampled(multiply._matrix, dtype, kernel, slab=slab)
+        multiply._sampled = lambda n: Sampled(multiply._matrix, dtype, kernel, slab=slab)
     check_sampled(multiply.sample(x, y), exact_x, exact_y, rows, columns, dtype)
 
 
@@ -156,7 +157,7 @@ def test_an_infinity_reaches_only_entries_of_its_row_and_column(dtype, kernel):
     x, y = np.ones((a.shape[0], 40)), np.ones((a.shape[1], 40))
     x[9], y[17] = np.inf, -np.inf
     multiply = SpMM(a, dtype)
-    multiply._sampled = Sampled(multiply._matrix, dtype, kernel)
+    multiply._sampled = lambda n: Sampled(multiply._matrix, dtype, kernel)
     cupy = sys.modules["cupy"]
     found = widened(multiply.sample(*(rounded(cupy.asarray(each), dtype) for each in (x, y))), dtype).get()
     rows, columns = places(a)
@@ -167,11 +168,42 @@ def test_an_infinity_reaches_only_entries_of_its_row_and_column(dtype, kernel):
 def test_windows_serve_patterns_that_fill_them():
     from spmm_roofline import SpMM
 
-    blocks = csr_array(kron(sparse(12, 12, 0.3) != 0, np.ones((8, 8))).astype(float))
+    blocks = csr_array(kron(sparse(40, 12, 0.3) != 0, np.ones((8, 8))).astype(float))
     for dtype, kernels in SAMPLED.items():
-        for a, expected in ((blocks, kernels.windows or kernels.entries), (sparse(96, 96, 0.02), kernels.entries)):
+        for a, expected in ((blocks, kernels.windows or kernels.entries), (sparse(320, 96, 0.02), kernels.entries)):
             multiply = SpMM(a, dtype)
             assert sampled(dtype, multiply._product) == expected
+
+
+@pytest.mark.parametrize(
+    ("dtype", "n", "fill", "blocks", "windows"),
+    [
+        ("float16", 32, 22, 10_000, True),
+        ("float16", 128, 21, 10_000, False),
+        ("bfloat16", 512, 19, 10_000, True),
+        ("float32", 32, 22, 10_000, False),
+        ("float32", 128, 22, 10_000, True),
+        ("tf32", 512, 17, 10_000, False),
+        ("tf32", 512, 60, 1_000, False),
+    ],
+)
+def test_the_width_and_the_tiles_decide_which_kernel_samples(dtype, n, fill, blocks, windows):
+    product = Product(10_000, n, fill * blocks, 132, lambda: Survey(blocks, 30))
+    assert sampled(dtype, product) == (SAMPLED[dtype].windows if windows else SAMPLED[dtype].entries)
+
+
+def test_a_plan_samples_by_both_kernels(monkeypatch):
+    from spmm_roofline import SpMM
+    from spmm_roofline.kernels import choose
+
+    monkeypatch.setitem(choose.EMPTY_SAMPLED, "float32", (1000, 0, 0))
+    monkeypatch.setattr(choose, "FEW_SAMPLED", 0)
+    a = sparse(83, 131, 0.08)
+    multiply = SpMM(a, "float32")
+    for n in (8, 128, 8):
+        (x, exact_x), (y, exact_y) = dense(83, n, "float32"), dense(131, n, "float32", 2)
+        check_sampled(multiply.sample(x, y), exact_x, exact_y, *places(a), "float32")
+    assert list(multiply._patterns) == [SAMPLED["float32"].entries, SAMPLED["float32"].windows]
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)

@@ -36,6 +36,7 @@ from ..formats.arrays import ceil_div
 from ..formats.banked_8x32 import SLOTS
 from ..formats.base import Survey
 from ..formats.csr_partitioned import RULE
+from ..formats.values import itemsize
 from .head import Head
 from .strips import fits
 
@@ -81,9 +82,20 @@ EMPTY_TENSOR, EMPTY_TENSOR_64, EMPTY_TENSOR_LITTLE = 17, 22, 25
 PANEL_SHARED_MEDIUM, PANEL_SHARED, PANEL_SHARED_BEYOND, PANEL_BEYOND = 2.1, 1.85, 1.55, 1
 PANEL_LEAST, PANEL_FULL = 16, 32
 PANEL_ROWS, PANEL_SLAB, PANEL_PADDING = 115, 256, 1 / 8
-#: Entries of a tile below which a sampled product reads the rows of Y of single entries, not of tiles: with 15 and 16,
-#: entries won on an H100 in every dtype and width; with 68, tiles did.
-EMPTY_SAMPLED = 24
+#: Tiles for each multiprocessor below which a sampled product reads the rows of Y of single entries, not of tiles: with
+#: 7.5, entries won on an H100 but in FP32 with 512 columns.
+FEW_SAMPLED = 8
+#: dtype → entries of a tile below which it does so, in products of up to :data:`NARROW` columns, of up to
+#: :data:`SAMPLED_WIDE`, and in wider ones. Fitted to times of an H100 on seven matrices with 15 to 68 entries, three of
+#: which have 19 to 22: against the better kernel, the rules lose 0.8 % in the geometric mean and 16 % at most, where 24
+#: entries for all lost 5.6 and 37 %.
+EMPTY_SAMPLED: Mapping[str, tuple[float, float, float]] = {
+    "float16": (21.5, 21.5, 18),
+    "bfloat16": (21.5, 21.5, 18),
+    "tf32": (21.5, 18, 18),
+    "float32": (24, 20, 20),
+}
+SAMPLED_WIDE = 256
 #: Entries of a tile from which windows of sixteen rows read fewer rows of B: in narrow products, in medium ones, in
 #: large ones, and in large ones wider than :data:`WIDE`.
 FULL_NARROW, FULL_MEDIUM, FULL_LARGE, FULL_WIDE = 72, 26, 33, 25
@@ -121,6 +133,11 @@ EVEN, EVEN_EMPTY, EVEN_MEAN = 1.3, 20, 12
 #: which rows of B are found there: with 31 rows, and at 0.8, a row at a time takes up to 1.6 times as long. With 53 to
 #: 62 rows it takes 0.82 to 1 of the time of row segments.
 EVEN_ROWS, EVEN_SLAB_OF_L2 = 50, 0.6
+#: Kernel of few columns, whose lanes have entries in place of columns: in code for one column, and for so many in FP32,
+#: TF32 and FP64, and in 16 bits. Rows that begin at any element cost it no more than others.
+FEW, FEW_COLUMNS, FEW_COLUMNS_16 = "narrow_fma", 4, 8
+#: Entries of a tile from which windows read fewer bytes of A than its entries are, in 16 bits: 320 for 6 each.
+FULL_FEW = 53
 #: Elements of C per multiprocessor up to which a product is small: then the fixed cost of other kernels decides.
 SMALL_C = 19_000
 #: Slab of B, as a multiple of L2, from which it hardly fits.
@@ -137,6 +154,10 @@ LANE_GROUPS, MOST_SECTIONS = 16, 24
 COPY_PAYS, COPY_PAYS_FOR_FULL_SLABS, COPY_PAYS_FOR_WINDOWS = 40, 12, 16
 #: Columns of a slab, and those of the last one from which it is rather full.
 SLAB, RATHER_FULL = 32, 13
+#: Bytes of a line, and entries of an average column of A from which a copy of B gets rows of a line where a kernel
+#: reads them in lines. Every second row of 96 bytes lies in two lines: with 48 columns, staged_f16_medium takes 1.31 to
+#: 1.36 times as long as with 64 on an H100, with 26 to 68 entries.
+LINE, LINE_PAYS = 128, 8
 #: Fixed cost of a column slab, in columns: every slab reads the indices and values of A once.
 SLAB_COST = 32
 
@@ -236,7 +257,7 @@ class Product:
         """Whether a multiprocessor has fewer than ``products`` multiplications."""
         return self.n * self.nnz < products * self.multiprocessors
 
-    def fill_below(self, entries: int) -> bool:
+    def fill_below(self, entries: float) -> bool:
         """Whether tiles of 8×16 slots hold fewer than ``entries`` entries on average."""
         return self.nnz < entries * self.survey.blocks
 
@@ -350,6 +371,21 @@ def _short(product: Product) -> bool:
     if product.work_below(SHORT_WORK) or product.has_slab_of(SHORT_SLAB_OF_L2):
         return False
     return product.fill_below(SHORT_FULL) and product.has_short_slabs() and not product.outlasts(OUTLASTS_WIDE)
+
+
+def _few(columns: int) -> Callable[[Product], bool]:
+    """Few columns, unless rows are short: then a lane group for each of them has no sums to wait for."""
+    return lambda product: product.n <= columns and product.survey.longest > SHORT_NARROWEST
+
+
+def _few_tensor(columns: int) -> Callable[[Product], bool]:
+    """Few columns in 16 bits, unless tiles are full."""
+    return lambda product: product.n <= columns and product.fill_below(FULL_FEW)
+
+
+def _columns(most: int) -> Callable[[Product], bool]:
+    """Few columns, whatever A is like."""
+    return lambda product: product.n <= most
 
 
 def _long_even(product: Product) -> bool:
@@ -503,8 +539,15 @@ def _even_wide(product: Product) -> bool:
 #: dtype → rules in order; the first that holds names the kernel. If none holds, the kernels of the usual format remain,
 #: and :func:`for_width` decides among them.
 RULES: Mapping[str, tuple[Rule, ...]] = {
-    "float64": (Rule("short_rows_fma_f64", _short_f64), Rule("split_fma_f64", _always)),
+    "float64": (
+        Rule("short_rows_fma_f64", _short_f64),
+        Rule(f"{FEW}_f64_single", _columns(1)),
+        Rule(f"{FEW}_f64", _columns(FEW_COLUMNS)),
+        Rule("split_fma_f64", _always),
+    ),
     "float32": (
+        Rule(f"{FEW}_single", _few(1)),
+        Rule(FEW, _few(FEW_COLUMNS)),
         Rule(DENSE["float32"], _dense_f32),
         Rule("even_rows_fma", _long_even),
         Rule("short_rows_fma", _short),
@@ -512,6 +555,8 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         Rule("rows_fma", _rows_cuda),
     ),
     "tf32": (
+        Rule(f"{FEW}_tf32_single", _few(1)),
+        Rule(f"{FEW}_tf32", _few(FEW_COLUMNS)),
         Rule(DENSE["tf32"], _dense_tf32),
         Rule("even_rows_fma_tf32", _long_even),
         Rule("short_rows_fma_tf32", _short),
@@ -523,6 +568,8 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "float16": (
         Rule(DENSE["float16"], _dense_16),
+        Rule(f"{FEW}_f16_single", _few_tensor(1)),
+        Rule(f"{FEW}_f16", _few_tensor(FEW_COLUMNS_16)),
         Rule("strips_f16", _strips),
         Rule("panel_f16", _panels),
         Rule("panel_f16_medium", _panels_medium),
@@ -531,6 +578,8 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "bfloat16": (
         Rule(DENSE["bfloat16"], _dense_16),
+        Rule(f"{FEW}_bf16_single", _few_tensor(1)),
+        Rule(f"{FEW}_bf16", _few_tensor(FEW_COLUMNS_16)),
         Rule("strips_f16_bf16", _strips),
         Rule("panel_f16_bf16", _panels),
         Rule("panel_f16_bf16_medium", _panels_medium),
@@ -542,9 +591,31 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
 
 #: The same for operands whose rows do not begin at multiples of 16 bytes and are not copied.
 UNALIGNED_RULES: Mapping[str, tuple[Rule, ...]] = {
-    "float64": (Rule("split_fma_f64", _always),),
-    "float32": (Rule("rows_fma", _even_wide), Rule("split_fma", _always)),
-    "tf32": (Rule("rows_fma_tf32", _even_wide), Rule("split_fma_tf32", _always)),
+    "float64": (
+        Rule(f"{FEW}_f64_single", _columns(1)),
+        Rule(f"{FEW}_f64", _columns(FEW_COLUMNS)),
+        Rule("split_fma_f64", _always),
+    ),
+    "float32": (
+        Rule(f"{FEW}_single", _columns(1)),
+        Rule(FEW, _columns(FEW_COLUMNS)),
+        Rule("rows_fma", _even_wide),
+        Rule("split_fma", _always),
+    ),
+    "tf32": (
+        Rule(f"{FEW}_tf32_single", _columns(1)),
+        Rule(f"{FEW}_tf32", _columns(FEW_COLUMNS)),
+        Rule("rows_fma_tf32", _even_wide),
+        Rule("split_fma_tf32", _always),
+    ),
+    "float16": (
+        Rule(f"{FEW}_f16_single", _columns(1)),
+        Rule(f"{FEW}_f16", _columns(FEW_COLUMNS_16)),
+    ),
+    "bfloat16": (
+        Rule(f"{FEW}_bf16_single", _columns(1)),
+        Rule(f"{FEW}_bf16", _columns(FEW_COLUMNS_16)),
+    ),
 }
 
 
@@ -569,11 +640,14 @@ SAMPLED: Mapping[str, SampledKernels] = {
 
 
 def sampled(dtype: str, product: Product) -> str:
-    """The kernel of a sampled product at the pattern of A, for any n."""
+    """The kernel of a sampled product at the pattern of A."""
     kernels = SAMPLED[dtype]
-    if kernels.windows is None or product.fill_below(EMPTY_SAMPLED):
+    if kernels.windows is None:
         return kernels.entries
-    return kernels.windows
+    narrow, medium, wide = EMPTY_SAMPLED[dtype]
+    limit = narrow if product.narrow else medium if product.n <= SAMPLED_WIDE else wide
+    few = product.survey.blocks < FEW_SAMPLED * product.multiprocessors
+    return kernels.entries if few or product.fill_below(limit) else kernels.windows
 
 
 def choose(able: Mapping[str, Head], dtype: str, product: Product) -> Head:
@@ -592,8 +666,13 @@ def without_copy(able: Mapping[str, Head], dtype: str, product: Product, aligned
 
     ``aligned`` is the kernel for aligned rows, and ``elements`` how many a copy would move. Reading other rows, element
     by element, costs a share of the kernel's time, which grows with the entries of A. The cost of a copy does not. A
-    single kernel of ``able`` is taken whatever A is like, if it takes such rows.
+    single kernel of ``able`` is taken whatever A is like, if it takes such rows, and that of few columns reads them as
+    fast as others.
     """
+    rules = (rule for rule in UNALIGNED_RULES[dtype] if rule.kernel in able and rule.when(product))
+    named = next((able[rule.kernel] for rule in rules), None)
+    if named is not None and named.name.startswith(FEW):
+        return named
     if not aligned.takes_unaligned:
         limit = COPY_PAYS_FOR_WINDOWS
     elif product.n > SLAB and product.n % SLAB >= RATHER_FULL:
@@ -604,8 +683,20 @@ def without_copy(able: Mapping[str, Head], dtype: str, product: Product, aligned
         return None
     if len(able) == 1 and aligned.takes_unaligned:
         return aligned
-    named = (rule.kernel for rule in UNALIGNED_RULES.get(dtype, ()) if rule.kernel in able and rule.when(product))
-    return next((able[kernel] for kernel in named), None)
+    return named
+
+
+def is_wider(head: Head, n: int) -> bool:
+    """Whether a product is wider than a kernel is for, which reads A anew for every few columns."""
+    return head.name.startswith(FEW) and n > head.tile["slab"]
+
+
+def columns_of_copy(head: Head, product: Product, padded: int) -> int:
+    """Columns of a copy of B that has to have ``padded``: those of a slab if its rows are lines, and read often."""
+    slab, size = head.tile.get("slab", 0), itemsize(head.dtype["b"])
+    is_line = "stages" in head.tile and slab * size == LINE
+    pays = product.nnz >= LINE_PAYS * product.k
+    return slab if is_line and pays and LINE // 2 < padded * size < LINE else padded
 
 
 def for_width(able: Mapping[str, Head], n: int) -> Head:

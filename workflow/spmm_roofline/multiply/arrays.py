@@ -1,7 +1,8 @@
 """Arrays of other libraries: where their elements lie on the device, and how a result becomes one of theirs.
 
 CuPy and PyTorch are read directly, because a call may cost the host only microseconds. Every other library exchanges
-arrays by DLPack, without a copy: JAX, for example.
+arrays by DLPack, without a copy: JAX, for example. Each operand is exchanged once in a call, and is CuPy's from then
+on.
 """
 
 from __future__ import annotations
@@ -84,11 +85,11 @@ class Library:
     stream: Callable[[int], int]
     """handle of the caller's current stream on a device"""
     layout: Callable[[Any], tuple[Any, ...]] | None = None
-    """all that :attr:`strided` reads but the address; None if it is not cheap"""
+    """all that :attr:`strided` reads but the address; None if products take its arrays as those of CuPy"""
     pointer: Callable[[Any], int] = lambda array: int(array.data.ptr)
     """address of the first element"""
     given: Callable[[Any], Any] = lambda array: array
-    """a result of :attr:`empty` as an array of the library"""
+    """a result in CuPy as an array of the library, where :attr:`layout` is None"""
 
     def view(self, array: Any, name: str) -> View:
         """A matrix. Raises ``ValueError`` with its name if it is not on a device."""
@@ -168,16 +169,17 @@ def needs_operator(*arrays: Any) -> bool:
                 return True
         elif array is not None and isinstance(array, torch.Tensor):
             return True
-    return has_tensors and (_is_watched() or torch.is_autocast_enabled("cuda"))
+    return has_tensors and (is_watched() or torch.is_autocast_enabled("cuda"))
 
 
 def is_traced(*tensors: Any) -> bool:
     """Whether a compiler, a mode or a subclass of PyTorch must see what is done with tensors, not only their values."""
     torch = sys.modules["torch"]
-    return _is_watched() or any(type(tensor) not in (torch.Tensor, torch.nn.Parameter) for tensor in tensors)
+    return is_watched() or any(type(tensor) not in (torch.Tensor, torch.nn.Parameter) for tensor in tensors)
 
 
-def _is_watched() -> bool:
+def is_watched() -> bool:
+    """Whether a compiler or a mode of PyTorch looks on."""
     torch = sys.modules["torch"]
     return bool(torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0)
 
@@ -266,21 +268,23 @@ def _dlpack(package: str) -> Library:
 
     def given(array: Any) -> Any:
         # JAX has no arrays whose rows are padded.
-        return imports(cupy.ascontiguousarray(array)) if imports else array
+        own = cupy.ascontiguousarray(array) if imports else array
+        own = own.view(_extension(own.dtype))
+        return imports(own) if imports else own
 
     def as_cupy(array: Any) -> Any:
-        if array.__dlpack_device__()[0] not in DEVICES:
-            raise ValueError(f"this array of {package} is on the CPU, and products run on a GPU")
         try:
             return of_cupy.as_cupy(cupy.from_dlpack(array))
         except (BufferError, RuntimeError, TypeError) as error:
+            if array.__dlpack_device__()[0] not in DEVICES:
+                raise ValueError(f"this array of {package} is on the CPU, and products run on a GPU") from error
             raise ValueError(f"CuPy cannot read this array of {package}: {error}") from error
 
     return Library(
         package,
         lambda array, name: of_cupy.strided(as_cupy(array), name),
         as_cupy,
-        lambda array, shape: cupy.empty(shape, dtype=_extension(as_cupy(array).dtype)),
+        of_cupy.empty,
         of_cupy.stream,
         given=given,
     )

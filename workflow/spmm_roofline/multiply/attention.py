@@ -139,9 +139,12 @@ class MaskedAttention:
         scale = q.shape[-1] ** -0.5 if scale is None else scale
         if not 0 < scale < math.inf:
             raise ValueError(f"scale is {scale}; it must be positive")
+        for array, name in ((k, "k"), (v, "v")):
+            if library_of(array, name) is not library:
+                raise ValueError(f"q is an array of {library.name}, and {name} is {type(array).__name__}")
+        if library.layout is None:
+            return library.given(self.attend(library.as_cupy(q), library.as_cupy(k), library.as_cupy(v), scale))
         stream = library.stream(self._device)
-        if library.layout is None or any(library_of(array, "an operand") is not library for array in (k, v)):
-            return library.given(self._attend(library, (q, k, v), scale, stream)[0])
         key = *map(library.layout, (q, k, v)), scale, stream, get_ident()
         ready = self._ready.get(key)
         if ready is not None:
@@ -201,8 +204,6 @@ class MaskedAttention:
         return out, (launch, arguments[first : first + 3], arguments[first + 3])
 
     def _checked(self, library: Library, array: Any, name: str) -> Strided:
-        if library_of(array, name) is not library:
-            raise ValueError(f"q is an array of {library.name}, and {name} is {type(array).__name__}")
         place = library.strided(array, name)
         rows = self.shape[0 if name == "q" else 1]
         shape = tuple(place.shape)

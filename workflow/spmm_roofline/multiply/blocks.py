@@ -30,7 +30,6 @@ class RowBlocks(SpMM):
     ``SpMM(a)`` makes one where A has more. Nothing of the whole A is made on the device. Parameters, attributes and
     results are those of :class:`SpMM`, with these differences:
 
-    - Arrays are those of CuPy and PyTorch.
     - Aᵀ·X is added up block by block, in order. C is rounded to its dtype after each block; A·B is rounded once.
     - Each block is a launch, with a kernel of its own choice.
 
@@ -64,9 +63,8 @@ class RowBlocks(SpMM):
     def _multiply(
         self, library: Library, b: Any, out: Any, alpha: float, beta: float, bias: Any, relu: bool, stream: int
     ) -> tuple[Any, None]:
-        _check_library(library)
         if len(b.shape) == 1:
-            return self._of_vector(b, out, alpha, beta, bias, relu), None
+            return self._of_vector(library, b, out, alpha, beta, bias, relu), None
         n = self._views(library, b, out, bias)[0].columns
         if out is None:
             out = library.empty(b, (self.shape[0], ceil_div(n, self.multiple) * self.multiple))[:, :n]
@@ -86,9 +84,10 @@ class RowBlocks(SpMM):
     def sample_entries(self, x: Any, y: Any) -> Any:
         """x[i]·y[j] for every entry (i, j) of A, as :meth:`SpMM.sample_entries`."""
         library = library_of(x, "x")
-        _check_library(library)
         if library_of(y, "y") is not library:
             raise ValueError(f"x is an array of {library.name}, and y is {type(y).__name__}")
+        if library.layout is None:
+            return library.given(self.sample_entries(library.as_cupy(x), library.as_cupy(y)))
         self._checked(library, x, "x", self.shape[0])
         self._checked(library, y, "y", self.shape[1])
         out = library.empty(x, (self.nnz,))
@@ -149,11 +148,6 @@ class RowBlocks(SpMM):
             raise ValueError(f"values is {tuple(values.shape)}; A has {self.nnz:,} entries")
         for block, entries in zip(self._blocks, self._entries, strict=True):
             yield block, values[entries]
-
-
-def _check_library(library: Library) -> None:
-    if library.layout is None:
-        raise ValueError(f"A is held in row blocks, which take arrays of CuPy and PyTorch, not of {library.name}")
 
 
 def _consecutive(lengths: Any) -> list[slice]:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, library
 
 from . import arrays
-from .arrays import current_stream, is_traced, needs_operator
+from .arrays import current_stream, is_traced, is_watched
 from .attention import PLANS, MaskedAttention
 from .plan import PRODUCTS, SpMM, multiple_of
 
@@ -27,6 +27,9 @@ _library.define(
 )
 _library.define("sampled(Tensor x, Tensor y, int plan) -> Tensor")
 _library.define("attention(Tensor q, Tensor k, Tensor v, int plan, float scale) -> Tensor")
+
+#: Types of tensors that no subclass of PyTorch must see.
+PLAIN = torch.Tensor, torch.nn.Parameter
 
 _DTYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32", torch.float64: "float64"}
 
@@ -79,9 +82,8 @@ def spmm(
     >>> spmm(multiply, b, relu=True).sum().backward()
     >>> gradient = b.grad                               # Aᵀ times the gradient of the product
     """
-    if values is None and _is_plain(a, b, bias):
-        result: Tensor = a.multiply(b, alpha=alpha, bias=bias, relu=relu)
-        return result
+    if values is None and _is_eager(a, b, bias):
+        return _own_product(a, b, alpha, bias, relu)
     b = _autocast(b)
     bias = None if bias is None else _autocast(bias)
     if b.ndim == 1:
@@ -119,16 +121,65 @@ def sddmm(a: SpMM, x: Tensor, y: Tensor) -> Tensor:
     >>> multiply = SpMM(a, dtype="float32")
     >>> scores = sddmm(multiply, spmm(multiply, b), b)
     """
-    if x.ndim == y.ndim == 2 and _is_plain(a, x, y):
+    if x.ndim == y.ndim == 2 and _is_eager(a, x, y) and not _has_gradient(x, y):
         result: Tensor = a.sample_entries(x, y)
         return result
     return _at_entries(_autocast(x), _autocast(y), a.number)
 
 
-def _is_plain(a: SpMM, *operands: Tensor | None) -> bool:
-    """Whether a plan itself multiplies these tensors, and nobody else must know of it."""
-    first = operands[0]
-    return first is not None and _DTYPES.get(first.dtype) == a.stored and not needs_operator(*operands)
+def _is_eager(a: SpMM, first: Tensor, second: Tensor | None) -> bool:
+    """Whether a plan itself multiplies these tensors, and at most autograd must know of it."""
+    return (
+        type(first) in PLAIN
+        and (second is None or type(second) in PLAIN)
+        and _DTYPES.get(first.dtype) == a.stored
+        and not is_watched()
+        and not torch.is_autocast_enabled("cuda")
+    )
+
+
+def _has_gradient(first: Tensor, second: Tensor | None) -> bool:
+    """Whether autograd records what is done with these tensors."""
+    return (first.requires_grad or (second is not None and second.requires_grad)) and torch.is_grad_enabled()
+
+
+def _own_product(a: SpMM, b: Tensor, alpha: float = 1.0, bias: Tensor | None = None, relu: bool = False) -> Tensor:
+    """The product with A's own values in eager mode, for ``b`` of the plan's dtype."""
+    result: Tensor
+    if not _has_gradient(b, bias):
+        result = a.multiply(b, None, alpha, 0.0, bias, relu)
+    elif b.ndim == 1:
+        result = _own_product(a, b[:, None], alpha, bias, relu)[..., 0]
+    else:
+        result = _OwnProduct.apply(b, bias, a, alpha, relu)
+    return result
+
+
+class _OwnProduct(torch.autograd.Function):
+    """:func:`_own_product` with a gradient. It saves and passes what this one needs, which costs the host half of what
+    the operator's function does.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, b: Tensor, bias: Tensor | None, a: SpMM, alpha: float, relu: bool) -> Tensor:
+        result: Tensor = a.multiply(b, None, alpha, 0.0, bias, relu)
+        ctx.a, ctx.alpha, ctx.relu = a, alpha, relu
+        if relu:
+            ctx.save_for_backward(result)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        if ctx.relu:
+            gradient = torch.ops.aten.threshold_backward(gradient, *ctx.saved_tensors, 0.0)
+        of_b = of_bias = None
+        if ctx.needs_input_grad[0] and is_traced(gradient):
+            of_b = _multiplied(gradient, None, ctx.a.number, True, ctx.alpha)
+        elif ctx.needs_input_grad[0]:
+            of_b = _own_product(ctx.a.T, gradient, ctx.alpha)
+        if ctx.needs_input_grad[1]:
+            of_bias = gradient.sum(0)
+        return of_b, of_bias, None, None, None
 
 
 def _autocast(tensor: Tensor) -> Tensor:

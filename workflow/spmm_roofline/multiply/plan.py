@@ -17,7 +17,6 @@ from weakref import WeakValueDictionary
 from ..formats import FORMATS
 from ..formats.arrays import ceil_div
 from ..formats.base import Format, Survey
-from ..formats.builder import ctas
 from ..formats.values import device_dtype
 from ..kernels import choose, registry
 from ..kernels.cubins import machine_code, runs_here
@@ -200,6 +199,8 @@ class SpMM:
         #: Layout of values, stream and thread → how to replace A's.
         self._renewals: dict[Any, Replace] = {}
         self._owns_values = False
+        #: Kernel of sampled products → its launches with the pattern of A.
+        self._patterns: dict[str, Sampled] = {}
         #: Layouts of X and Y, stream and thread → how to repeat a sampled product.
         self._samples: dict[Any, Sampling] = {}
         self._tune, self._width, self._chosen = tune, n, dict[int, Head]()
@@ -254,9 +255,10 @@ class SpMM:
         ----------
         b
             Array k×n, or k for a vector, of the dtype of A. CuPy may have bfloat16 values as such or as their bits, in
-            uint16 arrays. Rows of any stride that is a multiple of 16 bytes are read in place. In FP32, TF32 and FP64
-            rows may also begin at any element, wherever a copy would cost more than it saves
-            (:func:`.kernels.choose.without_copy`). Others are copied, as are rows whose elements are not contiguous.
+            uint16 arrays. Rows of any stride that is a multiple of 16 bytes are read in place. Rows may also
+            begin at any element, if there are few columns, or in FP32, TF32 and FP64 wherever a copy would cost more
+            than it saves (:func:`.kernels.choose.without_copy`). Others are copied, as are rows whose elements are not
+            contiguous.
         out
             Array m×n of the same library and dtype, which gets the result. It is written in place if its rows are
             aligned and padded to 16 bytes, or its width is a multiple of 128, or as ``b`` for unaligned rows.
@@ -271,7 +273,7 @@ class SpMM:
         Returns
         -------
         array
-            ``out``, or a new array m×n whose rows are padded to 16 bytes.
+            ``out``, or a new array m×n whose rows are padded to 16 bytes. The product of a vector is contiguous.
 
         Raises
         ------
@@ -313,10 +315,11 @@ class SpMM:
         for array, name in ((out, "out"), (bias, "bias")):
             if array is not None and library_of(array, name) is not library:
                 raise ValueError(f"b is an array of {library.name}, and {name} is {type(array).__name__}")
-        stream = library.stream(self._device)
         if library.layout is None:
-            with self._on_own_device():
-                return self._multiply(library, b, out, alpha, beta, bias, relu, stream)[0]
+            own, to, added = (None if array is None else library.as_cupy(array) for array in (b, out, bias))
+            result = self.multiply(own, to, alpha, beta, added, relu)
+            return library.given(result) if out is None else out
+        stream = library.stream(self._device)
         # All that a first product works out is the same for arrays of these layouts.
         of_c = None if out is None else library.layout(out)
         of_bias = None if bias is None else library.layout(bias)
@@ -353,19 +356,19 @@ class SpMM:
     ) -> tuple[Any, _Ready | None]:
         """The product, and how to repeat it with other arrays of these layouts if nothing had to be copied."""
         if len(b.shape) == 1:
-            return self._of_vector(b, out, alpha, beta, bias, relu), None
+            return self._of_vector(library, b, out, alpha, beta, bias, relu), None
         m, k = self.shape
         given, to, added = self._views(library, b, out, bias)
         n = given.columns
         if m == 0 or n == 0:
-            return (library.given(library.empty(b, (m, n))) if out is None else out), None
+            return (library.empty(b, (m, n)) if out is None else out), None
         if n > WIDEST:
             whole = library.empty(b, (m, n)) if out is None else out
             for begin in range(0, n, WIDEST):
                 strip = slice(begin, begin + WIDEST)
                 of_strip = None if bias is None else bias[strip]
                 self._multiply(library, b[:, strip], whole[:, strip], alpha, beta, of_strip, relu, stream)
-            return (library.given(whole) if out is None else out), None
+            return whole, None
         multiple = self.multiple
         padded = ceil_div(n, multiple) * multiple
         current = cupy_stream(stream)
@@ -380,17 +383,22 @@ class SpMM:
         widened = None if added is None or unaligned or _fits(added, padded, multiple) else added
         scaled, epilogue = alpha != 1.0 or beta != 0.0, added is not None or relu
         ld_of_b, ld_of_c = given.ld if in_place else None, to.ld if to is not None and direct else None
-        like = n, ld_of_b, given.step == 1, ld_of_c, unaligned, scaled, epilogue, widened and widened.step == 1
+        way = to is None, ld_of_c, unaligned, scaled, epilogue
+        like = n, ld_of_b, given.step == 1, *way, widened and widened.step == 1
         if like not in self._planned:
             _check_no_capture()
         if not in_place:
-            given = _padded(given, padded, current, room) if k else _zeros(padded, self.dtype)
+            wide = self._columns_of_copy(n, padded)
+            given = _padded(given, wide, current, room) if k else _zeros(padded, self.dtype)
         if widened is not None:
             added, in_place = _padded(widened, padded, current, room), False
         c = out if direct else library.empty(b, (m, padded))
         target = to if to is not None and direct else library.view(c, "c")
         if to is not None and not direct and beta != 0:
-            c[:, :n] = out
+            if _has_rows(to):
+                _copy_rows(to, target, n, n, current)
+            else:
+                c[:, :n] = out
         on = Operands(given, target, n, alpha, beta, 0 if added is None else added.pointer, relu, unaligned)
         head = head or self._chosen.get(n) or self._head(on, padded, current)
         if relu and head.vendor and len(self._able) > 1:
@@ -401,15 +409,17 @@ class SpMM:
         if in_place and (to is None or direct) and call.repeat is not None:
             ready = call.repeat, n, padded
         if to is None:
-            return library.given(c if n == padded else c[:, :n]), ready
-        if not direct:
+            return c if n == padded else c[:, :n], ready
+        if not direct and _has_rows(to):
+            _copy_rows(target, to, n, n, current)
+        elif not direct:
             out[...] = c[:, :n]
         return out, ready
 
-    def _of_vector(self, b: Any, out: Any, alpha: float, beta: float, bias: Any, relu: bool) -> Any:
-        wide = None if out is None else out[:, None]
-        result = self.multiply(b[:, None], wide, alpha, beta, bias, relu)
-        return result[:, 0] if out is None else out
+    def _of_vector(self, library: Library, b: Any, out: Any, alpha: float, beta: float, bias: Any, relu: bool) -> Any:
+        out = library.empty(b, (self.shape[0],)) if out is None else out
+        self.multiply(b[:, None], out[:, None], alpha, beta, bias, relu)
+        return out
 
     def sample(self, x: Any, y: Any) -> Any:
         """x[i]·y[j] for every entry (i, j) of A: the product X·Yᵀ, sampled at the pattern of A (SDDMM).
@@ -435,6 +445,7 @@ class SpMM:
         Notes
         -----
         Tensors of PyTorch that require a gradient get one: the samples are then those of :func:`spmm_roofline.sddmm`.
+        The pattern is packed on first use, and once more if another width of X takes the other kernel.
         """
         if needs_operator(x, y):
             from . import operators
@@ -447,16 +458,16 @@ class SpMM:
         library = library_of(x, "x")
         if library_of(y, "y") is not library:
             raise ValueError(f"x is an array of {library.name}, and y is {type(y).__name__}")
-        handle, key = library.stream(self._device), None
-        if library.layout is not None:
-            addresses = library.pointer(x), library.pointer(y)
-            beside = (addresses[0] | addresses[1]) % ALIGNED
-            key = library.layout(x), library.layout(y), beside, handle, get_ident()
-            if repeat := self._samples.get(key):
-                out = library.empty(x, (self.nnz,))
-                of_x, of_y = (addresses[1], addresses[0]) if self.transposed else addresses
-                self._enqueue(repeat, handle, of_x, of_y, library.pointer(out))
-                return out
+        if library.layout is None:
+            return library.given(self.sample_entries(library.as_cupy(x), library.as_cupy(y)))
+        handle, addresses = library.stream(self._device), (library.pointer(x), library.pointer(y))
+        beside = (addresses[0] | addresses[1]) % ALIGNED
+        key = library.layout(x), library.layout(y), beside, handle, get_ident()
+        if repeat := self._samples.get(key):
+            out = library.empty(x, (self.nnz,))
+            of_x, of_y = (addresses[1], addresses[0]) if self.transposed else addresses
+            self._enqueue(repeat, handle, of_x, of_y, library.pointer(out))
+            return out
         first, second = (1, 0) if self.transposed else (0, 1)
         rows = self.shape[first], self.shape[second]
         operands = (x, y) if not self.transposed else (y, x)
@@ -479,14 +490,15 @@ class SpMM:
             fitting = [v if fit else _padded(v, padded, stream, room) for v, fit in zip(views, fits, strict=True)]
             out = library.empty(x, (1, self.nnz))
             if self.nnz:
-                self._sampled(fitting[0], fitting[1], library.view(out, "out").pointer, room)
-                repeat = self._sampled.repeat(fitting[0], fitting[1]) if key and all(fits) else None
-                if key and repeat:
+                sampled = self._sampled(n)
+                sampled(fitting[0], fitting[1], library.view(out, "out").pointer, room)
+                repeat = sampled.repeat(fitting[0], fitting[1]) if all(fits) else None
+                if repeat:
                     if len(self._samples) >= MOST:
                         self._samples.clear()
                     self._samples[key] = repeat
             self._planned.add(like)
-        return library.given(out[0])
+        return out[0]
 
     @property
     def T(self) -> SpMM:
@@ -596,13 +608,15 @@ class SpMM:
         self, dtype: str | None = None, transposed: bool | None = None, stream_of_values: int | None = None
     ) -> SpMM:
         """The product with the same matrix in ``dtype``, ``transposed`` or not, planned on first use."""
-        import cupy
-
-        self._kin.setdefault(self._key, self)
         dtype = dtype or self.dtype
         transposed = self.transposed if transposed is None else transposed
         key = (dtype, transposed, stream_of_values)
+        if (known := self._kin.get(key)) is not None:
+            return known
+        self._kin.setdefault(self._key, self)
         if key not in self._kin:
+            import cupy
+
             _check_no_capture()
             with self._kin.lock, self._on_own_device():
                 if key not in self._kin:
@@ -729,6 +743,8 @@ class SpMM:
         )
         times = {}
         for name, head in self._able.items():
+            if choose.is_wider(head, on.n):
+                continue
             call = self._call(head, Operands(on.b, c, on.n))
             # The first launch loads the code; the fastest of three more counts.
             events = [cupy.cuda.Event() for _ in range(5)]
@@ -745,6 +761,13 @@ class SpMM:
             return next(iter(self._able.values()))
         able = self._able if dense else {name: head for name, head in self._able.items() if not head.vendor}
         return choose.choose(able, self.dtype, dataclasses.replace(self._product, n=n))
+
+    def _columns_of_copy(self, n: int, padded: int) -> int:
+        """Columns of a copy of B, ``padded`` or more."""
+        if n not in self._chosen and self._tune and len(self._able) > 1:
+            return padded  # the kernel for this width is not known yet
+        head, product = self._chosen.get(n) or self._by_rules(n), dataclasses.replace(self._product, n=n)
+        return choose.columns_of_copy(head, product, padded)
 
     def _without_copy(self, n: int, elements: int) -> Head | None:
         """The kernel that takes unaligned operands as they are; None if copying that many elements pays."""
@@ -779,19 +802,25 @@ class SpMM:
         with self._planning():
             return form.survey(matrix.csr, packer=packer_of(form))
 
-    @cached_property
-    def _sampled(self) -> Sampled:
+    def _sampled(self, n: int) -> Sampled:
+        """The launches of a sampled product with ``n`` columns."""
         forward = self.relative(transposed=False)
         if self is not forward:
-            return forward._sampled
-        # X is read in the caller's order of rows.
-        matrix, product = self._matrix.original, self._product
-        if self.reordered:
-            product = dataclasses.replace(product, look=lambda: self._surveyed(matrix, choose.USUAL))
-        kernel = choose.sampled(self.dtype, product)
-        survey = product.__dict__.get("survey") if self.reordered else self._surveys.get(choose.USUAL)
-        with self._planning():
-            return Sampled(matrix, self.dtype, kernel, survey)
+            return forward._sampled(n)
+        matrix, product = self._of_samples
+        kernel = choose.sampled(self.dtype, dataclasses.replace(product, n=n))
+        with self._kin.lock:
+            if kernel not in self._patterns:
+                survey = product.look() if kernel == choose.SAMPLED[self.dtype].windows else None
+                with self._planning():
+                    self._patterns[kernel] = Sampled(matrix, self.dtype, kernel, survey)
+        return self._patterns[kernel]
+
+    @cached_property
+    def _of_samples(self) -> tuple[Matrix, choose.Product]:
+        """The matrix whose pattern is sampled, because X is read in the caller's order of rows, and its product."""
+        matrix, survey = self._matrix.original, cache(lambda: self._surveyed(self._matrix.original, choose.USUAL))
+        return matrix, dataclasses.replace(self._product, look=survey) if self.reordered else self._product
 
     def _call(self, head: Head, on: Operands) -> Call:
         """The launch for these operands."""
@@ -951,22 +980,40 @@ def _room(library: Library, like: Any) -> Callable[[int], Any]:
     return room
 
 
+def _copy_rows(source: View, target: View, columns: int, padded: int, stream: Any) -> None:
+    """Copy the first columns of all rows, with zeros up to ``padded``; elements of a row follow each other in both."""
+    size = device_dtype(source.dtype).itemsize
+    # As the kernel divides them: a thread has 16 bytes of a column on their way.
+    lanes = min(32, 1 << (padded - 1).bit_length())
+    ctas = ceil_div(source.rows, 256 // lanes * ALIGNED // size)
+    with stream:
+        copy, ends = functions_of(OPERANDS), (target.pointer, target.ld, padded, lanes)
+        copy(f"rows_{8 * size}", ctas, source.pointer, source.ld, source.rows, columns, *ends)
+
+
+def _has_rows(view: View) -> bool:
+    """Whether elements of a row follow each other."""
+    return view.step == 1 or view.columns == 1
+
+
 def _padded(view: View, padded: int, stream: Any, room: Callable[[int], Any]) -> View:
     """A copy whose rows are padded with zeros to ``padded`` elements."""
     dtype = device_dtype(view.dtype)
     rows, columns = view.rows, view.columns
     with stream:
         wide = room(rows * padded * dtype.itemsize)
-        copy, bits = functions_of(OPERANDS), 8 * dtype.itemsize
-        if rows and view.step == 1:
-            count = ctas(rows * padded * dtype.itemsize // ALIGNED)
-            copy(f"pad_{bits}", count, view.pointer, view.ld, rows, columns, padded, wide)
-        elif rows:
-            tiles = ceil_div(padded, TILE)
-            count = ceil_div(rows, TILE) * tiles
-            copy(f"turn_{bits}", count, view.pointer, view.ld, view.step, rows, columns, padded, tiles, wide)
     end = wide.data.ptr + wide.nbytes
-    return View(wide.data.ptr, rows, padded, padded, 1, view.dtype, view.device, end, wide)
+    copied = View(wide.data.ptr, rows, padded, padded, 1, view.dtype, view.device, end, wide)
+    if rows and _has_rows(view):
+        _copy_rows(view, copied, columns, padded, stream)
+    elif rows:
+        tiles = ceil_div(padded, TILE)
+        count = ceil_div(rows, TILE) * tiles
+        with stream:
+            copy = functions_of(OPERANDS)
+            of_view = view.pointer, view.ld, view.step, rows, columns
+            copy(f"turn_{8 * dtype.itemsize}", count, *of_view, padded, tiles, wide)
+    return copied
 
 
 def _zeros(padded: int, dtype: str) -> View:

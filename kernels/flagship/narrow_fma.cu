@@ -1,0 +1,351 @@
+/*---
+name: narrow_fma
+study: flagship
+source: "our own; equal numbers of non-zeros per warp and segmented sums after Blelloch, Heroux and Zagha 1993 and Merrill and Garland 2016"
+idea: a lane for each four neighbouring entries instead of for columns, with all columns of a narrow B; rows are summed across lanes
+after: split_fma
+family: rows_f32
+format: csr_split
+format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: tile.warps, groups: tile.groups, batch: tile.batch, wave_columns: "wave_columns(128, device.l2_bytes)"}
+dtype: {a: float32, b: float32, accumulator: float32, c: float32}
+layout: {b: row_major, c: row_major}
+pads: {n: 4}
+min_arch: sm_80
+requires: {}
+tile: {slab: 4, groups: 4, batch: 8, warps: 12, ctas: 2}
+constants: {values: Wide, scaled: 0}
+features: [atom_inc]
+scratch: (128 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
+launch:
+  grid: a.partitions, ceil_div(n, tile.slab)
+  block: 32 * tile.warps
+  args: a.work, a.cut, a.group_starts, a.columns, a.data, b, c, scratch, a.partials, b.ld, c.ld, a.partitions if a.partitions > tile.ctas * device.multiprocessors else device.multiprocessors, alpha, beta
+variants:
+  single:
+    idea: narrow_fma for one column
+    after: narrow_fma
+    tile: {slab: 1}
+  tf32:
+    idea: narrow_fma on TF32 operands, at no less than TF32 precision
+    family: rows_tf32
+    after: narrow_fma
+    dtype: {a: tf32, b: tf32}
+  tf32_single:
+    idea: narrow_fma for one column of TF32 operands, at no less than TF32 precision
+    family: rows_tf32
+    after: narrow_fma_tf32
+    dtype: {a: tf32, b: tf32}
+    tile: {slab: 1}
+  f64:
+    idea: narrow_fma in FP64
+    family: rows_f64
+    after: narrow_fma
+    format_options: {wave_columns: "wave_columns(256, device.l2_bytes)"}
+    dtype: {a: float64, b: float64, accumulator: float64, c: float64}
+    tile: {warps: 16, ctas: 1}
+    constants: {values: Wide, number: double}
+    scratch: (256 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
+  f64_single:
+    idea: narrow_fma for one column in FP64
+    family: rows_f64
+    after: narrow_fma_f64
+    format_options: {wave_columns: "wave_columns(256, device.l2_bytes)"}
+    dtype: {a: float64, b: float64, accumulator: float64, c: float64}
+    tile: {slab: 1, warps: 16, ctas: 1}
+    constants: {values: Wide, number: double}
+    scratch: (256 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
+  f16:
+    idea: narrow_fma on FP16 operands, with eight columns and sums in FP32
+    family: window_f16
+    after: narrow_fma
+    format_options: {wave_columns: "wave_columns(64, device.l2_bytes)"}
+    dtype: {a: float16, b: float16, c: float16}
+    pads: {n: 8}
+    tile: {slab: 8, groups: 8}
+    constants: {values: F16}
+  f16_single:
+    idea: narrow_fma for one column of FP16 operands
+    family: window_f16
+    after: narrow_fma_f16
+    format_options: {wave_columns: "wave_columns(64, device.l2_bytes)"}
+    dtype: {a: float16, b: float16, c: float16}
+    pads: {n: 8}
+    tile: {slab: 1, groups: 8}
+    constants: {values: F16}
+  bf16:
+    idea: narrow_fma on BF16 operands, with eight columns and sums in FP32
+    family: window_bf16
+    after: narrow_fma
+    format_options: {wave_columns: "wave_columns(64, device.l2_bytes)"}
+    dtype: {a: bfloat16, b: bfloat16, c: bfloat16}
+    pads: {n: 8}
+    tile: {slab: 8, groups: 8}
+    constants: {values: Bf16}
+  bf16_single:
+    idea: narrow_fma for one column of BF16 operands
+    family: window_bf16
+    after: narrow_fma_bf16
+    format_options: {wave_columns: "wave_columns(64, device.l2_bytes)"}
+    dtype: {a: bfloat16, b: bfloat16, c: bfloat16}
+    pads: {n: 8}
+    tile: {slab: 1, groups: 8}
+    constants: {values: Bf16}
+deviations:
+  - "an empty row of A has an entry of value zero in column 0; an infinity in row 0 of B becomes NaN in that row of C"
+---*/
+#include "tile/reordered.cuh"
+#include "tile/split_rows.cuh"
+#include "tile/unaligned.cuh"
+#include "tile/values_16.cuh"
+
+// Type of sums and factors.
+#ifndef NUMBER
+#define NUMBER float
+#endif
+
+namespace {
+
+using Number = NUMBER;
+
+// Elements of A, B and C as they are stored: as numbers, or in 16 bits.
+struct Wide {
+    using Stored = Number;
+    static __device__ __forceinline__ Number widened(Stored x) { return x; }
+    static __device__ __forceinline__ Stored rounded(Number x) { return x; }
+};
+template <class Values>
+struct Half {
+    using Stored = unsigned short;
+    static __device__ __forceinline__ float widened(Stored x) { return Values::unpack(x).x; }
+    static __device__ __forceinline__ Stored rounded(float x) { return static_cast<Stored>(Values::pack(x, 0.0f)); }
+};
+using F16 = Half<tile::F16>;
+using Bf16 = Half<tile::Bf16>;
+using Stored = VALUES::Stored;
+
+// Columns of a lane, which are all of a slab, and its neighbouring entries of A.
+constexpr int COLUMNS = TILE_SLAB, DEPTH = 4, OF_WARP = 32 * DEPTH;
+static_assert(COLUMNS == 1 || COLUMNS * sizeof(Stored) % 16 == 0, "a lane loads one element of a row, or 16 bytes");
+static_assert(TILE_BATCH == tile::SPLIT_BATCH, "a batch has the size that the format deals to a group");
+
+// COUNT neighbouring elements, which are aligned together.
+template <class Element, int COUNT>
+struct __align__(COUNT * sizeof(Element) < 16 ? COUNT * sizeof(Element) : 16) Vector {
+    Element of[COUNT];
+};
+using Columns = Vector<Stored, COLUMNS>;
+using Entries = Vector<Stored, DEPTH>;
+
+// Sums of the columns, which tile/split_rows.cuh adds as well.
+struct Sum {
+    Number of[COLUMNS];
+
+    __device__ __forceinline__ void operator+=(const Sum& x) {
+#pragma unroll
+        for (int i = 0; i < COLUMNS; ++i) of[i] += x.of[i];
+    }
+    // The sum of another lane: `get` reads one number of it.
+    template <class Get>
+    __device__ __forceinline__ Sum from(const Get& get) const {
+        Sum other = {};
+#pragma unroll
+        for (int i = 0; i < COLUMNS; ++i) other.of[i] = get(of[i]);
+        return other;
+    }
+};
+__device__ __forceinline__ void store_partial(Sum* to, const Sum& sum) {
+#pragma unroll
+    for (int i = 0; i < COLUMNS; ++i) __stcg(&to->of[i], sum.of[i]);
+}
+__device__ __forceinline__ Sum load_partial(const Sum* from) {
+    Sum sum = {};
+#pragma unroll
+    for (int i = 0; i < COLUMNS; ++i) sum.of[i] = __ldcg(&from->of[i]);
+    return sum;
+}
+
+// A row of B from the first column of the slab on, and a row of C. Unaligned rows have `width` columns from there on;
+// others have the whole slab.
+__device__ __forceinline__ Columns row_of_b(const Stored* from, int width) {
+    if constexpr (!UNALIGNED || COLUMNS == 1) return *reinterpret_cast<const Columns*>(from);
+    Columns x = {};
+#pragma unroll
+    for (int i = 0; i < COLUMNS; ++i) {
+        if (i < width) x.of[i] = from[i];
+    }
+    return x;
+}
+__device__ __forceinline__ void store_row(
+    Stored* to, const Sum& sum, int width, Number alpha, Number beta, const tile::Epilogue& epilogue, int slab) {
+    Columns x;
+#pragma unroll
+    for (int i = 0; i < COLUMNS; ++i) {
+        const bool is_in = !UNALIGNED || i < width;
+        Number value = sum.of[i];
+        if constexpr (SCALED) {
+            value *= alpha;
+            if (is_in && beta != 0) value += beta * VALUES::widened(to[i]);
+            Stored own = {};
+            if (EPILOGUE && is_in) own = epilogue.bias_of<Stored, Stored>(slab + i);
+            if constexpr (EPILOGUE) value = epilogue.of(value, VALUES::widened(own));
+        }
+        x.of[i] = VALUES::rounded(value);
+        if (UNALIGNED && is_in) to[i] = x.of[i];
+    }
+    if (!UNALIGNED) *reinterpret_cast<Columns*>(to) = x;
+}
+
+}  // namespace
+
+// Where B has few columns, a lane group for each row of B, as in split_fma, would leave most lanes idle. Here each lane
+// multiplies neighbouring entries by all columns. The entries of a warp in one step, and those of two lanes:
+//
+//   entries    | a a a b | b b b b | b c c d | …      letters are rows; b ends in lane 2
+//   lanes      |    0    |    1    |    2    |
+//
+// A lane adds up its entries, and stores rows that begin and end there, like c. A row that ends in a lane, like a and b,
+// gets the sums of the lanes before it: a segmented scan over the warp. While no row ends, lanes keep sums of their own
+// for the open row. A warp has equally many entries, wherever rows end; tile/split_rows.cuh adds rows of several warps
+// and CTAs, with the sum of a warp in lane 0.
+extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) narrow_fma(
+    UNALIGNED_PARAMETERS const int4* __restrict__ work, const int4* __restrict__ cut,
+    const int2* __restrict__ group_starts, const int* __restrict__ columns, const Stored* __restrict__ data,
+    const Stored* __restrict__ b, Stored* __restrict__ c, Sum* partials, int partial_count, int ldb, int ldc,
+    int multiprocessors, NUMBER alpha, NUMBER beta EPILOGUE_PARAMETERS REORDERED_PARAMETERS) {
+    const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
+    const tile::RowsOfC row_of_c = {REORDERED_ROWS};
+    __shared__ tile::SplitShared<TILE_WARPS, 32, Sum> shared;
+    const int partition = tile::partition_of_cta(multiprocessors);
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    // First slot, and its row or ~row.
+    const int2 start = __ldg(group_starts + (partition * TILE_WARPS + warp) * TILE_GROUPS);
+    const int end = __ldg(group_starts + (partition * TILE_WARPS + warp + 1) * TILE_GROUPS).x;
+    const int first_row = start.y < 0 ? ~start.y : start.y;
+    const int slab = blockIdx.y * COLUMNS, width = UNALIGNED_WIDTH - slab;
+    const Stored* b_slab = b + slab;
+    if (threadIdx.x == 0) {
+        int4 own = __ldg(work + partition);
+        own.y = (own.y + TILE_GROUPS - 1) / TILE_GROUPS;
+        shared.work = own;
+    }
+    if (lane == 0) shared.heads[warp] = start.y;
+
+    // This lane's next entries. They are aligned, so that the warp may begin with some of the one before, whose values
+    // count as zeros of no row.
+    int at = (start.x & -DEPTH) + DEPTH * lane;
+    Vector<int, DEPTH> column;
+    Entries value;
+    const auto fetch = [&] {
+        if (at + DEPTH <= end) {
+            column = *reinterpret_cast<const Vector<int, DEPTH>*>(columns + at);
+            value = *reinterpret_cast<const Entries*>(data + at);
+        } else {
+#pragma unroll
+            for (int i = 0; i < DEPTH; ++i) {
+                if (at + i < end) column.of[i] = columns[at + i], value.of[i] = data[at + i];
+            }
+        }
+    };
+    fetch();
+
+    const auto shuffled = [&](const Sum& sum, int from) {
+        return sum.from([&](Number x) { return __shfl_sync(~0u, x, from); });
+    };
+    const auto store = [&](int row, const Sum& sum) {
+        store_row(
+            c + static_cast<long long>(row_of_c(row)) * ldc + slab, sum, width, alpha, beta, epilogue, slab);
+    };
+    // The sum of the open row: of all lanes, if it is spread, or in lane 31.
+    Sum open = {};
+    bool is_spread = false;
+    const auto total = [&] {
+        if (!is_spread) return shuffled(open, 31);
+        Sum sum = open;
+#pragma unroll
+        for (int bits = 16; bits > 0; bits /= 2) {
+            sum += sum.from([&](Number x) { return __shfl_xor_sync(~0u, x, bits); });
+        }
+        return sum;
+    };
+    int ended = 0;
+#pragma unroll 1
+    for (int left = end - (start.x & -DEPTH); left > 0; left -= OF_WARP) {
+        Columns x[DEPTH];
+        Number a[DEPTH];
+        unsigned ends[DEPTH], any = 0;
+#pragma unroll
+        for (int i = 0; i < DEPTH; ++i) {
+            const bool is_in = at + i >= start.x && at + i < end, is_end = is_in && column.of[i] < 0;
+            const int row = column.of[i] < 0 ? ~column.of[i] : column.of[i];
+            x[i] = {}, a[i] = 0;
+            if (is_in) x[i] = row_of_b(b_slab + static_cast<long long>(row) * ldb, width);
+            if (is_in) a[i] = VALUES::widened(value.of[i]);
+            ends[i] = __ballot_sync(~0u, is_end);
+            any |= ends[i];
+        }
+        at += OF_WARP;
+        fetch();
+        const auto add = [&](Sum& sum, int i) {
+#pragma unroll
+            for (int j = 0; j < COLUMNS; ++j) sum.of[j] += a[i] * VALUES::widened(x[i].of[j]);
+        };
+        if (any == 0) {
+#pragma unroll
+            for (int i = 0; i < DEPTH; ++i) add(open, i);
+            is_spread = true;
+            continue;
+        }
+        // Rows that ended before those of this lane.
+        int row = first_row + ended;
+#pragma unroll
+        for (int i = 0; i < DEPTH; ++i) {
+            row += __popc(ends[i] & ~(~0u << lane));
+            ended += __popc(ends[i]);
+        }
+        // `first` is the sum of this lane up to its first end, `sum` that after the last one.
+        Sum first = {}, sum = {};
+        int own = 0;
+#pragma unroll
+        for (int i = 0; i < DEPTH; ++i) {
+            add(sum, i);
+            if (ends[i] >> lane & 1) {
+                if (own == 0) {
+                    first = sum;
+                } else {
+                    store(row + own, sum);
+                }
+                ++own;
+                sum = {};
+            }
+        }
+        // Each lane gets the sums from the last lane in which a row ends on, up to this one.
+        const Sum before = total();
+        if (lane == 0 && own == 0) sum += before;
+        const unsigned up_to_here = __ballot_sync(~0u, own > 0) & ~0u >> (31 - lane);
+        const int begin = up_to_here == 0 ? 0 : 31 - __clz(up_to_here);
+#pragma unroll
+        for (int by = 1; by < 32; by *= 2) {
+            const Sum other = sum.from([&](Number x) { return __shfl_up_sync(~0u, x, by); });
+            if (lane - by >= begin) sum += other;
+        }
+        Sum carried = sum.from([&](Number x) { return __shfl_up_sync(~0u, x, 1); });
+        if (lane == 0) carried = before;
+        if (own > 0) {
+            carried += first;
+            // A row that began in an earlier warp.
+            if (start.y < 0 && row == first_row) {
+                shared.sums[warp][0] = carried;
+            } else {
+                store(row, carried);
+            }
+        }
+        open = {};
+        if (lane == 31) open = sum;
+        is_spread = false;
+    }
+    Sum sum = total();
+    const auto finished = [&](int row, const Sum& whole) {
+        if (lane == 0) store(row, whole);
+    };
+    tile::join_rows(shared, first_row, start.y < 0, ended, sum, cut, partials, partial_count, finished);
+}
