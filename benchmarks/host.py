@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,27 +29,32 @@ from spmm_roofline import SpMM
 from spmm_roofline.needs import without_cupy
 
 M, K, N = 500, 700, 128
-#: Calls of a round, and rounds, of which the median counts.
-CALLS, ROUNDS = 200, 7
+#: Calls of a round, and rounds of each call, of which the median counts.
+CALLS, ROUNDS = 100, 9
 
 Calls = Iterator[tuple[str, Callable[[], Any]]]
 
 
-def microseconds(call: Callable[[], Any]) -> float:
-    """Median time of a call on the host in µs, without waiting for the device in between."""
+def microseconds(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
+    """Median time of each call on the host in µs, without waiting for the device in between.
+
+    The calls take turns, so that a time in which the host is slow is one round of each of them.
+    """
     import cupy
 
-    for _ in range(20):
-        call()
-    times = []
-    for _ in range(ROUNDS):
-        cupy.cuda.Device().synchronize()
-        start = time.perf_counter()
-        for _ in range(CALLS):
+    for call in calls.values():
+        for _ in range(20):
             call()
-        times.append((time.perf_counter() - start) / CALLS * 1e6)
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(ROUNDS):
+        for name, call in calls.items():
+            cupy.cuda.Device().synchronize()
+            start = time.perf_counter()
+            for _ in range(CALLS):
+                call()
+            times[name].append((time.perf_counter() - start) / CALLS * 1e6)
     cupy.cuda.Device().synchronize()
-    return float(np.median(times))
+    return {name: float(np.median(own)) for name, own in times.items()}
 
 
 def of_cupy(a: csr_array) -> Calls:
@@ -112,18 +118,18 @@ def of_compiled() -> Calls:
     a = random_array((512, 512), density=0.02, format="csr", rng=np.random.default_rng(0))
     multiply, b = SpMM(a, "float16"), torch.randn(512, N, device="cuda").half() * 0.1
 
-    def chain(x: Any, products: int) -> Any:
+    def repeated(x: Any, products: int) -> Any:
         for _ in range(products):
             x = spmm(multiply, x)
         return x
 
     for mode in ("default", "reduce-overhead"):
-        compiled = torch.compile(chain, fullgraph=True, mode=mode)
+        compiled = torch.compile(repeated, fullgraph=True, mode=mode)
         for products in (1, 9):
-            if not torch.equal(compiled(b, products), chain(b, products)):
+            if not torch.equal(compiled(b, products), repeated(b, products)):
                 raise AssertionError(f"the compiled function gives another result, in mode {mode}")
             yield f"compiled, {mode}, {products} products", partial(compiled, b, products)
-    yield "eager, 9 products", lambda: chain(b, 9)
+    yield "eager, 9 products", lambda: repeated(b, 9)
 
 
 def main() -> int:
@@ -138,13 +144,10 @@ def main() -> int:
     a = random_array((M, K), density=0.02, format="csr", rng=np.random.default_rng(0))
     kinds = [of_cupy(a), *(of(a) for name, of in (("torch", of_torch), ("jax", of_jax)) if find_spec(name))]
     kinds += [of_compiled()] if options.compiled else []
-    rows = []
-    for kind in kinds:
-        for name, call in kind:
-            rows.append({"call": name, "host_us": microseconds(call)})
-            print(f"{name:36s} {rows[-1]['host_us']:8.1f}", flush=True)
+    times = pd.Series(microseconds(dict(chain.from_iterable(kinds))), name="host_us").rename_axis("call")
+    print(times.round(1).to_string())
     if options.write:
-        pd.DataFrame(rows).to_csv(options.write, index=False)
+        times.to_csv(options.write)
     return 0
 
 

@@ -93,7 +93,7 @@ def test_the_chosen_kernel_is_near_the_best_one_known(rows, dtype):
         ("float16", 5_000, 128, 190, "cublaslt_gemm_f16"),
         ("float16", 5_000, 128, 160, "staged_f16"),
         ("float16", 20_000, 8, 1_000, "cublaslt_gemm_f16"),
-        ("float16", 20_000, 7, 1_000, "narrow_fma_f16"),
+        ("float16", 20_000, 7, 1_000, "window_f16"),
         ("float16", 2_000, 4096, 180, "cublaslt_gemm_f16"),
         ("float16", 2_000, 4096, 130, "staged_f16"),
         ("bfloat16", 5_000, 128, 190, "cublaslt_gemm_bf16"),
@@ -223,7 +223,7 @@ def test_panels_are_surveyed_only_where_their_kernel_may_be_chosen():
 @pytest.mark.parametrize(
     ("dtype", "nnz", "longest", "n", "chosen"),
     [
-        ("float32", 2_000_000, 30, 8, "split_fma"),
+        ("float32", 2_000_000, 34, 8, "split_fma"),
         ("float32", 2_000_000, 50_000, 64, "split_fma"),
         ("float32", 5_000_000, 30, 32, "window_tf32_f32"),
         ("float32", 5_000_000, 30, 64, "window_fma_medium"),
@@ -377,11 +377,16 @@ def test_tall_windows_are_for_full_tiles(nnz, n, chosen):
         ("float32", 300_000, 40, 5, "split_fma"),
         ("float32", 100_000, 20, 1, "short_rows_fma"),
         ("tf32", 300_000, 40, 1, "narrow_fma_tf32_single"),
+        ("tf32", 600_000, 70, 4, "window_tf32"),
         ("float64", 300_000, 40, 3, "narrow_fma_f64"),
+        ("float64", 100_000, 20, 1, "narrow_fma_f64_single"),
+        ("float64", 100_000, 20, 3, "short_rows_fma_f64"),
         ("float16", 300_000, 40, 1, "narrow_fma_f16_single"),
-        ("float16", 300_000, 40, 8, "narrow_fma_f16"),
+        ("float16", 300_000, 40, 8, "window_f16"),
+        ("float16", 160_000, 40, 8, "narrow_fma_f16"),
+        ("float16", 300_000, 4_000, 8, "narrow_fma_f16"),
         ("float16", 600_000, 70, 1, "window_f16"),
-        ("bfloat16", 300_000, 40, 7, "narrow_fma_bf16"),
+        ("bfloat16", 160_000, 40, 7, "narrow_fma_bf16"),
     ],
 )
 def test_few_columns_have_a_kernel_of_their_own(dtype, nnz, longest, n, chosen):

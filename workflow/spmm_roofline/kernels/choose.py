@@ -109,9 +109,9 @@ DENSE_NARROW, DENSE_LEAST, VERY_WIDE = 128, 8, 1024
 #: Rows of a dense A begin at multiples of this many bytes: its library is slower with others.
 DENSE_ROW_BYTES = 16
 #: Entries of the longest of short rows, each of which a lane group sums in CSR as it stands: in the narrowest products
-#: (rows of 1 to 17 were measured, N = 1 to 16: others take 1.02 to 2.4 times as long), in narrow ones, and in others
-#: whose slab of B hardly fits L2.
-SHORT_NARROWEST, SHORT_NARROW, SHORT_HARDLY = 20, 7, 9
+#: (rows of 1 to 17 were measured, N = 1 to 16: others take 1.02 to 2.4 times as long), in those of 2 to 8 columns (rows
+#: of 33: 1.10 to 1.53 times), in narrow ones, and in others whose slab of B hardly fits L2.
+SHORT_NARROWEST, SHORT_FEW, SHORT_NARROW, SHORT_HARDLY = 20, 33, 7, 9
 #: Width of the narrowest products, of those whose even rows need not be short, and of a slab of short rows.
 NARROWEST, NARROW_SLAB, SHORT_SLAB = 16, 32, 128
 #: Entries of a tile from which windows share so many columns that they beat short rows: with 28, short rows took 0.76
@@ -134,7 +134,9 @@ EVEN, EVEN_EMPTY, EVEN_MEAN = 1.3, 20, 12
 #: 62 rows it takes 0.82 to 1 of the time of row segments.
 EVEN_ROWS, EVEN_SLAB_OF_L2 = 50, 0.6
 #: Kernel of few columns, whose lanes have entries in place of columns: in code for one column, and for so many in FP32,
-#: TF32 and FP64, and in 16 bits. Rows that begin at any element cost it no more than others.
+#: TF32 and FP64, and in 16 bits. Rows that begin at any element cost it no more than others. Its rules were fitted to
+#: times of an H100 on ten matrices, N = 1 to 8: regret against the fastest general kernel is at most 6 % there, 13 % in
+#: one case in FP64.
 FEW, FEW_COLUMNS, FEW_COLUMNS_16 = "narrow_fma", 4, 8
 #: Entries of a tile from which windows read fewer bytes of A than its entries are, in 16 bits: 320 for 6 each.
 FULL_FEW = 53
@@ -354,7 +356,7 @@ def _short(product: Product) -> bool:
     """
     longest, mean = product.survey.longest, product.nnz / max(product.m, 1)
     if product.n <= NARROWEST:
-        return longest <= SHORT_NARROWEST
+        return longest <= _short_narrowest(product.n)
     if product.narrow:
         is_short = longest <= SHORT_NARROW or (product.n > NARROW_SLAB and _even(product))
         return is_short and product.fill_below(SHORT_FULL)
@@ -373,14 +375,30 @@ def _short(product: Product) -> bool:
     return product.fill_below(SHORT_FULL) and product.has_short_slabs() and not product.outlasts(OUTLASTS_WIDE)
 
 
+def _short_narrowest(n: int) -> int:
+    """Entries of the longest row up to which rows are short in the narrowest products."""
+    return SHORT_FEW if 1 < n <= FEW_COLUMNS_16 else SHORT_NARROWEST
+
+
 def _few(columns: int) -> Callable[[Product], bool]:
     """Few columns, unless rows are short: then a lane group for each of them has no sums to wait for."""
-    return lambda product: product.n <= columns and product.survey.longest > SHORT_NARROWEST
+    return lambda product: product.n <= columns and product.survey.longest > _short_narrowest(product.n)
 
 
-def _few_tensor(columns: int) -> Callable[[Product], bool]:
-    """Few columns in 16 bits, unless tiles are full."""
-    return lambda product: product.n <= columns and product.fill_below(FULL_FEW)
+def _few_tf32(columns: int) -> Callable[[Product], bool]:
+    """The same, unless tiles are full: then windows are faster, even with as few columns."""
+    few = _few(columns)
+    return lambda product: few(product) and product.fill_below(FULL_FEW)
+
+
+def _single_tensor(product: Product) -> bool:
+    """One column in 16 bits, unless tiles are full."""
+    return product.n == 1 and product.fill_below(FULL_FEW)
+
+
+def _few_tensor(product: Product) -> bool:
+    """Few columns in 16 bits, of tiles so empty that windows lose, or with a row that outweighs others."""
+    return product.n <= FEW_COLUMNS_16 and (product.fill_below(EMPTY_TENSOR) or product.is_outweighed())
 
 
 def _columns(most: int) -> Callable[[Product], bool]:
@@ -540,8 +558,8 @@ def _even_wide(product: Product) -> bool:
 #: and :func:`for_width` decides among them.
 RULES: Mapping[str, tuple[Rule, ...]] = {
     "float64": (
-        Rule("short_rows_fma_f64", _short_f64),
         Rule(f"{FEW}_f64_single", _columns(1)),
+        Rule("short_rows_fma_f64", _short_f64),
         Rule(f"{FEW}_f64", _columns(FEW_COLUMNS)),
         Rule("split_fma_f64", _always),
     ),
@@ -556,7 +574,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "tf32": (
         Rule(f"{FEW}_tf32_single", _few(1)),
-        Rule(f"{FEW}_tf32", _few(FEW_COLUMNS)),
+        Rule(f"{FEW}_tf32", _few_tf32(FEW_COLUMNS)),
         Rule(DENSE["tf32"], _dense_tf32),
         Rule("even_rows_fma_tf32", _long_even),
         Rule("short_rows_fma_tf32", _short),
@@ -568,8 +586,8 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "float16": (
         Rule(DENSE["float16"], _dense_16),
-        Rule(f"{FEW}_f16_single", _few_tensor(1)),
-        Rule(f"{FEW}_f16", _few_tensor(FEW_COLUMNS_16)),
+        Rule(f"{FEW}_f16_single", _single_tensor),
+        Rule(f"{FEW}_f16", _few_tensor),
         Rule("strips_f16", _strips),
         Rule("panel_f16", _panels),
         Rule("panel_f16_medium", _panels_medium),
@@ -578,8 +596,8 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "bfloat16": (
         Rule(DENSE["bfloat16"], _dense_16),
-        Rule(f"{FEW}_bf16_single", _few_tensor(1)),
-        Rule(f"{FEW}_bf16", _few_tensor(FEW_COLUMNS_16)),
+        Rule(f"{FEW}_bf16_single", _single_tensor),
+        Rule(f"{FEW}_bf16", _few_tensor),
         Rule("strips_f16_bf16", _strips),
         Rule("panel_f16_bf16", _panels),
         Rule("panel_f16_bf16_medium", _panels_medium),
@@ -666,12 +684,13 @@ def without_copy(able: Mapping[str, Head], dtype: str, product: Product, aligned
 
     ``aligned`` is the kernel for aligned rows, and ``elements`` how many a copy would move. Reading other rows, element
     by element, costs a share of the kernel's time, which grows with the entries of A. The cost of a copy does not. A
-    single kernel of ``able`` is taken whatever A is like, if it takes such rows, and that of few columns reads them as
-    fast as others.
+    single kernel of ``able`` is taken whatever A is like, if it takes such rows. The kernel of few columns reads them
+    as fast as others, but in 16 bits windows may be faster.
     """
     rules = (rule for rule in UNALIGNED_RULES[dtype] if rule.kernel in able and rule.when(product))
     named = next((able[rule.kernel] for rule in rules), None)
-    if named is not None and named.name.startswith(FEW):
+    is_fast = product.n == 1 or aligned.name.startswith(FEW) or itemsize(aligned.dtype["b"]) > 2
+    if named is not None and named.name.startswith(FEW) and is_fast:
         return named
     if not aligned.takes_unaligned:
         limit = COPY_PAYS_FOR_WINDOWS
