@@ -136,7 +136,10 @@ struct __align__(COUNT * sizeof(Element) < 16 ? COUNT * sizeof(Element) : 16) Ve
 using Columns = Vector<Stored, COLUMNS>;
 using Entries = Vector<Stored, DEPTH>;
 
-// Sums of the columns, which tile/split_rows.cuh adds as well.
+}  // namespace
+
+// Sums of the columns, which tile/split_rows.cuh adds as well. In a namespace without a name, this argument of a template
+// would have another name in each compilation, and so would symbols of the machine code.
 struct Sum {
     Number of[COLUMNS];
 
@@ -163,6 +166,8 @@ __device__ __forceinline__ Sum load_partial(const Sum* from) {
     for (int i = 0; i < COLUMNS; ++i) sum.of[i] = __ldcg(&from->of[i]);
     return sum;
 }
+
+namespace {
 
 // A row of B from the first column of the slab on, and a row of C. Unaligned rows have `width` columns from there on;
 // others have the whole slab.

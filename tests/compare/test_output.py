@@ -16,7 +16,7 @@ from spmm_roofline.compare.verdicts import judge
 from tests.compare.runs import edit, run
 
 ROOT = Path(__file__).resolve().parents[2]
-RECORDED = ROOT / "resources" / "recorded" / "h200"
+RECORDED = ROOT / "resources/recorded/h100"
 
 
 @pytest.fixture(scope="module")

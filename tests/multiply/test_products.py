@@ -225,8 +225,9 @@ def test_slices_at_any_element_are_not_copied(dtype, uncopied):
                 assert (after == before).all(), "columns beside the view were written"
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("n", [1, 2, 4])
+@pytest.mark.parametrize(
+    ("dtype", "n"), [(dtype, n) for dtype in TOLERANCE for n in (1, 2, 4) if n == 1 or "16" not in dtype]
+)
 def test_few_columns_of_any_rows_are_not_copied(dtype, n, monkeypatch):
     from spmm_roofline import SpMM
     from spmm_roofline.multiply import plan
