@@ -9,7 +9,7 @@ The best kernel known of a case is the fastest of the general kernels, of the re
 that hold every matrix, of cuSPARSE's algorithms and of the dense product, all of them row-major. A case is a matrix and
 a width N on one device, with a warm or a cold L2. Thresholds are fitted on one half of the matrices and judged on the
 other one; the half of a matrix follows from its name. `spmm` is the time of the best kernel that is no general one over
-that of the chosen kernel: below 1, a case is lost.
+that of the chosen kernel: below 1, a case is lost. The generated matrices of suite held-out are for judging alone.
 
 Kernels without rows of their own are judged by those of a kernel that does the same (`STANDS_FOR`).
 
@@ -38,7 +38,9 @@ from spmm_roofline.kernels.head import Head
 from spmm_roofline.multiply.memory import dense
 
 ROOT = Path(__file__).resolve().parents[1]
-SUITES = ("flagship", "cutespmm", "attention", "beyond-l2", "real-sample", "quick")
+SUITES = ("flagship", "cutespmm", "attention", "beyond-l2", "real-sample", "quick", "held-out")
+#: The suite whose matrices are for judging alone.
+JUDGED = "held-out"
 DTYPES = ("float16", "bfloat16", "tf32", "float32", "float64")
 #: Studies whose kernels are re-creations for any matrix, and libraries.
 RIVALS = ("scalar", "cutespmm", "tcgnn", "cusparse", "cublas")
@@ -140,7 +142,13 @@ def judged(
         best = min(times, key=times.__getitem__)
         result.append(
             case
-            | {"dtype": dtype, "half": half_of(case["matrix"]), "chosen": chosen, "best": best, "rival": rival}
+            | {
+                "dtype": dtype,
+                "half": "judged" if case["suite"] == JUDGED else half_of(case["matrix"]),
+                "chosen": chosen,
+                "best": best,
+                "rival": rival,
+            }
             | {"time_ms": times[chosen], "best_ms": times[best], "regret": times[chosen] / times[best] - 1}
             | {"spmm": others[rival] / times[chosen] if rival else np.nan}
         )

@@ -23,6 +23,7 @@ SMALL = {
     "stencil": {"points": "3d27pt", "nx": 5, "ny": 4, "nz": 3},
     "rmat": {"scale": 8, "edge_factor": 4},
     "uniform": {"rows": 60, "columns": 90, "nnz_per_row": 2.5},
+    "powerlaw": {"rows": 70, "columns": 50, "nnz_per_row": 3.0, "dense_rows": 1, "dense_columns": 2},
 }
 
 
@@ -69,6 +70,7 @@ def test_one_call_gives_one_matrix(name):
         ("stencil", "9767c01c3543e23c"),
         ("rmat", "01bed1b3d0251ace"),
         ("uniform", "0eb4470083491116"),
+        ("powerlaw", "d8a5206aae01c513"),
     ],
 )
 def test_structure_is_the_same_everywhere(name, sha256):
@@ -183,6 +185,21 @@ def test_uniform_draws_distinct_entries():
     assert make("uniform", rows=10, columns=10, nnz_per_row=10).csr.nnz == 100
 
 
+def test_powerlaw_has_long_rows_as_its_exponent_says_and_full_ones():
+    csr = make("powerlaw", rows=20_000, columns=30_000, nnz_per_row=10.0, exponent=2.5).csr
+    lengths = np.sort(np.diff(csr.indptr))[::-1]
+    assert csr.shape == (20_000, 30_000) and abs(csr.nnz / 200_000 - 1) < 0.05
+    # Newman 2005: the length of rank r falls as r^(-1/1.5).
+    slope = np.polyfit(np.log(np.arange(20, 2000)), np.log(lengths[19:1999]), 1)[0]
+    assert slope == pytest.approx(-1 / 1.5, abs=0.03)
+    assert np.abs(np.corrcoef(np.arange(20_000), np.diff(csr.indptr))[0, 1]) < 0.05
+    full = make("powerlaw", rows=300, columns=200, nnz_per_row=2.0, dense_rows=2, dense_columns=3).csr
+    lengths, uses = np.diff(full.indptr), np.bincount(full.indices, minlength=200)
+    assert (
+        (lengths[:2] == 200).all() and (uses[:3] == 300).all() and (lengths[2:] < 200).all() and (uses[3:] < 300).all()
+    )
+
+
 @pytest.mark.parametrize("sparsity", [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98])
 def test_pruned_keeps_the_share_and_varies_by_row(sparsity):
     csr = make("pruned", rows=512, columns=256, sparsity=sparsity).csr
@@ -226,6 +243,8 @@ def test_wrong_entries_are_refused_while_planning(entry, message):
         ("rmat", {"a": 0.9}, "no probabilities that sum to 1"),
         ("rmat", {"scale": 0}, "scale 0"),
         ("uniform", {"rows": 3, "columns": 3, "nnz_per_row": 4}, "12 non-zeros do not fit a matrix of 3 x 3"),
+        ("powerlaw", {"exponent": 1.0}, "the exponent 1.0 make no matrix"),
+        ("powerlaw", {"rows": 3, "dense_rows": 4}, "4 full rows and 0 full columns do not fit a matrix of 3 x 16384"),
     ],
 )
 def test_values_out_of_range_are_refused(name, parameters, message):

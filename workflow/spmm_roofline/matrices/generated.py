@@ -355,3 +355,36 @@ def uniform(rng: np.random.Generator, rows: int = 16384, columns: int = 16384, n
     )
     flat = rng.choice(rows * columns, nnz, replace=False, shuffle=False)
     return Entries((rows, columns), flat // columns, flat % columns)
+
+
+@generator("graph")
+def powerlaw(
+    rng: np.random.Generator,
+    rows: int = 16384,
+    columns: int = 16384,
+    nnz_per_row: float = 8.0,
+    exponent: float = 2.1,
+    dense_rows: int = 0,
+    dense_columns: int = 0,
+) -> Entries:
+    """Rows of lengths from a power law, p(length) ~ length^-``exponent``, in random order, and full rows and columns.
+
+    The row of rank r has a share of r^(-1/(``exponent`` - 1)) of rows x ``nnz_per_row`` entries (Newman 2005 on ranks),
+    at most all ``columns``; their columns are drawn uniformly, and repeated ones merged. The first ``dense_rows`` rows
+    and the first ``dense_columns`` columns are full, as of a circuit's supply or a model's parameters.
+    """
+    _require(
+        min(rows, columns) > 0 and nnz_per_row >= 0 and exponent > 1,
+        f"powerlaw: {rows} x {columns}, {nnz_per_row} entries a row and the exponent {exponent} make no matrix",
+    )
+    _require(
+        0 <= dense_rows <= rows and 0 <= dense_columns <= columns,
+        f"powerlaw: {dense_rows} full rows and {dense_columns} full columns do not fit a matrix of {rows} x {columns}",
+    )
+    share = np.arange(1, rows + 1) ** (-1 / (exponent - 1))
+    lengths = np.minimum(np.rint(share / share.sum() * rows * nnz_per_row), columns).astype(np.int64)
+    row = np.repeat(rng.permutation(rows), lengths)
+    keys = [row * columns + rng.integers(columns, size=len(row))]
+    keys += [np.arange(dense_rows * columns), (np.arange(rows)[:, None] * columns + np.arange(dense_columns)).ravel()]
+    entries = np.unique(np.concatenate(keys))
+    return Entries((rows, columns), entries // columns, entries % columns)
