@@ -1,7 +1,10 @@
 """The small language of launches."""
 
+from pathlib import Path
+
 import pytest
 
+from spmm_roofline.kernels import expressions
 from spmm_roofline.kernels.expressions import ExpressionError, check_numbers, evaluate, namespace, normal, split
 
 
@@ -43,3 +46,10 @@ def test_factors_are_passed_alone():
 def test_a_number_is_made_of_known_numbers(text, message):
     with pytest.raises(ExpressionError, match=message):
         check_numbers(text, {"n"}, {"a.data"})
+
+
+def test_what_programs_import_parses_python_in_one_place():
+    # Two threads must not do so at a time; see `syntax_tree`.
+    folders = (Path(expressions.__file__).parents[1] / name for name in ("kernels", "formats", "multiply"))
+    parsing = [path.name for folder in folders for path in folder.rglob("*.py") if "ast.parse(" in path.read_text()]
+    assert parsing == ["expressions.py"]

@@ -41,6 +41,12 @@ class ExpressionError(ValueError):
     """An expression that names something unknown or does not evaluate."""
 
 
+def syntax_tree(text: str, mode: str = "exec") -> Any:
+    """``ast.parse`` of ``text``, in one thread at a time."""
+    with _parsing:
+        return ast.parse(text, mode=mode)
+
+
 def split(text: str) -> list[str]:
     """The comma-separated expressions of ``text`` (commas inside parentheses do not separate)."""
     return [element for element, _ in _elements(text)]
@@ -113,7 +119,6 @@ def namespace(**values: Any) -> SimpleNamespace:
 def _parse(text: str, whole: str) -> ast.Expression:
     """The syntax tree of ``text``, which the entry ``whole`` contains."""
     try:
-        with _parsing:
-            return ast.parse(text.strip(), mode="eval")
+        return syntax_tree(text.strip(), "eval")
     except SyntaxError as error:
         raise ExpressionError(f"{whole!r} is not an expression: {error.msg}") from error

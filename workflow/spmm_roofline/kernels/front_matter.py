@@ -204,7 +204,7 @@ def _yaml(path: Path, text: str) -> dict[str, Any]:
 
 
 def _library_head(path: Path, text: str) -> dict[str, Any]:
-    docstring = ast.get_docstring(ast.parse(text)) or ""
+    docstring = ast.get_docstring(expressions.syntax_tree(text)) or ""
     match = re.search(r"^---\n(.*?)\n---$", docstring, re.DOTALL | re.MULTILINE)
     if not match:
         raise HeadError(f"{path}: the module docstring must hold the head, YAML between two lines of '---'")
