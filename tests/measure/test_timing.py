@@ -81,7 +81,7 @@ def test_the_canary_is_off_beyond_five_percent(now, off):
 def test_a_canary_counts_only_if_it_stays_off(rates, off):
     clock, rates = object.__new__(timing.Clock), iter(rates)
     clock.copy_gb_per_s = lambda: next(rates)
-    assert clock.off(4000) == off and next(rates, None) is None
+    assert clock.is_off(4000) == off and next(rates, None) is None
 
 
 def test_times_and_rates_are_those_of_one_multiplication():

@@ -19,7 +19,8 @@ from .two_four import NIBBLES, entries_24, split
 
 #: Rows and columns of a tile, and columns of a half: the operand of one warp in one product.
 TILE_M, TILE_K, HALF_K = 16, 32, 16
-#: A panel of fewer blocks is never cut: to add up partial sums takes as long as some blocks.
+#: A panel of up to so many blocks is never cut, because partial sums take time to add up. With 48, matrices of few
+#: panels waited for one of them while most multiprocessors were idle.
 LEAST_CUT = 16
 #: Metadata of the two halves of a dense tile: columns 0 and 1 of every group of four, and columns 2 and 3.
 FIRST_PAIR, SECOND_PAIR = (int(NIBBLES[bits]) * 0x1111_1111 for bits in (0b0011, 0b1100))

@@ -138,7 +138,7 @@ EVEN_ROWS, EVEN_SLAB_OF_L2 = 50, 0.6
 #: times of an H100 on ten matrices, N = 1 to 8: regret against the fastest general kernel is at most 6 % there, 13 % in
 #: one case in FP64.
 FEW, FEW_COLUMNS, FEW_COLUMNS_16 = "narrow_fma", 4, 8
-#: Entries of a tile from which windows read fewer bytes of A than its entries are, in 16 bits: 320 for 6 each.
+#: Entries of a tile from which windows read fewer bytes of A in 16 bits: a tile takes 320, an entry of a list 6.
 FULL_FEW = 53
 #: Elements of C per multiprocessor up to which a product is small: then the fixed cost of other kernels decides.
 SMALL_C = 19_000
@@ -247,9 +247,10 @@ class Product:
 
     def shares_columns(self, windows: float) -> bool:
         """Whether on average so many of the eight windows of a panel use a column that the panel uses."""
-        return (
-            self.look_at_panels is not None and 16 * self.survey.blocks >= windows * 32 * self.look_at_panels().blocks
-        )
+        if self.look_at_panels is None:
+            return False
+        # A tile of a window has 16 columns, one of a panel 32.
+        return self.survey.blocks >= 2 * windows * self.look_at_panels().blocks
 
     @property
     def narrow(self) -> bool:
@@ -385,10 +386,9 @@ def _few(columns: int) -> Callable[[Product], bool]:
     return lambda product: product.n <= columns and product.survey.longest > _short_narrowest(product.n)
 
 
-def _few_tf32(columns: int) -> Callable[[Product], bool]:
-    """The same, unless tiles are full: then windows are faster, even with as few columns."""
-    few = _few(columns)
-    return lambda product: few(product) and product.fill_below(FULL_FEW)
+def _few_tf32(product: Product) -> bool:
+    """The same with all columns, unless tiles are full: then windows are faster, even with as few columns."""
+    return _few(FEW_COLUMNS)(product) and product.fill_below(FULL_FEW)
 
 
 def _single_tensor(product: Product) -> bool:
@@ -574,7 +574,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "tf32": (
         Rule(f"{FEW}_tf32_single", _few(1)),
-        Rule(f"{FEW}_tf32", _few_tf32(FEW_COLUMNS)),
+        Rule(f"{FEW}_tf32", _few_tf32),
         Rule(DENSE["tf32"], _dense_tf32),
         Rule("even_rows_fma_tf32", _long_even),
         Rule("short_rows_fma_tf32", _short),

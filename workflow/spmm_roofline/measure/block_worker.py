@@ -95,7 +95,7 @@ def measured(case: Mapping[str, Any], request: Mapping[str, Any], clock: Clock) 
     errors, wrong = verified(block, replay, case["dtype"])
     if wrong:
         return {"status": "wrong", "message": wrong}
-    noisy = clock.off(request["copy_gb_per_s"])
+    noisy = clock.is_off(request["copy_gb_per_s"])
     timing = time(replay)
     clock_mhz = Monitor(request["uuid"]).clock_mhz()
     _, wrong = verified(block, replay, case["dtype"])
@@ -115,7 +115,7 @@ def measured(case: Mapping[str, Any], request: Mapping[str, Any], clock: Clock) 
     }
     if block.projections is not None:
         row["projections_ms"] = time(captured(block.projections, clock)).median_ms
-    row["noisy"] = noisy or timing.noisy or clock.off(request["copy_gb_per_s"])
+    row["noisy"] = noisy or timing.noisy or clock.is_off(request["copy_gb_per_s"])
     return row
 
 

@@ -307,7 +307,7 @@ def _case(clock: Any, head: Head, size: int, request: Mapping[str, Any]) -> dict
     fill(b, random)
     launch()
     once = c.storage.copy()
-    noisy = clock.off(request["copy_gb_per_s"])
+    noisy = clock.is_off(request["copy_gb_per_s"])
     options = request["options"]
     timing = clock.time(call, False, options["repeat_cap"], options["time_cap_ms"], after_capture=lambda: clear(c))
     if not same_bits(once, c.storage):
@@ -322,7 +322,7 @@ def _case(clock: Any, head: Head, size: int, request: Mapping[str, Any]) -> dict
         "time_p90_ms": timing.p90_ms,
         "samples": timing.samples,
         "sm_clock_mhz": gpu_device.Monitor(request["uuid"]).clock_mhz(),
-        "noisy": noisy or timing.noisy or clock.off(request["copy_gb_per_s"]),
+        "noisy": noisy or timing.noisy or clock.is_off(request["copy_gb_per_s"]),
     }
 
 

@@ -219,7 +219,7 @@ class Clock:
         timing = self.time(self._copy, cold=False, repeat_cap=BATCH, time_cap_ms=0)
         return 2 * COPY_BYTES / timing.median_ms / 1e6
 
-    def off(self, recorded_gb_per_s: float) -> bool:
+    def is_off(self, recorded_gb_per_s: float) -> bool:
         """Whether the canary copy is off the device's record, and stays so for :data:`CANARIES` of them."""
         return all(drifted(self.copy_gb_per_s(), recorded_gb_per_s) for _ in range(CANARIES))
 

@@ -353,7 +353,7 @@ class Worker:
 
     def _canary_is_off(self) -> bool:
         with self.phase("canary"):
-            return self.clock.off(self.request["copy_gb_per_s"])
+            return self.clock.is_off(self.request["copy_gb_per_s"])
 
 
 class Subject:
