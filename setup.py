@@ -15,6 +15,7 @@ DATA = {
     "kernels": "kernels",
     "report": "report",
     "resources/selector.json": "selector.json",
+    "resources/costs.json": "costs.json",
     "build/cubins": "cubins",
 }
 

@@ -1,15 +1,18 @@
-"""Judge the rules of SpMM on recorded rows: how much longer their kernel takes than the best one known.
+"""Judge what SpMM chooses, on recorded rows: how much longer that kernel takes than the best one known.
 
     python benchmarks/regret.py
     python benchmarks/regret.py --dtype float32 --device h100 --suite flagship --worst 30
     python benchmarks/regret.py --half fitted --write regret.csv
-    python benchmarks/regret.py --times generated.csv --device h200
+    python benchmarks/regret.py --times resources/choices/judged-h100.csv.gz --device h100
 
 The best kernel known of a case is the fastest of the general kernels, of the re-creations of other projects' kernels
 that hold every matrix, of cuSPARSE's algorithms and of the dense product, all of them row-major. A case is a matrix and
-a width N on one device, with a warm or a cold L2. Thresholds are fitted on one half of the matrices and judged on the
-other one; the half of a matrix follows from its name. `spmm` is the time of the best kernel that is no general one over
-that of the chosen kernel: below 1, a case is lost. The generated matrices of suite held-out are for judging alone.
+a width N on one device, with a warm or a cold L2. `spmm` is the time of the best kernel that is no general one over
+that of the chosen kernel: below 1, a case is lost.
+
+Costs are fitted to all recorded rows but those of suite held-out, whose matrices are for judging alone. Costs that are
+fitted to one half of the matrices (`costs.py --half fitted`) can be judged on the other one, with `--costs` and
+`--half judged`; the half of a matrix follows from its name.
 
 Kernels without rows of their own are judged by those of a kernel that does the same (`STANDS_FOR`).
 
@@ -33,7 +36,7 @@ import pandas as pd
 from spmm_roofline import contracts
 from spmm_roofline.formats import FORMATS
 from spmm_roofline.formats.base import Survey
-from spmm_roofline.kernels import choose, heads
+from spmm_roofline.kernels import choose, costs, heads
 from spmm_roofline.kernels.head import Head
 from spmm_roofline.multiply.memory import dense
 
@@ -41,6 +44,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SUITES = ("flagship", "cutespmm", "attention", "beyond-l2", "real-sample", "quick", "held-out")
 #: The suite whose matrices are for judging alone.
 JUDGED = "held-out"
+#: Tables of times of generated matrices: fitted-<device>.csv.gz, and judged-<device>.csv.gz for judging alone.
+CHOICES = ROOT / "resources/choices"
 DTYPES = ("float16", "bfloat16", "tf32", "float32", "float64")
 #: Studies whose kernels are re-creations for any matrix, and libraries.
 RIVALS = ("scalar", "cutespmm", "tcgnn", "cusparse", "cublas")
@@ -75,10 +80,19 @@ def known(root: Path = ROOT / "kernels") -> dict[str, Head]:
     }
 
 
+def costed(kernels: Mapping[str, Head]) -> list[Head]:
+    """The kernels that have costs of their own: general ones and dense products, but for twins in another dtype."""
+    own = [head for name, head in kernels.items() if choose.costed(name) == name]
+    return [head for head in own if head.study == choose.GENERAL or head.name in choose.DENSE.values()]
+
+
 def rows_of(recorded: Path, device: str, suites: tuple[str, ...], kernels: Mapping[str, Head]) -> pd.DataFrame:
     """Timed rows of a device with what the rules know of their matrices."""
     files = [path for suite in suites for path in sorted((recorded / device / suite).glob("*.csv"))]
-    rows = pd.concat(contracts.read(path, "measure") for path in files if path.stem in kernels)
+    tables = [contracts.read(path, "measure") for path in files if path.stem in kernels]
+    if not tables:
+        return pd.DataFrame()  # nobody has recorded these suites on this device
+    rows = pd.concat(tables)
     rows = rows[rows["status"] == "ok"][["suite", "kernel", "matrix", "m", "k", "n", "nnz", "l2", "time_ms"]]
     described = contracts.read(recorded / device / "matrices.csv", "matrices").drop_duplicates("matrix")
     packed = contracts.read(recorded / device / "formats.csv", "formats")
@@ -103,9 +117,11 @@ def cases(rows: pd.DataFrame, kernels: Mapping[str, Head], dtype: str) -> Iterat
     own = rows[rows["kernel"].map(lambda name: kernels[name].dtype["a"] in WITHIN[dtype])]
     for (device, suite, matrix, n), group in own.groupby(["device", "suite", "matrix", "n"]):
         times = dict(zip(group["kernel"], group["time_ms"], strict=True))
+        twins = {name: choose.costed(name) for name, head in kernels.items() if head.dtype["a"] == dtype}
+        times |= {name: times[twin] for name, twin in twins.items() if name not in times and twin in times}
+        times |= {name: times[stand] for name, stand in STANDS_FOR.items() if name not in times and stand in times}
         if not any(kernels[name].study == choose.GENERAL and kernels[name].dtype["a"] == dtype for name in times):
             continue
-        times |= {name: times[stand] for name, stand in STANDS_FOR.items() if name not in times and stand in times}
         first = group.iloc[0]
         about = {name: int(first[name]) for name in ("m", "k", "nnz", "row_length_max", "blocks")}
         about |= {"n": int(n), "l2": first["l2"], "panel_tiles": first["panel_tiles"]}
@@ -179,10 +195,13 @@ def main() -> None:
     parser.add_argument("--suite", action="append", help="suite; by default all that measure the general kernels")
     parser.add_argument("--dtype", action="append", choices=DTYPES)
     parser.add_argument("--times", type=Path, help="table of times on one device, in place of the recorded rows")
+    parser.add_argument("--costs", type=Path, help="costs in place of resources/costs.json")
     parser.add_argument("--half", choices=("fitted", "judged"), help="half of the matrices; both by default")
     parser.add_argument("--worst", type=int, default=15, help="cases to name for each dtype")
     parser.add_argument("--write", type=Path, help="CSV with a row for each case")
     asked = parser.parse_args()
+    if asked.costs:
+        costs.COSTS = asked.costs
     kernels, devices = known(), asked.device or ["h100", "h200"]
     described = {device: contracts.document(ROOT / f"config/devices/{device}.yaml", "device") for device in devices}
     if asked.times:

@@ -23,8 +23,8 @@ WORKFLOW = [re.match(r"[\w-]+", requirement)[0] for requirement in PROJECT["opti
 def wheel(tmp_path_factory):
     """A wheel, built from a copy of the tree so that the build leaves nothing behind."""
     tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("dist")
-    tracked = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "kernels", "workflow", "resources/selector.json")
-    for name in (*tracked, "build/cubins"):
+    tracked = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "kernels", "workflow")
+    for name in (*tracked, "resources/selector.json", "resources/costs.json", "build/cubins"):
         if (ROOT / name).exists():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             subprocess.run(["cp", "-r", ROOT / name, tree / name], check=True)

@@ -96,18 +96,18 @@ def judged(*rows):
 
 def test_regret_elsewhere_is_said_both_ways():
     rows = judged(
-        ("rules", "", "h100", 10, 0.05), ("selector", "h100", "h100", 10, 0.01), ("selector", "h100", "h200", 10, 0.04),
+        ("costs", "", "h100", 10, 0.05), ("selector", "h100", "h100", 10, 0.01), ("selector", "h100", "h200", 10, 0.04),
         ("selector", "h200", "h100", 10, 0.02), ("selector", "h200", "h100", 30, 0.06),
     )  # fmt: skip
     mean = np.expm1((np.log1p(0.02) + 3 * np.log1p(0.06)) / 4)
     said = devices.elsewhere_say(rows)
     assert said.startswith("The selector loses 4.0 % trained on h100 and judged on h200 and ")
     assert f"{100 * mean:.1f} % trained on h200 and judged on h100" in said
-    assert "The rules of SpMM lose 5.0 % on h100." in said
+    assert "The choice of SpMM by costs loses 5.0 % on h100." in said
 
 
-def test_rules_are_judged_against_the_fastest_general_kernel():
-    head = {"study": module.GENERAL, "format": module.USUAL, "after": None}
+def test_costs_are_judged_against_the_fastest_general_kernel():
+    head = {"study": module.GENERAL, "format": module.USUAL, "after": None, "dtype": {"a": "float64"}}
     heads = {
         name: head | {"name": name, "tile": {"slab": slab}} for name, slab in (("narrow", 32), ("wide", 128))
     }  # fmt: skip
@@ -118,13 +118,13 @@ def test_rules_are_judged_against_the_fastest_general_kernel():
     )]  # fmt: skip
     matrices = pd.DataFrame({"matrix": ["cube"], "row_length_max": [9]})
     formats = pd.DataFrame({"matrix": ["cube"], "format": [module.USUAL], "status": ["ok"], "blocks": [50]})
-    table = module.ruled(
+    table = module.chosen_by_cost(
         pd.DataFrame(rows), matrices, formats, heads, {"h200": {"multiprocessors": 132, "l2_bytes": 60 << 20}}
     )
     assert list(table["n"]) == [32, 128], "one kernel is no choice"
     assert list(table["kernel"]) == ["narrow", "wide"]
     assert table["regret"].to_list() == pytest.approx([0.0, 0.5])
-    nowhere = module.ruled(pd.DataFrame(rows), matrices, formats, heads, {})
+    nowhere = module.chosen_by_cost(pd.DataFrame(rows), matrices, formats, heads, {})
     assert nowhere.empty
 
 

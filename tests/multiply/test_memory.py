@@ -55,14 +55,14 @@ def test_panels_take_what_is_predicted(name, dtype):
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize(("m", "per_row"), [(8, 64), (1000, 64), (4001, 100), (500, 330)])
-def test_strips_take_what_is_predicted_where_the_rules_choose_them(m, per_row, dtype):
+def test_strips_take_what_is_predicted_where_they_may_be_chosen(m, per_row, dtype):
     from spmm_roofline.formats.banked_8x32 import FORMAT
-    from spmm_roofline.kernels.choose import STRIP_STEP_COST
+    from spmm_roofline.kernels.choose import MOST_STRIP_SLOTS
     from spmm_roofline.multiply.memory import packed
 
     columns = np.arange(m * per_row) * 7 % 5000
     a = csr_array((np.ones(m * per_row), columns, np.arange(m + 1) * per_row), shape=(m, 5000))
-    assert a.nnz > STRIP_STEP_COST * m * -(-per_row // 32), "otherwise no rule chooses strips"
+    assert MOST_STRIP_SLOTS * a.nnz > 32 * m * -(-per_row // 32), "otherwise strips are not chosen"
     least, most = packed(FORMAT.name, m, a.nnz, dtype)
     assert least <= FORMAT.from_csr(a, dtype).nbytes <= most
 

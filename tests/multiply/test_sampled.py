@@ -190,7 +190,7 @@ def test_windows_serve_patterns_that_fill_them(monkeypatch):
     ],
 )
 def test_the_width_and_the_tiles_decide_which_kernel_samples(dtype, n, fill, blocks, windows):
-    product = Product(10_000, n, fill * blocks, 132, lambda: Survey(blocks, 30))
+    product = Product(10_000, n, fill * blocks, 132, lambda: Survey(blocks, 30), 10_000)
     assert sampled(dtype, product) == (SAMPLED[dtype].windows if windows else SAMPLED[dtype].entries)
 
 

@@ -29,6 +29,8 @@ CUBINS = _folder("cubins", "build/cubins")
 PAGE = _folder("report", "report")
 #: Trained model of the selector.
 MODEL = _folder("selector.json", "resources/selector.json")
+#: Costs of the general kernels.
+COSTS = _folder("costs.json", "resources/costs.json")
 
 
 def shown(path: str | Path) -> Path:

@@ -1,7 +1,8 @@
 """What choices of kernels cost on a device that nobody trained or tuned them on.
 
 The selector is trained on the rows of one device and judged on those of another, for which its datasheet and the
-measured ceilings of its memory are known. The rules of :class:`spmm_roofline.SpMM` are judged on every device.
+measured ceilings of its memory are known. The costs by which :class:`spmm_roofline.SpMM` chooses are judged on every
+device.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import contracts
 from ..formats.base import Survey
-from ..kernels.choose import GENERAL, USUAL, Product, choose
+from ..kernels.choose import GENERAL, PANELS, USUAL, Product, choose
 from ..selector.terms import Rates
 from ..selector.validation import elsewhere as predicted_elsewhere
 from .cases import timed
@@ -45,8 +46,8 @@ def elsewhere(
     import pandas as pd
 
     at_home = selector[selector["held_out"] == "matrix"].assign(chooser="selector", trained_on=selector["device"])
-    by_rules = ruled(cases, matrices, formats, heads, described).assign(chooser="rules", trained_on="")
-    found = [at_home, by_rules, transferred]
+    by_costs = chosen_by_cost(cases, matrices, formats, heads, described).assign(chooser="costs", trained_on="")
+    found = [at_home, by_costs, transferred]
     judged = pd.concat([rows for rows in found if len(rows)], ignore_index=True) if any(map(len, found)) else at_home
     key = list(contracts.table("analysis_elsewhere").key)
     rows = [
@@ -81,22 +82,22 @@ def transferred(
     return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
 
 
-def ruled(
+def chosen_by_cost(
     cases: pd.DataFrame,
     matrices: pd.DataFrame,
     formats: pd.DataFrame,
     heads: Mapping[str, Mapping[str, Any]],
     described: Mapping[str, Mapping[str, Any]],
 ) -> pd.DataFrame:
-    """The general kernel that the rules choose on each case, and its ``regret`` against the fastest general kernel.
+    """The general kernel of least cost on each case, and its ``regret`` against the fastest general kernel.
 
     Cases whose matrix was not packed in the usual format are left out, and so are devices of unknown size.
     """
     import pandas as pd
 
     general = {name: SimpleNamespace(**head) for name, head in heads.items() if head["study"] == GENERAL}
-    usual = formats[(formats["format"] == USUAL) & (formats["status"] == "ok")].drop_duplicates("matrix")
-    blocks = dict(zip(usual["matrix"], usual["blocks"], strict=True))
+    packed = formats[formats["status"] == "ok"].drop_duplicates(["format", "matrix"]).set_index("matrix")
+    blocks, panel_tiles = (packed.loc[packed["format"] == name, "blocks"].to_dict() for name in (USUAL, PANELS))
     longest = dict(zip(matrices["matrix"], matrices["row_length_max"], strict=True))
     rows = timed(cases)[["device", "suite", "precision", "kernel", "matrix", "m", "k", "n", "nnz", "l2", "time_ms"]]
     rows = rows[rows["kernel"].isin(list(general)) & rows["matrix"].isin(blocks.keys() & longest.keys())]
@@ -117,6 +118,9 @@ def ruled(
             look=partial(Survey, int(blocks[matrix]), int(longest[matrix])),
             k=int(k[own[0]]),
             l2_bytes=int(described[device]["l2_bytes"]),
+            look_at_panels=partial(Survey, int(panel_tiles[matrix]), int(longest[matrix]))
+            if matrix in panel_tiles
+            else None,
         )
         able: Any = {name: general[name] for name in sorted(times)}
         chosen, fastest = choose(able, precision, about).name, min(times, key=lambda name: (times[name], name))

@@ -21,8 +21,6 @@ from ..kernels.strips import fits
 
 #: Partitions and their partial sums, of any matrix on any device.
 FIXED_BYTES = 1 << 20
-#: A kernel with windows of sixteen rows is chosen only if tiles of eight rows hold this many entries on average.
-LEAST_FILL = min(choose.FULL_NARROW, choose.FULL_MEDIUM, choose.FULL_LARGE, choose.FULL_WIDE)
 
 
 class Prediction(NamedTuple):
@@ -43,7 +41,7 @@ def packed(form: str, m: int, nnz: int, dtype: str) -> Prediction:
         tile = 4 * TILE_K + size * rows * TILE_K + 4
         # Sixteen columns to a tile, with one entry each if no two rows of a window have a column in common. Columns of
         # sixteen rows are no more than those of eight.
-        tiles = nnz // (TILE_K if rows == 8 else LEAST_FILL) + windows
+        tiles = nnz // (TILE_K if rows == 8 else choose.LEAST_FILL) + windows
         return Prediction(tile * max(ceil_div(nnz, rows * TILE_K), windows), tile * tiles + FIXED_BYTES)
     if issubclass(kind, CsrSplit | CsrPartitioned):
         # An empty row has a slot. Row segments are 8 bytes for every eight slots and rows, or sections of a long row.
@@ -58,10 +56,10 @@ def packed(form: str, m: int, nnz: int, dtype: str) -> Prediction:
         least = of_tile * max(panels, ceil_div(nnz, ROWS * COLUMNS)) + of_slot * nnz + of_panel * panels
         return Prediction(least, of_tile * tiles + of_slot * slots + of_panel * panels + FIXED_BYTES)
     if kind is Banked8x32:
-        # Of a slot its column and value. The rules choose strips only if steps have so few slots without an entry.
+        # Of a slot its column and value. Strips are chosen only if steps have so few slots without an entry.
         of_step, panels = (2 + size) * PANEL * SLOTS, ceil_div(m, PANEL)
         least = of_step * (ceil_div(nnz, PANEL * SLOTS) + 1) + 4 * panels
-        return Prediction(least, int((2 + size) * nnz * SLOTS / choose.STRIP_STEP_COST) + 4 * panels + FIXED_BYTES)
+        return Prediction(least, int((2 + size) * nnz * choose.MOST_STRIP_SLOTS) + 4 * panels + FIXED_BYTES)
     if issubclass(kind, Csr):
         exact = csr(m, nnz, size)
         # The order of rows, and a multiple of four entries.
@@ -91,7 +89,7 @@ def holds(form: str, m: int, k: int, nnz: int, shared_bytes: int) -> bool:
 
 
 def dense(m: int, k: int, nnz: int, dtype: str) -> int:
-    """Bytes of all of A, zeros included; 0 where no rule may take it, whatever the structure of A.
+    """Bytes of all of A, zeros included; 0 where it may not be chosen, whatever the structure of A.
 
     It may take :data:`.choose.DENSE_PER_CSR` times the bytes of its CSR, and its rows are aligned. Its library has
     16-bit dtypes, TF32 and FP32.
@@ -104,7 +102,7 @@ def dense(m: int, k: int, nnz: int, dtype: str) -> int:
 
 
 def dense_within(m: int, k: int | None, nnz: int, dtype: str) -> Prediction | None:
-    """Bounds of :func:`dense` for a matrix of ``k`` columns, or of any number; None where no rule takes it."""
+    """Bounds of :func:`dense` for a matrix of ``k`` columns, or of any number; None where it may not be chosen."""
     if k is not None:
         exact = dense(m, k, nnz, dtype)
         return Prediction(exact, exact) if exact else None

@@ -77,7 +77,7 @@ class SpMM:
         precision for ``float64`` and in single precision otherwise. TF32 takes and returns float32 arrays.
     kernel
         Name of a kernel, which may be a library's, for example the one that :func:`spmm_roofline.select` advises. By
-        default the rules of :mod:`spmm_roofline.kernels.choose` choose a general kernel for the width of B.
+        default :mod:`spmm_roofline.kernels.choose` chooses a general kernel for the width of B.
     tune
         If true, the first product with a new width of B times every general kernel of the dtype and keeps the fastest
         for that width. This costs about ten products.
@@ -206,7 +206,7 @@ class SpMM:
         self._tune, self._width, self._chosen = tune, n, dict[int, Head]()
         #: Width of B, and elements that a copy would move → the kernel that needs none, or None if the copy pays.
         self._unaligned = dict[tuple[int, int], Head | None]()
-        self._pack(self._by_rules(n))
+        self._pack(self._by_cost(n))
         self._register()
 
     def _leave_out(self) -> None:
@@ -227,7 +227,7 @@ class SpMM:
 
     def _in_best_order(self, matrix: Matrix) -> Matrix:
         """The matrix with its rows in an order that reads fewer rows of B, if that is wanted and there is one."""
-        # By default a rule of kernels.choose could want it, from what an order saves (Order.reads).
+        # By default kernels.choose could want it, from what an order saves (Order.reads).
         if self._reorder is None:
             return matrix
         with self._planning():
@@ -402,7 +402,7 @@ class SpMM:
         on = Operands(given, target, n, alpha, beta, 0 if added is None else added.pointer, relu, unaligned)
         head = head or self._chosen.get(n) or self._head(on, padded, current)
         if relu and head.vendor and len(self._able) > 1:
-            head = self._by_rules(n, dense=False)  # a library's ReLU need not keep a NaN
+            head = self._by_cost(n, dense=False)  # a library's ReLU need not keep a NaN
         call = self._launches.enqueue(head, on, current, room, keep=direct)
         self._planned.add(like)
         ready = None
@@ -547,7 +547,7 @@ class SpMM:
     ) -> Prediction:
         """Bounds of :attr:`plan_bytes` right after planning, ``least`` and ``most``; nothing is allocated.
 
-        The dense product, which the rules take where it wins, stores all of A: at most
+        The dense product, which is chosen where it wins, stores all of A: at most
         :data:`.kernels.choose.DENSE_PER_CSR` times its CSR, and an eighth of the free memory. If ``k`` excludes that
         and A has four entries or more per row, ``most`` is at most five times what a plan takes, plus 1 MiB. Aᵀ,
         another dtype, ``tune=True``, and a width, ReLU or unaligned rows with another format take more, once each. So
@@ -592,8 +592,8 @@ class SpMM:
         return sum(int(each.nbytes) for each in held)
 
     def kernel_for(self, n: int) -> str:
-        """Name of the kernel for aligned B of ``n`` columns: given, tuned, or the choice of the rules."""
-        return (self._chosen.get(n) or self._by_rules(n)).name
+        """Name of the kernel for aligned B of ``n`` columns: given, tuned, or the one of least cost."""
+        return (self._chosen.get(n) or self._by_cost(n)).name
 
     # --- relatives: the same matrix transposed, in another dtype, or with values of a call ----------------------------
 
@@ -729,7 +729,7 @@ class SpMM:
         """The kernel for this width of B."""
         tuned = self._tune and len(self._able) > 1
         with stream:
-            head = self._fastest(on, padded, stream) if tuned else self._by_rules(on.n)
+            head = self._fastest(on, padded, stream) if tuned else self._by_cost(on.n)
         check_case(head, self.shape[0], on.n, self.shape[1])
         self._chosen[on.n] = head
         return head
@@ -755,7 +755,7 @@ class SpMM:
             times[name] = min(cupy.cuda.get_elapsed_time(*pair) for pair in pairwise(events[1:]))
         return self._able[min(times, key=times.__getitem__)]
 
-    def _by_rules(self, n: int, dense: bool = True) -> Head:
+    def _by_cost(self, n: int, dense: bool = True) -> Head:
         """The given kernel, or the one that :func:`.kernels.choose.choose` chooses, of a library only if ``dense``."""
         if len(self._able) == 1:
             return next(iter(self._able.values()))
@@ -766,7 +766,7 @@ class SpMM:
         """Columns of a copy of B, ``padded`` or more."""
         if n not in self._chosen and self._tune and len(self._able) > 1:
             return padded  # the kernel for this width is not known yet
-        head, product = self._chosen.get(n) or self._by_rules(n), dataclasses.replace(self._product, n=n)
+        head, product = self._chosen.get(n) or self._by_cost(n), dataclasses.replace(self._product, n=n)
         return choose.columns_of_copy(head, product, padded)
 
     def _without_copy(self, n: int, elements: int) -> Head | None:
@@ -774,7 +774,7 @@ class SpMM:
         if (n, elements) not in self._unaligned:
             if n not in self._chosen and self._tune and len(self._able) > 1:
                 return None  # the kernel for this width is not known yet
-            able, aligned = self._able, self._chosen.get(n) or self._by_rules(n)
+            able, aligned = self._able, self._chosen.get(n) or self._by_cost(n)
             if aligned.takes_unaligned and (self._tune or len(able) == 1):
                 able = {aligned.name: aligned}
             product = dataclasses.replace(self._product, n=n)

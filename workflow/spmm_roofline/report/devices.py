@@ -103,9 +103,11 @@ def elsewhere_say(rows: pd.DataFrame) -> str:
     parts = [(f"trained on {source} and judged on {target}", own) for (source, target), own in _by(away, "trained_on")]
     if parts:
         said.append(f"The selector loses {listed([f'{_mean(own, np)} {how}' for how, own in parts])}.")
-    ruled = [(f"on {device}", own) for (_, device), own in _by(rows[rows["chooser"] == "rules"], "chooser")]
-    if ruled:
-        said.append(f"The rules of SpMM lose {listed([f'{_mean(own, np)} {how}' for how, own in ruled])}.")
+    by_costs = [(f"on {device}", own) for (_, device), own in _by(rows[rows["chooser"] == "costs"], "chooser")]
+    if by_costs:
+        said.append(
+            f"The choice of SpMM by costs loses {listed([f'{_mean(own, np)} {how}' for how, own in by_costs])}."
+        )
     return " ".join(said) + (" All are geometric means over the cases." if said else "")
 
 

@@ -107,8 +107,8 @@ ELSEWHERE = (
 
 
 def _chooser(row: Any) -> str:
-    if row.chooser == "rules":
-        return "the rules of SpMM"
+    if row.chooser == "costs":
+        return "SpMM, by costs"
     if row.trained_on == row.device:
         return f"the selector trained on {row.trained_on}, other matrices"
     return f"the selector trained on {row.trained_on}"

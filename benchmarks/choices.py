@@ -1,0 +1,203 @@
+"""Time the kernels that `SpMM` may take on generated matrices: what its costs are fitted to, or judged by.
+
+    python benchmarks/choices.py --seed 1 --matrices 201 --write fitted.csv
+    python benchmarks/choices.py --seed 3 --matrices 77 --write more.csv \\
+        --families long,mesh2d,uniform,long,powerlaw,banded
+    python benchmarks/choices.py --seed 2 --matrices 36 --rivals --write judged.csv
+    python benchmarks/regret.py --times judged.csv --device h100
+
+The seed draws the matrices, from every generator of general structures, with sizes and row lengths over three orders of
+magnitude, and some of the widths for each of them. Times are medians with a warm L2; a product that deviates from
+float64 ends the run. Kernels that multiply in another dtype by the same instructions, as BF16 does by those of FP16,
+are not timed. `--rivals` adds re-creations of other projects' kernels and cuSPARSE's algorithms.
+
+The table is as `regret.py` reads it. It is written after each matrix, so that a run may be cut short. The tables in
+resources/choices were made by the first three commands on an H100, in six minutes; the first two are one table there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from regret import costed, known
+from scipy.sparse import csr_array
+
+from spmm_roofline.formats import FORMATS, FormatError
+from spmm_roofline.kernels import choose
+from spmm_roofline.kernels.cubins import machine_code
+from spmm_roofline.kernels.head import Head
+from spmm_roofline.kernels.launch import Unsupported, check_case, format_options, prepare
+from spmm_roofline.kernels.operands import allocate
+from spmm_roofline.kernels.packers import pack, packer_of
+from spmm_roofline.matrices.generated import GENERATORS
+from spmm_roofline.measure.timing import Clock
+from spmm_roofline.multiply.memory import dense
+from spmm_roofline.needs import without_cupy
+
+WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 41, 48, 64, 96, 100, 128, 160, 192, 256, 300, 384, 512, 768, 1024)
+#: Widths of each matrix.
+WIDTHS_OF_MATRIX = 7
+#: Families of matrices by default, named as their generators; there are ``long`` rows of small matrices as well.
+FAMILIES = "uniform,uniform,rmat,powerlaw,mesh2d,fem3d,banded,pruned"
+#: Entries of a matrix, elements of C, and multiplications of a product, at most.
+MOST_ENTRIES, MOST_ELEMENTS, MOST_WORK = 6_000_000, 60_000_000, 1_500_000_000
+#: Largest error of an element of C, relative to the largest of |A|·|B|. Factors are exact in every dtype.
+TOLERANCE = {"float16": 1e-3, "tf32": 2e-6, "float32": 2e-6, "float64": 1e-13}
+
+
+def drawn(seed: int, number: int, family: str) -> tuple[str, str, csr_array, list[int]]:
+    """Family, name, structure and widths of a matrix; the arguments decide all of it."""
+    rng = np.random.default_rng([seed, number])
+
+    def between(low: float, high: float) -> float:
+        return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+    def rows(mean: float, most: float = 600_000) -> int:
+        return int(between(500, min(most, MOST_ENTRIES / mean)))
+
+    if family == "long":
+        m, k = int(between(2_000, 16_000)), int(between(2_000, 16_000))
+        mean = min(k * between(0.01, 0.4), MOST_ENTRIES / m)
+        given = {"rows": m, "columns": k, "nnz_per_row": round(mean, 2)}
+    elif family == "uniform":
+        mean = between(1.2, 500)
+        m = rows(mean)
+        given = {"rows": m, "columns": int(max(m * between(0.2, 3), 2 * mean)), "nnz_per_row": round(mean, 2)}
+    elif family == "rmat":
+        scale = int(rng.integers(10, 19))
+        given = {"scale": scale, "edge_factor": int(between(2, min(100, MOST_ENTRIES / 2**scale)))}
+    elif family == "powerlaw":
+        mean = between(2, 60)
+        m = rows(mean, 300_000)
+        given = {"rows": m, "columns": m, "nnz_per_row": round(mean, 2), "exponent": round(rng.uniform(2.05, 3.5), 2)}
+        given |= {key: int(rng.random() < 0.25) for key in ("dense_rows", "dense_columns")}
+    elif family == "mesh2d":
+        given = {"nodes": int(between(30, 800)), "shuffled": bool(rng.random() < 0.4)}
+    elif family == "fem3d":
+        points, dofs = int(rng.choice([7, 27])), int(rng.integers(1, 7))
+        most = (MOST_ENTRIES / (points * dofs**2)) ** (1 / 3)
+        given = {"nodes": int(between(6, min(most, 80))), "dofs": dofs, "points": points}
+    elif family == "banded":
+        half = int(between(1, 200))
+        given = {"rows": max(rows(2 * half + 1), 2 * half + 2), "half_width": half}
+    else:
+        sizes = [int(size) for size in rng.choice([256, 512, 768, 1024, 2048, 3072, 4096], 2)]
+        given = {"rows": sizes[0], "columns": sizes[1], "sparsity": round(1 - between(0.005, 0.5), 4)}
+    entries = GENERATORS["uniform" if family == "long" else family].make(rng, **given)
+    a = csr_array((np.ones(len(entries.rows), np.float32), (entries.rows, entries.columns)), shape=entries.shape)
+    a.sum_duplicates()
+    a.data[:] = rng.integers(8, 24, a.nnz) / 16
+    fits = [n for n in WIDTHS if a.shape[0] * n <= MOST_ELEMENTS and a.nnz * n <= MOST_WORK]
+    widths = sorted(map(int, rng.choice(fits, min(WIDTHS_OF_MATRIX, len(fits)), replace=False)))
+    return family, f"{family}-{seed}-{number}", a, widths
+
+
+def _drawn(job: tuple[int, int, str]) -> tuple[str, str, csr_array, list[int]]:
+    return drawn(*job)
+
+
+def timed(a: Any, widths: list[int], kernels: list[Head], clock: Clock) -> Iterator[dict[str, Any]]:
+    """Dtype, n, kernel and time in µs of each product. ``a``: CuPy's CSR, m×k, float32."""
+    import cupy
+
+    (m, k), forms = a.shape, {}
+    exact = a.astype(cupy.float64)
+    for n in widths:
+        factors = cupy.random.default_rng().integers(-64, 65, (k, n)).astype(cupy.float64) / 64
+        right = exact @ factors
+        largest = float((exact @ abs(factors)).max())
+        for head in kernels:
+            dtype = head.dtype["a"]
+            if choose.is_wider(head, n) or (head.format == "dense" and not dense(m, k, a.nnz, dtype)):
+                continue
+            try:
+                check_case(head, m, n, k)
+                key = (head.format, dtype, str(format_options(head)))
+                if key not in forms:
+                    form = FORMATS[head.format]
+                    forms[key] = pack(form, a, dtype, format_options(head), packer_of(form))
+                b, c = allocate(head, "b", k, n), allocate(head, "c", m, n)
+                b.fill(factors)
+                c.poison()
+                call = prepare(head, None if head.vendor else machine_code(head), forms[key], b, c)
+                cupy.cuda.get_current_stream().synchronize()  # the clock's stream waits for no other
+                with clock.stream:
+                    call(clock.stream)
+                clock.stream.synchronize()
+            except (Unsupported, FormatError, MemoryError):
+                continue
+            except RuntimeError as error:
+                raise RuntimeError(f"{head.name} fails at n = {n}: {error}") from error
+            error = float(abs(c.view - right).max()) / (largest or 1.0)
+            if not error < TOLERANCE[dtype]:
+                raise AssertionError(f"{head.name} is wrong at n = {n}: error {error:.2g}")
+            time_ms = clock.time(call, cold=False, repeat_cap=30, time_cap_ms=20).median_ms
+            yield {"dtype": dtype, "n": n, "kernel": head.name, "time_us": time_ms * 1e3}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, required=True, help="draws the matrices; judge by one that nothing fits")
+    parser.add_argument("--matrices", type=int, default=150, help="their number")
+    parser.add_argument("--families", default=FAMILIES, help="of which the matrices are drawn in turn")
+    parser.add_argument("--first", type=int, default=0, help="number of the first of them")
+    parser.add_argument("--seconds", type=float, default=np.inf, help="begin no matrix after this time")
+    parser.add_argument("--rivals", action="store_true", help="time re-creations and cuSPARSE as well")
+    parser.add_argument("--write", type=Path, required=True, help="CSV for the times")
+    options = parser.parse_args()
+    if missing := without_cupy("this benchmark"):
+        parser.error(missing)
+
+    begin = time.perf_counter()
+    every = {name: head for name, head in known().items() if head.dtype["a"] in TOLERANCE}
+    kernels = costed(every)
+    if options.rivals:
+        kernels += [head for head in every.values() if head.study != choose.GENERAL and head not in kernels]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(machine_code, (head for head in kernels if not head.vendor)))
+    families = options.families.split(",")
+    numbers = range(options.first, options.first + options.matrices)
+    jobs = [(options.seed, number, families[number % len(families)]) for number in numbers]
+    rows: list[dict[str, Any]] = []
+    with multiprocessing.get_context("spawn").Pool() as pool:
+        import cupy
+        import cupyx.scipy.sparse as sparse
+
+        clock = Clock()
+        for family, name, a, widths in pool.imap(_drawn, jobs):
+            spent = time.perf_counter() - begin
+            if spent > options.seconds:
+                break
+            on_device = sparse.csr_matrix(a)
+            surveys = {
+                form: FORMATS[form].survey(on_device, packer=packer_of(FORMATS[form]))
+                for form in (choose.USUAL, choose.PANELS)
+            }
+            about = {
+                "group": family,
+                "matrix": name,
+                "m": a.shape[0],
+                "k": a.shape[1],
+                "nnz": a.nnz,
+                "longest": surveys[choose.USUAL].longest,
+                "blocks": surveys[choose.USUAL].blocks,
+                "panel_tiles": surveys[choose.PANELS].blocks,
+            }
+            rows += [about | row for row in timed(on_device, widths, kernels, clock)]
+            pd.DataFrame(rows).to_csv(options.write, index=False)
+            cupy.get_default_memory_pool().free_all_blocks()
+            print(f"{name}: {a.nnz:,} entries, N = {widths}, {len(rows):,} times in {spent:.0f} s", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

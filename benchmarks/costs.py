@@ -1,0 +1,180 @@
+"""Fit what products cost with the general kernels, and write it to resources/costs.json.
+
+    python benchmarks/costs.py
+    python benchmarks/costs.py --half fitted --write build/half.json
+    python benchmarks/regret.py --half judged --costs build/half.json
+
+The times are those recorded in resources/recorded and those of generated matrices in resources/choices (`choices.py`
+makes them), without suite held-out and the tables for judging alone. With `--half fitted`, recorded matrices count only
+if they are in that half, so that the other one shows what is lost on matrices that nothing was fitted to.
+
+Coefficients of terms are the non-negative least squares of relative errors. Trees are boosted on what is left of log t
+(Friedman 2001), level by level over all leaves. A time counts less the further it is from the fastest of its case,
+because only the fastest ones decide.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from regret import CHOICES, JUDGED, ROOT, STANDS_FOR, SUITES, costed, half_of, known, rows_of, rows_of_table
+from scipy.optimize import nnls
+
+from spmm_roofline import contracts
+from spmm_roofline.formats.values import itemsize
+from spmm_roofline.kernels import choose, costs
+from spmm_roofline.kernels.head import Head
+from spmm_roofline.paths import COSTS
+
+#: Trees of a kernel, levels of a tree, part of what is left that a tree takes away, samples by which a leaf shrinks.
+TREES, LEVELS, RATE, SHRINKAGE = 250, 4, 0.1, 2.0
+#: Thresholds of a trait.
+BINS = 40
+#: Rounds in which the weights of least squares follow the times that they predict.
+ROUNDS = 6
+#: Weight of a recorded time: most matrices are generated, and most users' are not.
+RECORDED = 2
+#: Times of a kernel below which nothing is fitted.
+LEAST_TIMES = 40
+#: Columns of B that a kernel whose head names no slab works on at once: by format, and of lane groups.
+STRIP, LANE_GROUP = 8, 128
+CASE = ["device", "suite", "matrix", "n", "l2"]
+
+
+def slabs_of(head: Head) -> costs.Slabs:
+    """The columns of C that a CTA of a kernel computes at once."""
+    if head.format == "dense":
+        return costs.Slabs(costs.DENSE_TILE, False, itemsize(head.dtype["b"]))
+    of_rows = head.format in ("csr", "csr_swizzled")
+    columns = head.tile.get("slab", LANE_GROUP if of_rows else STRIP)
+    return costs.Slabs(columns, of_rows, itemsize(head.dtype["b"]))
+
+
+def terms_of(head: Head) -> list[str]:
+    """The terms of a kernel."""
+    if head.format == "dense":
+        return ["fixed", *costs.DENSE]
+    also = {choose.PANELS: costs.PANELS, choose.STRIPS: costs.STRIPS}
+    return [*costs.SPARSE, *also.get(head.format, ())]
+
+
+def boosted(traits: np.ndarray, left: np.ndarray, weight: np.ndarray) -> costs.Trees:
+    """Trees that predict ``left`` float64[products] from ``traits`` float64[products, traits]."""
+    limits = [np.unique(np.quantile(x, np.linspace(0, 1, BINS + 1)[1:-1])) for x in traits.T]
+    codes = [np.searchsorted(of_trait, x) for of_trait, x in zip(limits, traits.T, strict=True)]
+    left, trees = left.copy(), []
+    for _ in range(TREES):
+        leaf, asked = np.zeros(len(left), dtype=np.int64), []
+        for level in range(LEVELS):
+            gains = [
+                _gains(leaf, 1 << level, code, len(of_trait) + 1, weight, left)
+                for code, of_trait in zip(codes, limits, strict=True)
+            ]
+            trait = max(range(len(gains)), key=lambda i: gains[i].max(initial=0))
+            limit = int(gains[trait].argmax())
+            asked.append((trait, limits[trait][limit]))
+            leaf = 2 * leaf + (codes[trait] > limit)
+        sums, counts = (np.bincount(leaf, x, 1 << LEVELS) for x in (weight * left, weight))
+        leaves = RATE * sums / (counts + SHRINKAGE)
+        left -= leaves[leaf]
+        trees.append((*zip(*asked, strict=True), leaves))
+    return costs.Trees(*(np.array(part) for part in zip(*trees, strict=True)))
+
+
+def _gains(leaf: np.ndarray, leaves: int, code: np.ndarray, bins: int, weight: np.ndarray, left: np.ndarray) -> Any:
+    """How much of the squares of ``left`` each threshold of a trait removes, if it splits every leaf."""
+    cell = leaf * bins + code
+    sums, counts = (
+        np.bincount(cell, x, leaves * bins).reshape(leaves, bins).cumsum(axis=1) for x in (weight * left, weight)
+    )
+    below, above = (sums[:, :-1], counts[:, :-1]), (sums[:, -1:] - sums[:, :-1], counts[:, -1:] - counts[:, :-1])
+    return sum(s**2 / (c + SHRINKAGE) for s, c in (below, above)).sum(axis=0)
+
+
+def fitted(head: Head, rows: pd.DataFrame) -> costs.Cost:
+    """The cost of a kernel from its times, ``time_us``, and their weights, ``weight``."""
+    slabs, names = slabs_of(head), list(costs.TERMS)
+    sizes, time_us, weight = sizes_of(rows, head), rows["time_us"].to_numpy(), rows["weight"].to_numpy()
+    used = [names.index(name) for name in terms_of(head)]
+    terms = costs.values(costs.TERMS, sizes, slabs)[:, used]
+    scale = terms.max(axis=0) + np.finfo(float).tiny
+    predicted = time_us
+    for _ in range(ROUNDS):
+        root = np.sqrt(weight / (predicted * time_us))
+        found, _ = nnls(terms / scale * root[:, None], time_us * root)
+        predicted = terms @ (found / scale)
+    coefficients = np.zeros(len(names))
+    coefficients[used] = found / scale
+    trees = boosted(costs.values(costs.TRAITS, sizes, slabs), np.log(time_us / predicted), weight)
+    return costs.Cost(slabs, coefficients, trees)
+
+
+def sizes_of(rows: pd.DataFrame, head: Head) -> costs.Sizes:
+    """The products of some rows of a kernel."""
+    m, k, n, nnz, longest, blocks, tiles, multiprocessors, l2_bytes = (
+        rows[name].to_numpy(dtype=float)
+        for name in ("m", "k", "n", "nnz", "row_length_max", "blocks", "panel_tiles", "multiprocessors", "l2_bytes")
+    )
+    # Some rows were recorded before panels were counted.
+    tiles = np.where(np.isnan(tiles), blocks / 2, tiles) if head.format == choose.PANELS else blocks
+    return costs.Sizes(m, k, n, nnz, longest, blocks, tiles, multiprocessors, l2_bytes)
+
+
+def times(kernels: Mapping[str, Head], half: str | None) -> pd.DataFrame:
+    """All times to fit to, with their weights, and what is known of the product and the device of each."""
+    suites = tuple(suite for suite in SUITES if suite != JUDGED)
+    devices = ("h100", "h200")
+    recorded = pd.concat(rows_of(ROOT / "resources/recorded", device, suites, kernels) for device in devices)
+    if half:
+        recorded = recorded[recorded["matrix"].map(half_of) == half]
+    recorded["weight"] = RECORDED
+    made = [
+        rows_of_table(path, path.name.split(".")[0].split("-")[1], kernels) for path in sorted(CHOICES.glob("fitted-*"))
+    ]
+    rows = pd.concat([recorded, *made], ignore_index=True)
+    stands = {stand: name for name, stand in STANDS_FOR.items() if kernels[name].format == "dense"}
+    rows["kernel"] = rows["kernel"].map(lambda name: choose.costed(stands.get(name, name)))
+    rows = rows[(rows["nnz"] > 0) & (rows["time_ms"] > 0)]
+    rows["time_us"] = rows["time_ms"] * 1e3
+    rows["dtype"] = rows["kernel"].map(lambda name: kernels[name].dtype["a"])
+    near = rows.groupby([*CASE, "dtype"])["time_us"].transform("min") / rows["time_us"]
+    rows["weight"] = rows["weight"].fillna(1) * near**2
+    for device in devices:
+        about = contracts.document(ROOT / f"config/devices/{device}.yaml", "device")
+        for name in ("multiprocessors", "l2_bytes"):
+            rows.loc[rows["device"] == device, name] = about[name]
+    return rows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--half", choices=("fitted", "judged"), help="half of the recorded matrices; both by default")
+    parser.add_argument("--write", type=Path, default=COSTS, help="the document; resources/costs.json by default")
+    options = parser.parse_args()
+    kernels = known()
+    rows = times(kernels, options.half)
+    found = {}
+    for head in costed(kernels):
+        own = rows[rows["kernel"] == head.name]
+        if len(own) < LEAST_TIMES:
+            parser.error(f"{head.name} has {len(own)} times, too few to fit a cost to: record it first")
+        found[head.name] = fitted(head, own).document()
+        print(f"{head.name}: {len(own):,} times", flush=True)
+    options.write.parent.mkdir(parents=True, exist_ok=True)
+    lines = ",\n".join(
+        f"{json.dumps(name)}: {json.dumps(document, separators=(',', ':'))}" for name, document in sorted(found.items())
+    )
+    traits = json.dumps(list(costs.TRAITS))
+    contracts.write_text(options.write, f'{{"traits": {traits}, "kernels": {{\n{lines}\n}}}}\n')
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
