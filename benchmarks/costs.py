@@ -103,7 +103,8 @@ def fitted(head: Head, rows: pd.DataFrame) -> costs.Cost:
     slabs, names = slabs_of(head), list(costs.TERMS)
     sizes, time_us, weight = sizes_of(rows, head), rows["time_us"].to_numpy(), rows["weight"].to_numpy()
     used = [names.index(name) for name in terms_of(head)]
-    terms = costs.values(costs.TERMS, sizes, slabs)[:, used]
+    terms, traits = costs.terms_and_traits(sizes, slabs)
+    terms = terms[used].T
     scale = terms.max(axis=0) + np.finfo(float).tiny
     predicted = time_us
     for _ in range(ROUNDS):
@@ -112,7 +113,7 @@ def fitted(head: Head, rows: pd.DataFrame) -> costs.Cost:
         predicted = terms @ (found / scale)
     coefficients = np.zeros(len(names))
     coefficients[used] = found / scale
-    trees = boosted(costs.values(costs.TRAITS, sizes, slabs), np.log(time_us / predicted), weight)
+    trees = boosted(traits.T, np.log(time_us / predicted), weight)
     return costs.Cost(slabs, coefficients, trees)
 
 

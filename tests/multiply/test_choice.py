@@ -173,8 +173,8 @@ def test_a_fit_finds_the_terms_that_times_are_made_of(kernels, fitting):
     cost = fitting.fitted(head, rows)
     known = dict(zip(costs.TERMS, cost.coefficients, strict=True))
     assert known["fixed"] == pytest.approx(4, rel=0.3) and known["longest_row"] == pytest.approx(50, rel=0.05)
-    terms = costs.values(costs.TERMS, fitting.sizes_of(rows, head), cost.slabs)
-    assert terms @ cost.coefficients == pytest.approx(rows["time_us"].to_numpy(), rel=0.02)
+    terms, _ = costs.terms_and_traits(fitting.sizes_of(rows, head), cost.slabs)
+    assert cost.coefficients @ terms == pytest.approx(rows["time_us"].to_numpy(), rel=0.02)
 
 
 def test_trees_learn_what_terms_leave_out(fitting):

@@ -4,11 +4,10 @@ The time of a kernel is a sum of terms, corrected by regression trees:
 
     log t = log Σ coefficient·term + Σ leaf
 
-A term is a quantity that the product has whatever its kernel does with it, such as the multiplications of a
-multiprocessor or the bytes of B that L2 does not hold; its coefficient is a time and not negative. Terms extend to
-products larger than any that was measured. Trees ask for traits of the product, logarithms and ratios, and correct what
-the terms leave out. All nodes of one level of a tree ask the same question (Prokhorenkova et al. 2018, CatBoost), so
-that the answers are the index of a leaf.
+A term is a product of powers of quantities, such as the multiplications of a multiprocessor or the bytes of B that L2
+does not hold; its coefficient is a time and not negative. Terms extend to products larger than any that was measured.
+Trees ask for traits, which are such products as well, and correct what the terms leave out. All nodes of one level of a
+tree ask the same question (Prokhorenkova et al. 2018, CatBoost), so that the answers are the index of a leaf.
 
 ``benchmarks/costs.py`` fits both to measured times and writes resources/costs.json. Of the device, times depend on the
 number of its multiprocessors and on its L2 alone.
@@ -17,7 +16,7 @@ number of its multiprocessors and on its L2 alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
@@ -26,16 +25,16 @@ import numpy as np
 
 from ..paths import COSTS
 
-#: Time of a term of one, in the unit of its coefficient: terms are scaled so that coefficients are in µs.
-_K, _M = 1e3, 1e6
 #: Part of L2 that B, or a slab of it, finds free.
 OF_L2 = 0.8
-#: Rows of a window and of a panel, columns of a tile of either, and rows and columns of a CTA's part of a dense C.
-WINDOW, WINDOW_TILE, PANEL_TILE, DENSE_TILE = 8, 16, 32, 128
+#: Rows of a window, columns of a tile of a panel, and rows and columns of a CTA's part of a dense C.
+WINDOW, PANEL_TILE, DENSE_TILE = 8, 32, 128
 #: CTAs of windows that a multiprocessor holds, at most, and work on a panel of strips beside its steps, in steps.
 WINDOWS_AT_ONCE, STRIP_OF_PANEL = 16, 1.2
 #: Narrowest slab of a kernel whose slabs are as wide as B.
 NARROWEST_SLAB = 4
+#: What stands for zero where logarithms are taken.
+NOTHING = 1e-30
 
 
 @dataclass(frozen=True)
@@ -67,118 +66,127 @@ class Slabs:
     itemsize: Any
     """bytes of an element of B"""
 
-    def width(self, n: Any) -> Any:
-        """Columns of a slab of a product with ``n`` columns."""
-        near = np.maximum(2 ** np.ceil(np.log2(n)), NARROWEST_SLAB)
-        return np.where(self.narrows, np.minimum(self.columns, near), self.columns)
+
+#: Quantities of a product, of which terms and traits are made.
+QUANTITIES = (
+    *("m", "k", "n", "nnz", "longest", "blocks", "panel_tiles", "multiprocessors", "l2_bytes", "itemsize"),
+    *("slabs", "padded", "slab", "missed", "beyond", "window_waves", "slab_waves", "strip_steps"),
+    *("dense_far", "dense_waves", "unaligned"),
+)
 
 
-#: The values of a term from the sizes, the columns of a slab, the number of slabs, and the bytes of an element of B.
-Term = Callable[[Sizes, Any, Any, Any], Any]
+def quantities(s: Sizes, slabs: Slabs) -> np.ndarray:
+    """The quantities, float64[QUANTITIES, …], of all products and kernels that the arguments broadcast to."""
+    e, near = slabs.itemsize, np.maximum(2 ** np.ceil(np.log2(s.n)), NARROWEST_SLAB)
+    width = np.where(slabs.narrows, np.minimum(slabs.columns, near), slabs.columns)
+    number, slab, free = np.ceil(s.n / width), np.minimum(width, s.n), OF_L2 * s.l2_bytes
+    of_dense = s.m * s.k * e
+    values = (
+        *(s.m, s.k, s.n, s.nnz, s.longest, s.blocks, s.panel_tiles, s.multiprocessors, s.l2_bytes, e),
+        number,
+        number * width,  # columns with those that fill the last slab
+        slab,
+        1 - free / (s.k * slab * e),  # part of a slab of B that L2 does not hold
+        s.nnz * (4 + e) + (s.k + s.m) * s.n * e - free,  # bytes of A, B and C that it does not hold
+        np.ceil(np.ceil(s.m / WINDOW) * number / (s.multiprocessors * WINDOWS_AT_ONCE)),
+        np.ceil(number / s.multiprocessors),
+        s.m * (np.ceil(s.longest / PANEL_TILE) + STRIP_OF_PANEL),
+        np.where(of_dense > s.l2_bytes, of_dense + (s.k + s.m) * s.n * e, 0),
+        np.ceil(np.ceil(s.m / DENSE_TILE) * np.ceil(s.n / DENSE_TILE) / s.multiprocessors),
+        1 + ((s.n * e) % 16 > 0),  # 2 if rows of B are no multiple of 16 bytes
+    )
+    found = np.empty((len(values), *np.broadcast(width, s.m, s.panel_tiles).shape))
+    for i, value in enumerate(values):
+        found[i] = value
+    return np.maximum(found, NOTHING)
 
 
-def _missed(s: Sizes, w: Any, itemsize: Any) -> Any:
-    """Bytes of each element of a row of B that come from DRAM: the part of a slab of B that L2 does not hold."""
-    slab = s.k * np.minimum(w, s.n) * itemsize
-    return itemsize * np.maximum(0, 1 - OF_L2 * s.l2_bytes / slab) / _M
+#: Name → quantity → exponent: a product of powers of quantities.
+Monomials = Mapping[str, Mapping[str, float]]
 
-
-def _beyond(s: Sizes, itemsize: Any) -> Any:
-    """Bytes of A, B and C that L2 does not hold."""
-    total = s.nnz * (4 + itemsize) + (s.k + s.m) * s.n * itemsize
-    return np.maximum(0, total - OF_L2 * s.l2_bytes) / _M
-
-
-def _steps(s: Sizes) -> Any:
-    """Steps of all panels of a strip, each as long as the longest row wants."""
-    return s.m * (np.ceil(s.longest / PANEL_TILE) + STRIP_OF_PANEL)
-
-
-#: Of every kernel.
-SPARSE: Mapping[str, Term] = {
-    "fixed": lambda s, w, slabs, e: 1.0,
-    "multiplications": lambda s, w, slabs, e: s.nnz * s.n / s.multiprocessors / _K,
-    "padded_multiplications": lambda s, w, slabs, e: s.nnz * slabs * w / s.multiprocessors / _K,
-    "entries": lambda s, w, slabs, e: s.nnz * slabs / s.multiprocessors / _K,
-    "rows": lambda s, w, slabs, e: s.m * slabs / s.multiprocessors / _K,
-    "elements_of_c": lambda s, w, slabs, e: s.m * s.n / s.multiprocessors / _K,
-    "gathered": lambda s, w, slabs, e: WINDOW_TILE * s.blocks * s.n / s.multiprocessors / _K,
-    "padded_gathered": lambda s, w, slabs, e: WINDOW_TILE * s.blocks * slabs * w / s.multiprocessors / _K,
-    "columns_of_tiles": lambda s, w, slabs, e: WINDOW_TILE * s.blocks * slabs / s.multiprocessors / _K,
-    "longest_row": lambda s, w, slabs, e: s.longest / _K,
-    "longest_row_of_slabs": lambda s, w, slabs, e: s.longest * slabs / _K,
-    "mean_row": lambda s, w, slabs, e: s.nnz / s.m / _K,
-    "missed_rows": lambda s, w, slabs, e: _missed(s, w, e) * s.nnz * s.n / _K,
-    "missed_rows_of_tiles": lambda s, w, slabs, e: _missed(s, w, e) * WINDOW_TILE * s.blocks * s.n / _K,
-    "beyond_l2": lambda s, w, slabs, e: _beyond(s, e),
-    "rows_of_b": lambda s, w, slabs, e: s.k * slabs / _M,
-    "bytes_of_b": lambda s, w, slabs, e: s.k * s.n * e / _M,
-    "waves": lambda s, w, slabs, e: (
-        np.ceil(np.ceil(s.m / WINDOW) * slabs / (s.multiprocessors * WINDOWS_AT_ONCE))
-        * (s.nnz / s.m * WINDOW * np.minimum(w, s.n) / _K)
-    ),
-    "root_multiplications": lambda s, w, slabs, e: np.sqrt(s.nnz * s.n) / _K,
-    "root_elements_of_c": lambda s, w, slabs, e: np.sqrt(s.m * s.n) / _K,
+_PER_SM = {"multiprocessors": -1}
+#: Terms of every kernel that reads a sparse A.
+SPARSE: Monomials = {
+    "fixed": {},
+    "multiplications": {"nnz": 1, "n": 1, **_PER_SM},
+    "padded_multiplications": {"nnz": 1, "padded": 1, **_PER_SM},
+    "entries": {"nnz": 1, "slabs": 1, **_PER_SM},
+    "rows": {"m": 1, "slabs": 1, **_PER_SM},
+    "elements_of_c": {"m": 1, "n": 1, **_PER_SM},
+    "gathered": {"blocks": 1, "n": 1, **_PER_SM},
+    "padded_gathered": {"blocks": 1, "padded": 1, **_PER_SM},
+    "tiles": {"blocks": 1, "slabs": 1, **_PER_SM},
+    "longest_row": {"longest": 1},
+    "longest_row_of_slabs": {"longest": 1, "slabs": 1},
+    "mean_row": {"nnz": 1, "m": -1},
+    "missed_rows": {"missed": 1, "nnz": 1, "n": 1, "itemsize": 1},
+    "missed_rows_of_tiles": {"missed": 1, "blocks": 1, "n": 1, "itemsize": 1},
+    "beyond_l2": {"beyond": 1},
+    "rows_of_b": {"k": 1, "slabs": 1},
+    "bytes_of_b": {"k": 1, "n": 1, "itemsize": 1},
+    "waves": {"window_waves": 1, "nnz": 1, "m": -1, "slab": 1},
+    "root_multiplications": {"nnz": 0.5, "n": 0.5},
+    "root_elements_of_c": {"m": 0.5, "n": 0.5},
 }
-#: Of kernels that read panels, and strips.
-PANELS: Mapping[str, Term] = {
-    "padded_panels": lambda s, w, slabs, e: PANEL_TILE * s.panel_tiles * slabs * w / s.multiprocessors / _K,
-    "columns_of_panels": lambda s, w, slabs, e: PANEL_TILE * s.panel_tiles * slabs / s.multiprocessors / _K,
-    "missed_rows_of_panels": lambda s, w, slabs, e: _missed(s, w, e) * PANEL_TILE * s.panel_tiles * s.n / _K,
+#: Further terms of kernels that read panels, and strips.
+PANELS: Monomials = {
+    "padded_panels": {"panel_tiles": 1, "padded": 1, **_PER_SM},
+    "tiles_of_panels": {"panel_tiles": 1, "slabs": 1, **_PER_SM},
+    "missed_rows_of_panels": {"missed": 1, "panel_tiles": 1, "n": 1, "itemsize": 1},
 }
-STRIPS: Mapping[str, Term] = {
-    "steps_of_strips": lambda s, w, slabs, e: slabs * _steps(s) / s.multiprocessors / _K,
-    "waves_of_steps": lambda s, w, slabs, e: np.ceil(slabs / s.multiprocessors) * _steps(s) / PANEL_TILE / _K,
-    "waves_of_copies": lambda s, w, slabs, e: np.ceil(slabs / s.multiprocessors) * s.k / _K,
-    "copies": lambda s, w, slabs, e: s.k * slabs / s.multiprocessors / _K,
+STRIPS: Monomials = {
+    "steps_of_strips": {"strip_steps": 1, "slabs": 1, **_PER_SM},
+    "waves_of_steps": {"strip_steps": 1, "slab_waves": 1},
+    "waves_of_copies": {"slab_waves": 1, "k": 1},
+    "copies": {"k": 1, "slabs": 1, **_PER_SM},
 }
-#: Of dense products, beside the first.
-DENSE: Mapping[str, Term] = {
-    "dense_multiplications": lambda s, w, slabs, e: s.m * s.k * s.n / s.multiprocessors / _M,
-    "dense_steps": lambda s, w, slabs, e: s.k * np.sqrt(s.m * s.n) / _M,
-    "root_dense_multiplications": lambda s, w, slabs, e: np.sqrt(s.m * s.k * s.n) / _M,
-    "dense_depth": lambda s, w, slabs, e: s.k / _K,
-    "dense_elements_of_c": lambda s, w, slabs, e: s.m * s.n / _M,
-    "dense_bytes_of_a": lambda s, w, slabs, e: s.m * s.k * e / _M,
-    "dense_bytes_beyond_l2": lambda s, w, slabs, e: (
-        np.where(s.m * s.k * e > s.l2_bytes, (s.m * s.k + (s.k + s.m) * s.n) * e, 0) / _M
-    ),
-    "dense_waves": lambda s, w, slabs, e: (
-        np.ceil(np.ceil(s.m / DENSE_TILE) * np.ceil(s.n / DENSE_TILE) / s.multiprocessors) * s.k / _K
-    ),
+#: Terms of dense products, beside the fixed one.
+DENSE: Monomials = {
+    "dense_multiplications": {"m": 1, "k": 1, "n": 1, **_PER_SM},
+    "dense_steps": {"k": 1, "m": 0.5, "n": 0.5},
+    "root_dense_multiplications": {"m": 0.5, "k": 0.5, "n": 0.5},
+    "dense_depth": {"k": 1},
+    "dense_elements_of_c": {"m": 1, "n": 1},
+    "dense_bytes_of_a": {"m": 1, "k": 1, "itemsize": 1},
+    "dense_bytes_beyond_l2": {"dense_far": 1},
+    "dense_waves": {"dense_waves": 1, "k": 1},
 }
-TERMS: Mapping[str, Term] = {**SPARSE, **PANELS, **STRIPS, **DENSE}
+TERMS: Monomials = {**SPARSE, **PANELS, **STRIPS, **DENSE}
 
-#: What trees ask for.
-TRAITS: Mapping[str, Term] = {
-    "log_m": lambda s, w, slabs, e: np.log(s.m),
-    "log_k": lambda s, w, slabs, e: np.log(s.k),
-    "log_n": lambda s, w, slabs, e: np.log(s.n),
-    "log_mean_row": lambda s, w, slabs, e: np.log(s.nnz / s.m),
-    "log_longest_row": lambda s, w, slabs, e: np.log(s.longest),
-    "log_longest_of_mean": lambda s, w, slabs, e: np.log(s.longest * s.m / s.nnz),
-    "log_fill": lambda s, w, slabs, e: np.log(s.nnz / s.blocks),
-    "log_shared": lambda s, w, slabs, e: np.log(s.blocks / s.panel_tiles),
-    "log_multiplications": lambda s, w, slabs, e: np.log(s.nnz * s.n / s.multiprocessors),
-    "log_b_of_l2": lambda s, w, slabs, e: np.log(s.k * s.n * e / s.l2_bytes),
-    "log_slab_of_l2": lambda s, w, slabs, e: np.log(s.k * np.minimum(w, s.n) * e / s.l2_bytes),
-    "log_c": lambda s, w, slabs, e: np.log(s.m * s.n / s.multiprocessors),
-    "log_rows": lambda s, w, slabs, e: np.log(s.m * slabs / s.multiprocessors),
-    "log_entries": lambda s, w, slabs, e: np.log(s.nnz * slabs / s.multiprocessors),
-    "padding": lambda s, w, slabs, e: (slabs * w - s.n) / s.n,
-    "log_shape": lambda s, w, slabs, e: np.log(s.m / s.k),
-    "rows_of_16_bytes": lambda s, w, slabs, e: (s.n * e) % 16 == 0,
+#: What trees ask for: logarithms of these.
+TRAITS: Monomials = {
+    "m": {"m": 1},
+    "k": {"k": 1},
+    "n": {"n": 1},
+    "mean_row": {"nnz": 1, "m": -1},
+    "longest_row": {"longest": 1},
+    "longest_of_mean": {"longest": 1, "m": 1, "nnz": -1},
+    "fill": {"nnz": 1, "blocks": -1},
+    "shared": {"blocks": 1, "panel_tiles": -1},
+    "multiplications": {"nnz": 1, "n": 1, **_PER_SM},
+    "b_of_l2": {"k": 1, "n": 1, "itemsize": 1, "l2_bytes": -1},
+    "slab_of_l2": {"k": 1, "slab": 1, "itemsize": 1, "l2_bytes": -1},
+    "elements_of_c": {"m": 1, "n": 1, **_PER_SM},
+    "rows": {"m": 1, "slabs": 1, **_PER_SM},
+    "entries": {"nnz": 1, "slabs": 1, **_PER_SM},
+    "padding": {"padded": 1, "n": -1},
+    "shape": {"m": 1, "k": -1},
+    "unaligned": {"unaligned": 1},
 }
 
 
-def values(of: Mapping[str, Term], sizes: Sizes, slabs: Slabs) -> np.ndarray:
-    """Terms or traits, float64[…, len(of)], of all products and kernels that the arguments broadcast to."""
-    width = slabs.width(sizes.n)
-    number = np.ceil(sizes.n / width)
-    found = np.empty((*np.broadcast(width, sizes.m, sizes.panel_tiles).shape, len(of)))
-    for i, term in enumerate(of.values()):
-        found[..., i] = term(sizes, width, number, slabs.itemsize)
-    return found
+def exponents(of: Monomials) -> np.ndarray:
+    """The exponent of each quantity in each monomial, float64[len(of), QUANTITIES]."""
+    return np.array([[powers.get(name, 0.0) for name in QUANTITIES] for powers in of.values()])
+
+
+_OF_TERMS, _OF_TRAITS = exponents(TERMS), exponents(TRAITS)
+
+
+def terms_and_traits(s: Sizes, slabs: Slabs) -> tuple[np.ndarray, np.ndarray]:
+    """The values of terms and the logarithms of traits, float64[TERMS, …] and float64[TRAITS, …]."""
+    logs = np.log(quantities(s, slabs))
+    return np.exp(_OF_TERMS @ logs), _OF_TRAITS @ logs
 
 
 @dataclass(frozen=True)
@@ -241,12 +249,10 @@ class _Together:
     """The costs of some kernels as arrays, in which one look-up serves all of them."""
 
     slabs: Slabs
-    terms: Mapping[str, Term]
-    """those that one of the kernels has"""
     coefficients: np.ndarray
-    """float64[kernels, terms]"""
+    """float64[terms, kernels]"""
     asked: np.ndarray
-    """int64[level, kernels, trees]: the index of a question's trait in [kernels, traits]"""
+    """int64[level, kernels, trees]: the index of a question's trait in [traits, kernels]"""
     thresholds: np.ndarray
     """float64[level, kernels, trees]"""
     leaves: np.ndarray
@@ -259,16 +265,13 @@ class _Together:
 def _together(names: Sequence[str]) -> _Together:
     costs = [known()[name] for name in names]
     slabs = (np.array([getattr(cost.slabs, part) for cost in costs]) for part in ("columns", "narrows", "itemsize"))
-    coefficients = np.stack([cost.coefficients for cost in costs])
-    used, named = np.flatnonzero(coefficients.max(axis=0)), list(TERMS)
     traits, thresholds, leaves = (
         np.stack([getattr(cost.trees, part) for cost in costs]) for part in ("traits", "thresholds", "leaves")
     )
-    asked = traits + len(TRAITS) * np.arange(len(costs))[:, None, None]
+    asked = len(costs) * traits + np.arange(len(costs))[:, None, None]
     return _Together(
         Slabs(*slabs),
-        {named[i]: TERMS[named[i]] for i in used},
-        coefficients[:, used],
+        np.stack([cost.coefficients for cost in costs], axis=-1),
         np.ascontiguousarray(np.moveaxis(asked, -1, 0)),
         np.ascontiguousarray(np.moveaxis(thresholds, -1, 0)),
         leaves.ravel(),
@@ -279,9 +282,9 @@ def _together(names: Sequence[str]) -> _Together:
 def log_us(names: Sequence[str], sizes: Sizes) -> np.ndarray:
     """Logarithm of the time in µs of a product with each of some kernels; ``sizes`` are numbers, or of each kernel."""
     all_of = _together(tuple(names))
-    base = (values(all_of.terms, sizes, all_of.slabs) * all_of.coefficients).sum(axis=-1)
-    answers = values(TRAITS, sizes, all_of.slabs).ravel()[all_of.asked] > all_of.thresholds
+    terms, traits = terms_and_traits(sizes, all_of.slabs)
+    answers = traits.ravel()[all_of.asked] > all_of.thresholds
     leaf = answers[0].astype(np.int64)
     for answer in answers[1:]:
         leaf = 2 * leaf + answer
-    return np.log(base) + all_of.leaves[all_of.first + leaf].sum(axis=-1)
+    return np.log((terms * all_of.coefficients).sum(axis=0)) + all_of.leaves[all_of.first + leaf].sum(axis=-1)
