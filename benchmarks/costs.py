@@ -5,7 +5,7 @@
     python benchmarks/regret.py --half judged --costs build/half.json
 
 The times are those recorded in resources/recorded and those of generated matrices in resources/choices (`choices.py`
-makes them), without suite held-out and the tables for judging alone. With `--half fitted`, recorded matrices count only
+makes them), without the tables for judging alone. With `--half fitted`, recorded matrices count only
 if they are in that half, so that the other one shows what is lost on matrices that nothing was fitted to.
 
 Coefficients of terms are the non-negative least squares of relative errors. Trees are boosted on what is left of log t
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from regret import CHOICES, JUDGED, ROOT, STANDS_FOR, SUITES, costed, half_of, known, rows_of, rows_of_table
+from regret import CHOICES, ROOT, STANDS_FOR, SUITES, costed, half_of, known, rows_of, rows_of_table
 from scipy.optimize import nnls
 
 from spmm_roofline import contracts
@@ -34,7 +34,7 @@ from spmm_roofline.kernels.head import Head
 from spmm_roofline.paths import COSTS
 
 #: Trees of a kernel, levels of a tree, part of what is left that a tree takes away, samples by which a leaf shrinks.
-TREES, LEVELS, RATE, SHRINKAGE = 250, 4, 0.1, 2.0
+TREES, LEVELS, RATE, SHRINKAGE = 160, 5, 0.12, 1.0
 #: Thresholds of a trait.
 BINS = 40
 #: Rounds in which the weights of least squares follow the times that they predict.
@@ -130,9 +130,8 @@ def sizes_of(rows: pd.DataFrame, head: Head) -> costs.Sizes:
 
 def times(kernels: Mapping[str, Head], half: str | None) -> pd.DataFrame:
     """All times to fit to, with their weights, and what is known of the product and the device of each."""
-    suites = tuple(suite for suite in SUITES if suite != JUDGED)
     devices = ("h100", "h200")
-    recorded = pd.concat(rows_of(ROOT / "resources/recorded", device, suites, kernels) for device in devices)
+    recorded = pd.concat(rows_of(ROOT / "resources/recorded", device, SUITES, kernels) for device in devices)
     if half:
         recorded = recorded[recorded["matrix"].map(half_of) == half]
     recorded["weight"] = RECORDED

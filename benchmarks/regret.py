@@ -10,9 +10,8 @@ that hold every matrix, of cuSPARSE's algorithms and of the dense product, all o
 a width N on one device, with a warm or a cold L2. `spmm` is the time of the best kernel that is no general one over
 that of the chosen kernel: below 1, a case is lost.
 
-Costs are fitted to all recorded rows but those of suite held-out, whose matrices are for judging alone. Costs that are
-fitted to one half of the matrices (`costs.py --half fitted`) can be judged on the other one, with `--costs` and
-`--half judged`; the half of a matrix follows from its name.
+Costs are fitted to all recorded rows. Those that are fitted to one half of the matrices (`costs.py --half fitted`) can
+be judged on the other one, with `--costs` and `--half judged`; the half of a matrix follows from its name.
 
 Kernels without rows of their own are judged by those of a kernel that does the same (`STANDS_FOR`).
 
@@ -41,9 +40,7 @@ from spmm_roofline.kernels.head import Head
 from spmm_roofline.multiply.memory import dense
 
 ROOT = Path(__file__).resolve().parents[1]
-SUITES = ("flagship", "cutespmm", "attention", "beyond-l2", "real-sample", "quick", "held-out")
-#: The suite whose matrices are for judging alone.
-JUDGED = "held-out"
+SUITES = ("flagship", "cutespmm", "attention", "beyond-l2", "real-sample", "quick", "all-kinds")
 #: Tables of times of generated matrices: fitted-<device>.csv.gz, and judged-<device>.csv.gz for judging alone.
 CHOICES = ROOT / "resources/choices"
 DTYPES = ("float16", "bfloat16", "tf32", "float32", "float64")
@@ -160,7 +157,7 @@ def judged(
             case
             | {
                 "dtype": dtype,
-                "half": "judged" if case["suite"] == JUDGED else half_of(case["matrix"]),
+                "half": half_of(case["matrix"]),
                 "chosen": chosen,
                 "best": best,
                 "rival": rival,

@@ -58,14 +58,14 @@ def test_quick_has_every_generator_but_one_and_is_quick(tmp_path):
     assert rows["nnz"].max() <= 2_000_000
 
 
-def test_matrices_for_judging_have_a_seed_of_their_own():
+def test_matrices_of_all_kinds_have_a_seed_of_their_own():
     seeds = {}
     for path in SUITES:
         suite = contracts.document(path, "suite")
         specs = [] if has_query(suite) else expand(suite, CONFIG)
         seeds[path.stem] = {spec["seed"] for spec in specs if spec["source"] == "generated"}
-    judging = seeds.pop("held-out")
-    assert len(judging) == 1 and not judging & set().union(*seeds.values())
+    own = seeds.pop("all-kinds")
+    assert len(own) == 1 and not own & set().union(*seeds.values())
 
 
 def test_real_sample_is_in_the_collection(real_data):

@@ -7,9 +7,9 @@ There are two ways to choose a kernel:
   must be known of A is surveyed on the device (:meth:`Format.survey`), and packing reuses the result; no model of the
   device is needed. Costs are fitted to the recorded rows of two devices and to 278 generated matrices on an H100
   (``benchmarks/costs.py``). On 36 other generated matrices regret against the best kernel known, re-creations and
-  cuSPARSE included, is 2.4 % in FP16, 3.4 % in FP32, 3.0 % in TF32 and 1.6 % in FP64, in the geometric mean; against
-  the best general kernel alone, 0.9 to 1.5 %. On recorded matrices that a fit has not seen it is at most 1.4 % in 16
-  bits and 2.5 % in others (``benchmarks/regret.py``); ``tests/multiply/test_choice.py`` holds the costs to that.
+  cuSPARSE included, is 2.0 % in FP16, 3.4 % in FP32, 3.1 % in TF32 and 1.4 % in FP64, in the geometric mean; against
+  the best general kernel alone, 0.8 to 1.5 %. On recorded matrices that a fit has not seen it is at most 1.4 % in 16
+  bits and 2.9 % in others (``benchmarks/regret.py``); ``tests/multiply/test_choice.py`` holds the costs to that.
 - **The selector** (:func:`spmm_roofline.select`) ranks all kernels, libraries and special formats included, by the
   times that a trained model predicts for one device. On the recorded rows its regret in the geometric mean is about
   1 % for matrices, and 3 to 5 % for kinds of matrices, that the training did not see (table ``analysis_selector``). It

@@ -105,6 +105,8 @@ def quantities(s: Sizes, slabs: Slabs) -> np.ndarray:
 Monomials = Mapping[str, Mapping[str, float]]
 
 _PER_SM = {"multiprocessors": -1}
+#: The larger a slab of B, the farther away are its rows: in L1, in the near half of L2, and in the far one.
+_FARTHER = {"k": 0.25, "slab": 0.25, "itemsize": 0.25, "l2_bytes": -0.25}
 #: Terms of every kernel that reads a sparse A.
 SPARSE: Monomials = {
     "fixed": {},
@@ -116,6 +118,8 @@ SPARSE: Monomials = {
     "gathered": {"blocks": 1, "n": 1, **_PER_SM},
     "padded_gathered": {"blocks": 1, "padded": 1, **_PER_SM},
     "tiles": {"blocks": 1, "slabs": 1, **_PER_SM},
+    "farther_multiplications": {"nnz": 1, "n": 1, **_PER_SM, **_FARTHER},
+    "farther_gathered": {"blocks": 1, "n": 1, **_PER_SM, **_FARTHER},
     "longest_row": {"longest": 1},
     "longest_row_of_slabs": {"longest": 1, "slabs": 1},
     "mean_row": {"nnz": 1, "m": -1},
