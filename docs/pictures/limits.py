@@ -189,6 +189,10 @@ def steps() -> Drawing:
     return d
 
 
+#: Entries of a tile of eight rows that tell best which windows are faster.
+FULL = 33
+
+
 def fullness() -> Drawing:
     """Whether windows of sixteen rows pay, by the entries of a tile."""
     formats = contracts.read(RECORDED / "formats.csv", "formats")
@@ -198,12 +202,12 @@ def fullness() -> Drawing:
     ratios = (table["window_fma_tf32"] / table["window_tf32_tall_wide"]).dropna().xs(n, level="n")
     entries = measured().groupby("matrix")["nnz"].first()
     points = sorted((float(entries[m] / tiles[m]), float(ratio)) for m, ratio in ratios.items() if m in tiles)
-    right = sum(1 for x, ratio in points if (x >= choose.FULL_LARGE) == (ratio > 1))
+    right = sum(1 for x, ratio in points if (x >= FULL) == (ratio > 1))
     d = Drawing(
         "Windows of sixteen rows against windows of eight, by the entries of a tile",
-        f"{len(points)} matrices. Above {choose.FULL_LARGE} entries in a tile of eight rows, windows of "
+        f"{len(points)} matrices. Above {FULL} entries in a tile of eight rows, windows of "
         f"sixteen rows are "
-        f"usually faster, below it slower; the threshold is right for {right} of them.",
+        f"usually faster, below it slower; this is right for {right} of them.",
     )
     left, top, wide, high = 56.0, 12.0, WIDTH - 76.0, 220.0
     low_x, high_x, low_y, high_y = 12.0, 96.0, 0.8, 1.4
@@ -214,7 +218,7 @@ def fullness() -> Drawing:
     def down(ratio: float) -> float:
         return top + (1 - math.log(ratio / low_y) / math.log(high_y / low_y)) * high
 
-    d.rect(left, top, across(choose.FULL_LARGE) - left, high, "hole")
+    d.rect(left, top, across(FULL) - left, high, "hole")
     for x in (16, 24, 32, 48, 64):
         d.line(across(x), top, across(x), top + high, "grid")
         d.text(across(x), top + high + 15, x, "quiet", 9.5, "middle")
@@ -224,8 +228,8 @@ def fullness() -> Drawing:
     for x, ratio in points:
         d.circle(across(min(x, high_x)), down(ratio), 3.6, "tint disc", BLUE if ratio > 1 else RED)
         d.circle(across(min(x, high_x)), down(ratio), 3.6, "ring", BLUE if ratio > 1 else RED)
-    d.text(across(choose.FULL_LARGE) - 6, top + 14, f"windows of eight, below {choose.FULL_LARGE}", "quiet", 10, "end")
-    d.text(across(choose.FULL_LARGE) + 6, top + 14, "windows of sixteen", "quiet", 10)
+    d.text(across(FULL) - 6, top + 14, f"windows of eight, below {FULL}", "quiet", 10, "end")
+    d.text(across(FULL) + 6, top + 14, "windows of sixteen", "quiet", 10)
     d.text(left + wide / 2, top + high + 32, "non-zeros in a tile of 8×16", "", 10.5, "middle")
     d.text(left + wide, top + high + 32, f"{DEVICE.upper()}, N = {n}, TF32", "quiet", 10, "end")
     return d

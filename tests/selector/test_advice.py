@@ -230,7 +230,7 @@ def test_a_device_that_was_not_measured_is_extrapolated_and_that_is_said():
     measured, other = select(a, 512), sound(select(a, 512, device="rtx4090"))
     assert other.extrapolated_from == best_known() and f"extrapolated from {best_known()}" in other.notes[0]
     # It has a fifth of the bandwidth, but the larger L2.
-    assert other.choices[0].time_ms > 1.2 * measured.choices[0].time_ms
+    assert other.choices[0].time_ms > 1.1 * measured.choices[0].time_ms
     assert "±" not in other.reason and "±" in measured.reason
     assert f"extrapolated from {best_known()}" in printed(other, 1, 1, 1).splitlines()[0]
 
