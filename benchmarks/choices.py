@@ -12,7 +12,7 @@ float64 ends the run. Kernels that multiply in another dtype by the same instruc
 are not timed. `--rivals` adds re-creations of other projects' kernels and cuSPARSE's algorithms.
 
 The table is as `regret.py` reads it. It is written after each matrix, so that a run may be cut short. The tables in
-resources/choices were made by the first three commands on an H100, in six minutes; the first two are one table there.
+resources/choices were made by the first three commands on an H100, in eight minutes; the first two are one table there.
 """
 
 from __future__ import annotations
