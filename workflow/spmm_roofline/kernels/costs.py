@@ -77,7 +77,8 @@ QUANTITIES = (
 
 def quantities(s: Sizes, slabs: Slabs) -> np.ndarray:
     """The quantities, float64[QUANTITIES, …], of all products and kernels that the arguments broadcast to."""
-    e, near = slabs.itemsize, np.maximum(2 ** np.ceil(np.log2(s.n)), NARROWEST_SLAB)
+    # As a float: m·k·itemsize of a large sparse A exceeds 64 bits.
+    e, near = 1.0 * slabs.itemsize, np.maximum(2 ** np.ceil(np.log2(s.n)), NARROWEST_SLAB)
     width = np.where(slabs.narrows, np.minimum(slabs.columns, near), slabs.columns)
     number, slab, free = np.ceil(s.n / width), np.minimum(width, s.n), OF_L2 * s.l2_bytes
     of_dense = s.m * s.k * e
@@ -91,7 +92,7 @@ def quantities(s: Sizes, slabs: Slabs) -> np.ndarray:
         np.ceil(np.ceil(s.m / WINDOW) * number / (s.multiprocessors * WINDOWS_AT_ONCE)),
         np.ceil(number / s.multiprocessors),
         s.m * (np.ceil(s.longest / PANEL_TILE) + STRIP_OF_PANEL),
-        np.where(of_dense > s.l2_bytes, of_dense + (s.k + s.m) * s.n * e, 0),
+        np.where(of_dense > s.l2_bytes, of_dense + (s.k + s.m) * s.n * e, 0),  # bytes of a dense product beyond L2
         np.ceil(np.ceil(s.m / DENSE_TILE) * np.ceil(s.n / DENSE_TILE) / s.multiprocessors),
         1 + ((s.n * e) % 16 > 0),  # 2 if rows of B are no multiple of 16 bytes
     )
