@@ -3,7 +3,8 @@
     python benchmarks/choices.py --seed 1 --matrices 201 --write fitted.csv
     python benchmarks/choices.py --seed 3 --matrices 77 --write more.csv \\
         --families long,mesh2d,uniform,long,powerlaw,banded
-    python benchmarks/choices.py --seed 2 --matrices 36 --rivals --write judged.csv
+    python benchmarks/choices.py --seed 2 --matrices 36 --write third.csv
+    python benchmarks/choices.py --seed 4 --matrices 31 --rivals --write judged.csv
     python benchmarks/regret.py --times judged.csv --device h100
 
 The seed draws the matrices, from every generator of general structures, with sizes and row lengths over three orders of
@@ -12,7 +13,8 @@ float64 ends the run. Kernels that multiply in another dtype by the same instruc
 are not timed. `--rivals` adds re-creations of other projects' kernels and cuSPARSE's algorithms.
 
 The table is as `regret.py` reads it. It is written after each matrix, so that a run may be cut short. The tables in
-resources/choices were made by the first three commands on an H100, in eight minutes; the first two are one table there.
+resources/choices were made by the first four commands on an H100, in ten minutes; the first three are one table there.
+With `--kernels`, the times of new kernels can be added to it.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +154,7 @@ def main() -> int:
     parser.add_argument("--families", default=FAMILIES, help="of which the matrices are drawn in turn")
     parser.add_argument("--first", type=int, default=0, help="number of the first of them")
     parser.add_argument("--seconds", type=float, default=np.inf, help="begin no matrix after this time")
+    parser.add_argument("--kernels", default="*", metavar="PATTERN", help="time these alone, such as 'narrow_fma*'")
     parser.add_argument("--rivals", action="store_true", help="time re-creations and cuSPARSE as well")
     parser.add_argument("--write", type=Path, required=True, help="CSV for the times")
     options = parser.parse_args()
@@ -162,6 +166,9 @@ def main() -> int:
     kernels = costed(every)
     if options.rivals:
         kernels += [head for head in every.values() if head.study != choose.GENERAL and head not in kernels]
+    kernels = [head for head in kernels if fnmatchcase(head.name, options.kernels)]
+    if not kernels:
+        parser.error(f"no kernel that may be chosen is called {options.kernels!r}")
     with ThreadPoolExecutor() as pool:
         list(pool.map(machine_code, (head for head in kernels if not head.vendor)))
     families = options.families.split(",")

@@ -93,6 +93,7 @@ SHEETS: dict[str, tuple[str, tuple[str, ...]]] = {
             "window_tf32_tall",
             "rows_fma",
             "short_rows_fma",
+            "dealt_rows_fma",
             "even_rows_fma",
             "split_fma",
             "split_f16",
@@ -1065,6 +1066,32 @@ def short_rows(d: Drawing, x: float, y: float, head: Head) -> float:
             CTA,
             f"a CTA: {warps} warps, of which a multiprocessor holds {warps * head.tile['ctas']}; more rows if n < 128",
         ),
+    )
+
+
+@shows("dealt_rows_fma")
+def dealt_rows(d: Drawing, x: float, y: float, head: Head) -> float:
+    s = Scene(d, x, y)
+    sets = HUES[:4]
+    for index, j in enumerate(PATTERN[5]):
+        s.mark("A", 5, j, sets[index % len(sets)])
+        s.area("B", (j, j + 1), (0, 2), sets[index % len(sets)], "fill")
+    s.area("C", (5, 6), (0, 2), GROUP)
+    s.area("A", (5, 6), (0, SIDE), GROUP, "dashed frame")
+    s.cta("C", (4, 8), (0, 2))
+    top = aside(d, x, y, "sums of four sets")
+    for number, colour in enumerate(sets):
+        d.rect(x + 25 * number, top, 19, 13, "tint frame", colour)
+        if number:
+            d.text(x + 25 * number - 3, top + 10, "+", "bold", 9, "middle")
+    columns, share = head.tile["columns"], head.tile["share"]
+    return beside(
+        s,
+        d,
+        y,
+        ("", f"a hue is a set of lanes, each with {columns} columns; n decides how many lanes a set has"),
+        (GROUP, f"its sets take the entries of a row in turn, so many that a lane has {share} of an average row"),
+        (CTA, f"a CTA: {head.tile['threads']} threads, and the rows that they make; shuffles add up the sets of a row"),
     )
 
 

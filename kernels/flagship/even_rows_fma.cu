@@ -24,6 +24,16 @@ variants:
     family: rows_tf32
     after: even_rows_fma
     dtype: {a: tf32, b: tf32}
+  deep:
+    idea: even_rows_fma with twice as many rows of B in flight, for rows too few or too long to fill a multiprocessor
+    after: even_rows_fma
+    tile: {fours: 4, ctas: 4}
+  tf32_deep:
+    idea: even_rows_fma_deep on TF32 operands, at no less than TF32 precision
+    family: rows_tf32
+    after: even_rows_fma_tf32
+    dtype: {a: tf32, b: tf32}
+    tile: {fours: 4, ctas: 4}
 deviations: []
 ---*/
 #include "tile/reordered.cuh"

@@ -13,7 +13,7 @@ pads: {n: 4}
 min_arch: sm_80
 requires: {}
 tile: {slab: 4, groups: 4, batch: 8, warps: 12, ctas: 2}
-constants: {values: Wide, scaled: 0}
+constants: {values: tile::Wide<float>, scaled: 0}
 features: [atom_inc]
 scratch: (128 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
 launch:
@@ -43,7 +43,7 @@ variants:
     format_options: {wave_columns: "wave_columns(256, device.l2_bytes)"}
     dtype: {a: float64, b: float64, accumulator: float64, c: float64}
     tile: {warps: 16, ctas: 1}
-    constants: {values: Wide, number: double}
+    constants: {values: tile::Wide<double>, number: double}
     scratch: (256 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
   f64_single:
     idea: narrow_fma for one column in FP64
@@ -52,7 +52,7 @@ variants:
     format_options: {wave_columns: "wave_columns(256, device.l2_bytes)"}
     dtype: {a: float64, b: float64, accumulator: float64, c: float64}
     tile: {slab: 1, warps: 16, ctas: 1}
-    constants: {values: Wide, number: double}
+    constants: {values: tile::Wide<double>, number: double}
     scratch: (256 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
   f16:
     idea: narrow_fma on FP16 operands, with eight columns and sums in FP32
@@ -62,7 +62,7 @@ variants:
     dtype: {a: float16, b: float16, c: float16}
     pads: {n: 8}
     tile: {slab: 8, groups: 8}
-    constants: {values: F16}
+    constants: {values: tile::Half<tile::F16>}
   f16_single:
     idea: narrow_fma for one column of FP16 operands
     family: window_f16
@@ -71,7 +71,7 @@ variants:
     dtype: {a: float16, b: float16, c: float16}
     pads: {n: 8}
     tile: {slab: 1, groups: 8}
-    constants: {values: F16}
+    constants: {values: tile::Half<tile::F16>}
   bf16:
     idea: narrow_fma on BF16 operands, with eight columns and sums in FP32
     family: window_bf16
@@ -80,7 +80,7 @@ variants:
     dtype: {a: bfloat16, b: bfloat16, c: bfloat16}
     pads: {n: 8}
     tile: {slab: 8, groups: 8}
-    constants: {values: Bf16}
+    constants: {values: tile::Half<tile::Bf16>}
   bf16_single:
     idea: narrow_fma for one column of BF16 operands
     family: window_bf16
@@ -89,118 +89,26 @@ variants:
     dtype: {a: bfloat16, b: bfloat16, c: bfloat16}
     pads: {n: 8}
     tile: {slab: 1, groups: 8}
-    constants: {values: Bf16}
+    constants: {values: tile::Half<tile::Bf16>}
 deviations:
   - "an empty row of A has an entry of value zero in column 0; an infinity in row 0 of B becomes NaN in that row of C"
 ---*/
+#include "tile/lane_columns.cuh"
 #include "tile/reordered.cuh"
 #include "tile/split_rows.cuh"
-#include "tile/unaligned.cuh"
-#include "tile/values_16.cuh"
 
 // Type of sums and factors.
 #ifndef NUMBER
 #define NUMBER float
 #endif
 
-namespace {
-
-using Number = NUMBER;
-
-// Elements of A, B and C as they are stored: as numbers, or in 16 bits.
-struct Wide {
-    using Stored = Number;
-    static __device__ __forceinline__ Number widened(Stored x) { return x; }
-    static __device__ __forceinline__ Stored rounded(Number x) { return x; }
-};
-template <class Values>
-struct Half {
-    using Stored = unsigned short;
-    static __device__ __forceinline__ float widened(Stored x) { return Values::unpack(x).x; }
-    static __device__ __forceinline__ Stored rounded(float x) { return static_cast<Stored>(Values::pack(x, 0.0f)); }
-};
-using F16 = Half<tile::F16>;
-using Bf16 = Half<tile::Bf16>;
-using Stored = VALUES::Stored;
-
 // Columns of a lane, which are all of a slab, and its neighbouring entries of A.
-constexpr int COLUMNS = TILE_SLAB, DEPTH = 4, OF_WARP = 32 * DEPTH;
-static_assert(COLUMNS == 1 || COLUMNS * sizeof(Stored) % 16 == 0, "a lane loads one element of a row, or 16 bytes");
+using Own = tile::ColumnsOfLane<VALUES, TILE_SLAB>;
+using Sum = Own::Sum;
+using Stored = Own::Stored;
+constexpr int DEPTH = 4, OF_WARP = 32 * DEPTH;
+using Entries = tile::Vector<Stored, DEPTH>;
 static_assert(TILE_BATCH == tile::SPLIT_BATCH, "a batch has the size that the format deals to a group");
-
-// COUNT neighbouring elements, which are aligned together.
-template <class Element, int COUNT>
-struct __align__(COUNT * sizeof(Element) < 16 ? COUNT * sizeof(Element) : 16) Vector {
-    Element of[COUNT];
-};
-using Columns = Vector<Stored, COLUMNS>;
-using Entries = Vector<Stored, DEPTH>;
-
-}  // namespace
-
-// Sums of the columns, which tile/split_rows.cuh adds as well. In a namespace without a name, this argument of a template
-// would have another name in each compilation, and so would symbols of the machine code.
-struct Sum {
-    Number of[COLUMNS];
-
-    __device__ __forceinline__ void operator+=(const Sum& x) {
-#pragma unroll
-        for (int i = 0; i < COLUMNS; ++i) of[i] += x.of[i];
-    }
-    // The sum of another lane: `get` reads one number of it.
-    template <class Get>
-    __device__ __forceinline__ Sum from(const Get& get) const {
-        Sum other = {};
-#pragma unroll
-        for (int i = 0; i < COLUMNS; ++i) other.of[i] = get(of[i]);
-        return other;
-    }
-};
-__device__ __forceinline__ void store_partial(Sum* to, const Sum& sum) {
-#pragma unroll
-    for (int i = 0; i < COLUMNS; ++i) __stcg(&to->of[i], sum.of[i]);
-}
-__device__ __forceinline__ Sum load_partial(const Sum* from) {
-    Sum sum = {};
-#pragma unroll
-    for (int i = 0; i < COLUMNS; ++i) sum.of[i] = __ldcg(&from->of[i]);
-    return sum;
-}
-
-namespace {
-
-// A row of B from the first column of the slab on, and a row of C. Unaligned rows have `width` columns from there on;
-// others have the whole slab.
-__device__ __forceinline__ Columns row_of_b(const Stored* from, int width) {
-    if constexpr (!UNALIGNED || COLUMNS == 1) return *reinterpret_cast<const Columns*>(from);
-    Columns x = {};
-#pragma unroll
-    for (int i = 0; i < COLUMNS; ++i) {
-        if (i < width) x.of[i] = from[i];
-    }
-    return x;
-}
-__device__ __forceinline__ void store_row(
-    Stored* to, const Sum& sum, int width, Number alpha, Number beta, const tile::Epilogue& epilogue, int slab) {
-    Columns x;
-#pragma unroll
-    for (int i = 0; i < COLUMNS; ++i) {
-        const bool is_in = !UNALIGNED || i < width;
-        Number value = sum.of[i];
-        if constexpr (SCALED) {
-            value *= alpha;
-            if (is_in && beta != 0) value += beta * VALUES::widened(to[i]);
-            Stored own = {};
-            if (EPILOGUE && is_in) own = epilogue.bias_of<Stored, Stored>(slab + i);
-            if constexpr (EPILOGUE) value = epilogue.of(value, VALUES::widened(own));
-        }
-        x.of[i] = VALUES::rounded(value);
-        if (UNALIGNED && is_in) to[i] = x.of[i];
-    }
-    if (!UNALIGNED) *reinterpret_cast<Columns*>(to) = x;
-}
-
-}  // namespace
 
 // Where B has few columns, a lane group for each row of B, as in split_fma, would leave most lanes idle. Here each lane
 // multiplies neighbouring entries by all columns. The entries of a warp in one step, and those of two lanes:
@@ -226,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) narrow_
     const int2 start = __ldg(group_starts + (partition * TILE_WARPS + warp) * TILE_GROUPS);
     const int end = __ldg(group_starts + (partition * TILE_WARPS + warp + 1) * TILE_GROUPS).x;
     const int first_row = start.y < 0 ? ~start.y : start.y;
-    const int slab = blockIdx.y * COLUMNS, width = UNALIGNED_WIDTH - slab;
+    const int slab = blockIdx.y * TILE_SLAB, width = UNALIGNED_WIDTH - slab;
     const Stored* b_slab = b + slab;
     if (threadIdx.x == 0) {
         int4 own = __ldg(work + partition);
@@ -238,11 +146,11 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) narrow_
     // This lane's next entries. They are aligned, so that the warp may begin with some of the one before, whose values
     // count as zeros of no row.
     int at = (start.x & -DEPTH) + DEPTH * lane;
-    Vector<int, DEPTH> column;
+    tile::Vector<int, DEPTH> column;
     Entries value;
     const auto fetch = [&] {
         if (at + DEPTH <= end) {
-            column = *reinterpret_cast<const Vector<int, DEPTH>*>(columns + at);
+            column = *reinterpret_cast<const tile::Vector<int, DEPTH>*>(columns + at);
             value = *reinterpret_cast<const Entries*>(data + at);
         } else {
 #pragma unroll
@@ -254,10 +162,10 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) narrow_
     fetch();
 
     const auto shuffled = [&](const Sum& sum, int from) {
-        return sum.from([&](Number x) { return __shfl_sync(~0u, x, from); });
+        return sum.from([&](NUMBER x) { return __shfl_sync(~0u, x, from); });
     };
     const auto store = [&](int row, const Sum& sum) {
-        store_row(
+        Own::store<SCALED>(
             c + static_cast<long long>(row_of_c(row)) * ldc + slab, sum, width, alpha, beta, epilogue, slab);
     };
     // The sum of the open row: of all lanes, if it is spread, or in lane 31.
@@ -268,35 +176,31 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) narrow_
         Sum sum = open;
 #pragma unroll
         for (int bits = 16; bits > 0; bits /= 2) {
-            sum += sum.from([&](Number x) { return __shfl_xor_sync(~0u, x, bits); });
+            sum += sum.from([&](NUMBER x) { return __shfl_xor_sync(~0u, x, bits); });
         }
         return sum;
     };
     int ended = 0;
 #pragma unroll 1
     for (int left = end - (start.x & -DEPTH); left > 0; left -= OF_WARP) {
-        Columns x[DEPTH];
-        Number a[DEPTH];
+        Own x[DEPTH];
+        NUMBER a[DEPTH];
         unsigned ends[DEPTH], any = 0;
 #pragma unroll
         for (int i = 0; i < DEPTH; ++i) {
             const bool is_in = at + i >= start.x && at + i < end, is_end = is_in && column.of[i] < 0;
             const int row = column.of[i] < 0 ? ~column.of[i] : column.of[i];
             x[i] = {}, a[i] = 0;
-            if (is_in) x[i] = row_of_b(b_slab + static_cast<long long>(row) * ldb, width);
+            if (is_in) x[i].load(b_slab + static_cast<long long>(row) * ldb, width);
             if (is_in) a[i] = VALUES::widened(value.of[i]);
             ends[i] = __ballot_sync(~0u, is_end);
             any |= ends[i];
         }
         at += OF_WARP;
         fetch();
-        const auto add = [&](Sum& sum, int i) {
-#pragma unroll
-            for (int j = 0; j < COLUMNS; ++j) sum.of[j] += a[i] * VALUES::widened(x[i].of[j]);
-        };
         if (any == 0) {
 #pragma unroll
-            for (int i = 0; i < DEPTH; ++i) add(open, i);
+            for (int i = 0; i < DEPTH; ++i) x[i].add_to(open, a[i]);
             is_spread = true;
             continue;
         }
@@ -312,7 +216,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) narrow_
         int own = 0;
 #pragma unroll
         for (int i = 0; i < DEPTH; ++i) {
-            add(sum, i);
+            x[i].add_to(sum, a[i]);
             if (ends[i] >> lane & 1) {
                 if (own == 0) {
                     first = sum;
@@ -330,10 +234,10 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) narrow_
         const int begin = up_to_here == 0 ? 0 : 31 - __clz(up_to_here);
 #pragma unroll
         for (int by = 1; by < 32; by *= 2) {
-            const Sum other = sum.from([&](Number x) { return __shfl_up_sync(~0u, x, by); });
+            const Sum other = sum.from([&](NUMBER x) { return __shfl_up_sync(~0u, x, by); });
             if (lane - by >= begin) sum += other;
         }
-        Sum carried = sum.from([&](Number x) { return __shfl_up_sync(~0u, x, 1); });
+        Sum carried = sum.from([&](NUMBER x) { return __shfl_up_sync(~0u, x, 1); });
         if (lane == 0) carried = before;
         if (own > 0) {
             carried += first;

@@ -59,7 +59,7 @@ def recorded(kernels):
 
 
 @pytest.mark.parametrize(("dtype", "mean", "worst"), [
-    ("float16", 0.012, 0.3), ("bfloat16", 0.012, 0.3), ("tf32", 0.02, 0.5), ("float32", 0.02, 0.6),
+    ("float16", 0.014, 0.5), ("bfloat16", 0.013, 0.5), ("tf32", 0.022, 0.3), ("float32", 0.02, 0.3),
 ])  # fmt: skip
 def test_the_chosen_kernel_is_near_the_best_one_known(recorded, kernels, described, dtype, mean, worst):
     found = regret.summary(regret.judged(recorded, kernels, dtype, described))
@@ -71,14 +71,14 @@ def test_the_chosen_kernel_is_near_the_best_one_known(recorded, kernels, describ
 
 
 @pytest.mark.parametrize(("dtype", "mean", "own"), [
-    ("float16", 0.03, 0.015), ("tf32", 0.04, 0.02), ("float32", 0.04, 0.02), ("float64", 0.025, 0.02),
+    ("float16", 0.02, 0.015), ("tf32", 0.025, 0.02), ("float32", 0.025, 0.02), ("float64", 0.015, 0.015),
 ])  # fmt: skip
 def test_so_it_is_on_matrices_to_which_nothing_was_fitted(kernels, described, dtype, mean, own):
     rows = regret.rows_of_table(regret.CHOICES / "judged-h100.csv.gz", "h100", kernels)
     every = regret.judged(rows, kernels, dtype, described)
-    assert len(every) == 252
+    assert len(every) == 217
     assert np.expm1(np.log1p(every["regret"]).mean()) < mean
-    assert every["regret"].quantile(0.9) < 0.13
+    assert every["regret"].quantile(0.9) < 0.08
     mine = {name: head for name, head in kernels.items() if head.study == GENERAL or name in DENSE.values()}
     every = regret.judged(rows[rows["kernel"].isin(list(mine))], mine, dtype, described)
     assert np.expm1(np.log1p(every["regret"]).mean()) < own, "against the best general kernel alone"
@@ -95,8 +95,8 @@ def test_the_seed_draws_the_matrices_of_the_tables(monkeypatch):
     table = pd.concat(map(pd.read_csv, sorted(regret.CHOICES.glob("*.csv.gz")))).drop_duplicates("matrix")
     known = table.set_index("matrix")[["m", "k", "nnz"]]
     more = ["long", "mesh2d", "uniform", "long", "powerlaw", "banded"]
-    families = {1: choices.FAMILIES.split(","), 2: choices.FAMILIES.split(","), 3: more}
-    for seed, number in ((1, 4), (1, 47), (1, 96), (1, 29), (2, 3), (2, 14), (3, 0), (3, 7), (3, 17)):
+    families = {seed: choices.FAMILIES.split(",") for seed in (1, 2, 4)} | {3: more}
+    for seed, number in ((1, 4), (1, 47), (1, 96), (1, 29), (2, 3), (3, 0), (3, 7), (3, 17), (4, 3), (4, 14)):
         family, name, a, widths = choices.drawn(seed, number, families[seed][number % len(families[seed])])
         assert name == f"{family}-{seed}-{number}" and widths == sorted(set(widths))
         assert (*a.shape, a.nnz) == tuple(known.loc[name])
@@ -303,7 +303,7 @@ def test_sixteen_bits_read_any_element_with_few_columns_alone(dtype):
     for n in (1, 7, 8, 9, 63):
         of = product(n, 10_000, 160_000, 40, 12_000)
         head = without_copy(able, dtype, of, few, 1)
-        assert (head is not None and head.name.startswith(module.FEW)) == (n <= 8)
+        assert (head is not None and head.name.startswith((module.FEW, module.DEALT))) == (n <= 8)
 
 
 @pytest.mark.parametrize(

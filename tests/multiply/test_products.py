@@ -153,14 +153,14 @@ def test_an_operand_is_not_copied_where_a_kernel_can_read_it(monkeypatch):
 
 #: Kernels that take unaligned rows, by dtype.
 UNALIGNED = {
-    "float32": ("split_fma", "rows_fma", "narrow_fma", "narrow_fma_single"),
-    "tf32": ("split_fma_tf32", "rows_fma_tf32", "narrow_fma_tf32", "narrow_fma_tf32_single"),
-    "float64": ("split_fma_f64", "rows_fma_f64", "narrow_fma_f64", "narrow_fma_f64_single"),
+    "float32": ("split_fma", "rows_fma", "narrow_fma", "narrow_fma_single", "dealt_rows_fma"),
+    "tf32": ("split_fma_tf32", "rows_fma_tf32", "narrow_fma_tf32", "narrow_fma_tf32_single", "dealt_rows_fma_tf32"),
+    "float64": ("split_fma_f64", "rows_fma_f64", "narrow_fma_f64", "narrow_fma_f64_single", "dealt_rows_fma_f64"),
 }
 #: The same for dtypes in which other kernels do not.
 UNALIGNED_16 = {
-    "float16": ("narrow_fma_f16", "narrow_fma_f16_single"),
-    "bfloat16": ("narrow_fma_bf16", "narrow_fma_bf16_single"),
+    "float16": ("narrow_fma_f16", "narrow_fma_f16_single", "dealt_rows_fma_f16"),
+    "bfloat16": ("narrow_fma_bf16", "narrow_fma_bf16_single", "dealt_rows_fma_bf16"),
 }
 
 

@@ -5,11 +5,11 @@ There are two ways to choose a kernel:
 - **This module** chooses among the kernels of the study ``flagship`` and the dense product, by the times that
   :mod:`.costs` predicts for them. All of them hold every matrix, but ``strips_f16`` only those with few columns. What
   must be known of A is surveyed on the device (:meth:`Format.survey`), and packing reuses the result; no model of the
-  device is needed. Costs are fitted to the recorded rows of two devices and to 278 generated matrices on an H100
-  (``benchmarks/costs.py``). On 36 other generated matrices regret against the best kernel known, re-creations and
-  cuSPARSE included, is 2.0 % in FP16, 3.4 % in FP32, 3.1 % in TF32 and 1.4 % in FP64, in the geometric mean; against
-  the best general kernel alone, 0.8 to 1.5 %. On recorded matrices that a fit has not seen it is at most 1.4 % in 16
-  bits and 2.9 % in others (``benchmarks/regret.py``); ``tests/multiply/test_choice.py`` holds the costs to that.
+  device is needed. Costs are fitted to the recorded rows of two devices and to 314 generated matrices on an H100
+  (``benchmarks/costs.py``). On 31 other generated matrices regret against the best kernel known, re-creations and
+  cuSPARSE included, is 1.6 % in FP16, 2.2 % in FP32, 2.3 % in TF32 and 1.0 % in FP64, in the geometric mean; against
+  the best general kernel alone, 0.7 to 1.5 %. On recorded matrices that a fit has not seen it is at most 2.0 % in 16
+  bits and 2.8 % in others (``benchmarks/regret.py``); ``tests/multiply/test_choice.py`` holds the costs to that.
 - **The selector** (:func:`spmm_roofline.select`) ranks all kernels, libraries and special formats included, by the
   times that a trained model predicts for one device. On the recorded rows its regret in the geometric mean is about
   1 % for matrices, and 3 to 5 % for kinds of matrices, that the training did not see (table ``analysis_selector``). It
@@ -62,9 +62,9 @@ LEAST_FILL, MOST_STRIP_SLOTS = 25, 2.24
 SHARED = 1.5
 #: Rows and entries of a full tile of a panel, and windows of a panel.
 PANEL_ROWS, PANEL_SLOTS, WINDOWS = 64, 2048, 8
-#: Kernel of few columns, whose lanes have entries in place of columns. Rows that begin at any element cost it no more
-#: than others.
-FEW = "narrow_fma"
+#: Kernels whose lanes have entries in place of columns if these are few: one for few columns alone, which reads A anew
+#: for more of them, and one for any number.
+FEW, DEALT = "narrow_fma", "dealt_rows_fma"
 #: Widths up to which a product is narrow.
 NARROW = 64
 #: Tiles for each multiprocessor below which a sampled product reads the rows of Y of single entries, not of tiles: with
@@ -228,14 +228,13 @@ def without_copy(able: Mapping[str, Head], dtype: str, product: Product, aligned
 
     ``aligned`` is the kernel for aligned rows, and ``elements`` how many a copy would move. Reading other rows, element
     by element, costs a share of the kernel's time, which grows with the entries of A. The cost of a copy does not. A
-    single kernel of ``able`` is taken whatever A is like, if it takes such rows. The kernel of few columns reads them
-    as fast as others, but in 16 bits windows may be faster.
+    single kernel of ``able`` is taken whatever A is like, if it takes such rows. Lanes with entries read few columns of
+    such rows as fast as others, but in 16 bits windows may be faster.
     """
-    others = [head for head in able.values() if head.dtype["a"] == dtype and _reads_elements(head)]
-    few = [head for head in others if head.name.startswith(FEW) and not is_wider(head, product.n)]
-    named = fastest(few or others, product)
-    is_fast = product.n == 1 or aligned.name.startswith(FEW) or itemsize(aligned.dtype["b"]) > 2
-    if named is not None and named.name.startswith(FEW) and is_fast:
+    of_dtype = [head for head in able.values() if head.dtype["a"] == dtype and head.takes_unaligned]
+    few = [head for head in of_dtype if reads_any_rows(head, product.n)]
+    named = fastest(few or [head for head in of_dtype if _reads_elements(head)], product)
+    if named in few and (product.n == 1 or aligned in few or itemsize(aligned.dtype["b"]) > 2):
         return named
     if not aligned.takes_unaligned:
         limit = COPY_PAYS_FOR_WINDOWS
@@ -251,9 +250,9 @@ def without_copy(able: Mapping[str, Head], dtype: str, product: Product, aligned
 
 
 def _reads_elements(head: Head) -> bool:
-    """Whether a kernel that takes unaligned rows loses little by it: the kernel of few columns, and those of CSR."""
-    wide = itemsize(head.dtype["b"]) > 2 and head.format in ("csr_split", "csr_partitioned")
-    return head.takes_unaligned and (wide or head.name.startswith(FEW))
+    """Whether a kernel that takes unaligned rows loses little by it: on an H100, a tenth to a fifth of its time."""
+    is_able = head.format in ("csr_split", "csr_partitioned") or head.name.startswith(DEALT)
+    return itemsize(head.dtype["b"]) > 2 and is_able
 
 
 #: Parts of the names of kernels, and of those that multiply by the same instructions in another dtype.
@@ -270,6 +269,12 @@ def costed(name: str) -> str:
 def is_wider(head: Head, n: int) -> bool:
     """Whether a product is wider than a kernel is for, which reads A anew for every few columns."""
     return head.name.startswith(FEW) and n > head.tile["slab"]
+
+
+def reads_any_rows(head: Head, n: int) -> bool:
+    """Whether unaligned rows of ``n`` columns cost a kernel hardly more than others."""
+    is_dealt = head.name.startswith(DEALT)
+    return n <= head.tile["columns"] if is_dealt else head.name.startswith(FEW) and not is_wider(head, n)
 
 
 def columns_of_copy(head: Head, product: Product, padded: int) -> int:

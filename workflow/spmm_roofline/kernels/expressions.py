@@ -26,12 +26,35 @@ _parsing = Lock()
 #: Factors of C = alpha·A·B + beta·C.
 FACTORS = ("alpha", "beta")
 
+
+def lanes_of_row(m: int, n: int, nnz: int, columns: int, share: int, threads: int) -> int:
+    """Lanes that a row of C = A·B gets, C m×n: a power of two, at most a warp.
+
+    As many sets of lanes as have all ``n`` columns, ``columns`` a lane, as an average row of A has times ``share``
+    entries; more where sets for all rows would be fewer than ``threads``.
+    """
+    lanes = power_of_two(ceil_div(n, columns))
+    sets = max(ceil_div(nnz, share * max(m, 1)), threads // (2 * lanes * max(m, 1)) + 1)
+    return min(32, lanes * power_of_two(sets))
+
+
+def ceil_div(a: int, b: int) -> int:
+    """``a / b``, rounded up."""
+    return -(-a // b)
+
+
+def power_of_two(a: int) -> int:
+    """The smallest power of two that is not below ``a``."""
+    return 1 << max(a - 1, 0).bit_length()
+
+
 FUNCTIONS = {
-    "ceil_div": lambda a, b: -(-a // b),
+    "ceil_div": ceil_div,
     "min": min,
     "max": max,
     "even_part": lambda count, most: -(-count // max(-(-count // max(most, 1)), 1)),
-    "power_of_two": lambda a: 1 << max(a - 1, 0).bit_length(),
+    "power_of_two": power_of_two,
+    "lanes_of_row": lanes_of_row,
     "wave_columns": wave_columns,
     "waves_of": waves_of,
 }
