@@ -43,7 +43,7 @@ def test_the_command_writes_a_kernel_and_says_what_comes_next(kernels, capsys):
     said = capsys.readouterr().out
     assert said.startswith(f"wrote {kernels}/scalar/mine.cu\n")
     # `scalar/*` stands in the suite quick.
-    assert "`mine` is measured in the suites collection, quick, real-sample;" in said
+    assert "`mine` is measured in the suites collection, few-columns, quick, real-sample;" in said
     (head,) = read(kernels / "scalar/mine.cu")
     assert head.after == "rode" and "mine" not in registered(str(kernels)).heads
     registered.cache_clear()  # the next run is another process
