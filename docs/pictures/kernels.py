@@ -1090,7 +1090,7 @@ def dealt_rows(d: Drawing, x: float, y: float, head: Head) -> float:
         d,
         y,
         ("", f"a hue is a set of lanes, each with {columns} columns; n decides how many lanes a set has"),
-        (GROUP, f"its sets take the entries of a row in turn, so many that a lane has {share} of an average row"),
+        (GROUP, f"a row: its sets take its entries in turn, {share} a lane if it is of average length"),
         (CTA, f"a CTA: {head.tile['threads']} threads, and the rows that they make; shuffles add up the sets of a row"),
     )
 

@@ -2,7 +2,7 @@
 name: dealt_rows_fma
 study: flagship
 source: "our own; lanes that share the entries of a row after GE-SpMM (Huang et al. 2020) and the vector kernel of Bell and Garland 2009"
-idea: a lane group for each row of CSR as it stands, whose lanes have as many columns as B needs and entries for the rest
+idea: "a lane group for each row of CSR as it stands: lanes that no column of B needs take further entries"
 after: short_rows_fma
 family: rows_f32
 format: csr

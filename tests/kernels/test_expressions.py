@@ -20,6 +20,24 @@ def test_values_of_names_functions_and_attributes():
     assert evaluate("even_part(8, 3), even_part(8, 5), even_part(8, 9), even_part(8, 0)", names) == [3, 4, 8, 1]
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "nnz", "threads", "lanes"),
+    [
+        (100_000, 4, 300_000, 0, 1),  # three entries, one lane
+        (100_000, 5, 300_000, 0, 2),  # two lanes have eight columns
+        (100_000, 8, 1_400_000, 0, 16),  # 14 entries, five of them sets of three: eight sets of two lanes
+        (100_000, 8, 30_000_000, 0, 32),
+        (100_000, 1000, 300_000, 0, 32),
+        (1_000, 4, 3_000, 8 * 1_000, 8),  # eight lanes a row are 8,000 threads
+        (1_000, 4, 3_000, 8 * 1_000 - 1, 4),
+        (1_000, 4, 30_000, 8 * 1_000, 16),  # 30 entries are ten sets of three
+        (0, 4, 0, 1, 1),
+    ],
+)
+def test_a_row_gets_lanes_for_its_columns_and_its_entries(m, n, nnz, threads, lanes):
+    assert expressions.lanes_of_row(m, n, nnz, columns=4, share=3, threads=threads) == lanes
+
+
 @pytest.mark.parametrize("text", ["n.__class__", "open('x')", "n / 0", "unknown"])
 def test_what_does_not_evaluate_is_named(text):
     with pytest.raises(ExpressionError, match="does not evaluate"):

@@ -85,6 +85,7 @@ RC: dict[Any, Any] = {
 }
 WIDTH = 9.2  # inches of every figure
 MOST_MARKS = 5000  # more marks than this are rasterized, because the page would become too large
+RASTER_DPI = 144  # of rasterized marks: two pixels a point, as many as screens show
 #: What follows the hundredths of a number inside a tag.
 _LONG = re.compile(r"(?<=\.\d\d)\d+(?=[^<>]*>)")
 
@@ -287,7 +288,7 @@ def svg(figure: Figure) -> str:
             if not axis.get_label_text():
                 axis.set_label_coords(0, 0)  # or all tick labels are measured to find a place for no label
     with measured_once():
-        text = rendered(figure, dpi=200)
+        text = rendered(figure, dpi=RASTER_DPI)
     # Hundredths of a point are finer than any screen, and a page holds a hundred thousand coordinates.
     text = _LONG.sub("", text)
     return re.sub(r'<g id="tell_([^"]*)">', r"<g><title>\1</title>", text)

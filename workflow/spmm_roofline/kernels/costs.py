@@ -82,23 +82,25 @@ def quantities(s: Sizes, slabs: Slabs) -> np.ndarray:
     width = np.where(slabs.narrows, np.minimum(slabs.columns, near), slabs.columns)
     number, slab, free = np.ceil(s.n / width), np.minimum(width, s.n), OF_L2 * s.l2_bytes
     of_dense = s.m * s.k * e
-    values = (
-        *(s.m, s.k, s.n, s.nnz, s.longest, s.blocks, s.panel_tiles, s.multiprocessors, s.l2_bytes, e),
-        number,
-        number * width,  # columns with those that fill the last slab
-        slab,
-        1 - free / (s.k * slab * e),  # part of a slab of B that L2 does not hold
-        s.nnz * (4 + e) + (s.k + s.m) * s.n * e - free,  # bytes of A, B and C that it does not hold
-        np.ceil(np.ceil(s.m / WINDOW) * number / (s.multiprocessors * WINDOWS_AT_ONCE)),
-        np.ceil(number / s.multiprocessors),
-        s.m * (np.ceil(s.longest / PANEL_TILE) + STRIP_OF_PANEL),
-        np.where(of_dense > s.l2_bytes, of_dense + (s.k + s.m) * s.n * e, 0),  # bytes of a dense product beyond L2
-        np.ceil(np.ceil(s.m / DENSE_TILE) * np.ceil(s.n / DENSE_TILE) / s.multiprocessors),
-        1 + ((s.n * e) % 16 > 0),  # 2 if rows of B are no multiple of 16 bytes
-    )
-    found = np.empty((len(values), *np.broadcast(width, s.m, s.panel_tiles).shape))
-    for i, value in enumerate(values):
-        found[i] = value
+    values = {
+        **vars(s),
+        "itemsize": e,
+        "slabs": number,
+        "padded": number * width,  # columns with those that fill the last slab
+        "slab": slab,
+        "missed": 1 - free / (s.k * slab * e),  # part of a slab of B that L2 does not hold
+        "beyond": s.nnz * (4 + e) + (s.k + s.m) * s.n * e - free,  # bytes of A, B and C that it does not hold
+        "window_waves": np.ceil(np.ceil(s.m / WINDOW) * number / (s.multiprocessors * WINDOWS_AT_ONCE)),
+        "slab_waves": np.ceil(number / s.multiprocessors),
+        "strip_steps": s.m * (np.ceil(s.longest / PANEL_TILE) + STRIP_OF_PANEL),
+        # Bytes of a dense product beyond L2.
+        "dense_far": np.where(of_dense > s.l2_bytes, of_dense + (s.k + s.m) * s.n * e, 0),
+        "dense_waves": np.ceil(np.ceil(s.m / DENSE_TILE) * np.ceil(s.n / DENSE_TILE) / s.multiprocessors),
+        "unaligned": 1 + ((s.n * e) % 16 > 0),  # 2 if rows of B are no multiple of 16 bytes
+    }
+    found = np.empty((len(QUANTITIES), *np.broadcast(width, s.m, s.panel_tiles).shape))
+    for i, name in enumerate(QUANTITIES):
+        found[i] = values[name]
     return np.maximum(found, NOTHING)
 
 

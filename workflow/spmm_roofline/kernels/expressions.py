@@ -2,7 +2,7 @@
 
 Numbers, ``+ - * / // %``, comparisons, ``a if b else c``, names and attributes, and the functions ``ceil_div``,
 ``min``, ``max``, ``power_of_two`` (the smallest one that is not below its argument) and ``even_part(count, most)``
-(``count`` divided by the least number of equal groups of at most ``most``, rounded up), and of
+(``count`` divided by the least number of equal groups of at most ``most``, rounded up), :func:`lanes_of_row`, and of
 :mod:`spmm_roofline.formats.partitions` ``wave_columns(row_bytes, l2_bytes)`` and ``waves_of(m, k, columns)``.
 :mod:`.front_matter` says which names a head may use.
 Evaluated by simpleeval, never by Python.
@@ -30,11 +30,11 @@ FACTORS = ("alpha", "beta")
 def lanes_of_row(m: int, n: int, nnz: int, columns: int, share: int, threads: int) -> int:
     """Lanes that a row of C = A·B gets, C m×n: a power of two, at most a warp.
 
-    As many sets of lanes as have all ``n`` columns, ``columns`` a lane, as an average row of A has times ``share``
-    entries; more where sets for all rows would be fewer than ``threads``.
+    A set of lanes has all ``n`` columns, ``columns`` a lane. A row gets a set for every ``share`` entries of an average
+    row of A, or as many sets as make ``threads`` lanes for all rows, if those are more.
     """
-    lanes = power_of_two(ceil_div(n, columns))
-    sets = max(ceil_div(nnz, share * max(m, 1)), threads // (2 * lanes * max(m, 1)) + 1)
+    lanes, m = power_of_two(ceil_div(n, columns)), max(m, 1)
+    sets = max(ceil_div(nnz, share * m), threads // (2 * lanes * m) + 1)
     return min(32, lanes * power_of_two(sets))
 
 

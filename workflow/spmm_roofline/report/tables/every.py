@@ -73,8 +73,14 @@ RELATIVE = {
     "bound_fraction": (["useful_gflops"], "memory_limit_gflops"),
     "distance": ([], "bound_fraction"),
 }
-#: Significant digits of a number, and of a column that needs fewer.
-DIGITS, FEWER_DIGITS = 5, {"rel_error": 3, "max_row_error": 3, "time_p10_ms": 4, "time_p90_ms": 4, "look_ms": 4}
+#: Significant digits of a number, and of columns that need fewer: errors, which differ from run to run, quantiles and
+#: intervals, which are factors of the time, and times that are measured once.
+DIGITS = 5
+FEWER_DIGITS = {
+    **dict.fromkeys(("rel_error", "max_row_error"), 2),
+    **dict.fromkeys(("time_p10_ms", "time_p90_ms", "look_ms", "pack_ms", "preprocess_ms"), 3),
+    **dict.fromkeys(("time_low_ms", "time_high_ms"), 4),
+}
 
 
 def with_limits(cases: pd.DataFrame, roofline: pd.DataFrame) -> pd.DataFrame:
