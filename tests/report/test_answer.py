@@ -167,15 +167,25 @@ def test_a_line_has_the_matrices_of_its_fullest_cell():
     assert told == {"graph": (5, [5, 5]), "mesh": (5, [3, 5])}
 
 
-def test_many_widths_stand_in_several_tables():
+def test_the_first_table_has_the_widths_of_most_kinds():
     found = [{"kind": kind, "n": n} for kind in ("a", "b") for n in (8, 16, 32, 64, 128, 512)]
-    tables = chosen(*found)
-    assert [table["widths"] for table in tables] == [(8, 16, 32), (64, 128, 512)]
-    assert all(len(line["cells"]) == 3 for table in tables for line in table["lines"])
-    assert [table["widths"] for table in chosen(*(row for row in found if row["n"] > 16))] == [(32, 64, 128, 512)]
-    # Kinds that were measured at other widths stand in a table of their own, after that of more kinds.
-    apart = chosen(*found[6:], {"kind": "c", "n": 1}, *({"kind": "d", "n": n} for n in (8, 16, 32, 64, 128, 512)))
-    assert [table["widths"] for table in apart] == [(8, 16, 32), (64, 128, 512), (1,)]
+    assert [table["widths"] for table in chosen(*found[2:6], *found[8:])] == [(32, 64, 128, 512)]
+    tables = chosen(*found, {"kind": "c", "n": 512}, {"kind": "c", "n": 1}, {"kind": "d", "n": 512})
+    assert [table["widths"] for table in tables] == [(8, 16, 32, 512), (1, 64, 128)]
+    first, other = ({line["kind"]: [cell is not None for cell in line["cells"]] for line in t["lines"]} for t in tables)
+    assert first == {
+        "a": [True] * 4,
+        "b": [True] * 4,
+        "c": [False, False, False, True],
+        "d": [False, False, False, True],
+    }
+    assert other == {"a": [False, True, True], "b": [False, True, True], "c": [True, False, False]}
+
+
+def test_further_widths_stand_in_tables_of_equally_many():
+    tables = chosen(*({"n": 2**power} for power in range(10)))
+    assert [len(table["widths"]) for table in tables] == [4, 3, 3]
+    assert [n for table in tables for n in table["widths"]] == [2**power for power in range(10)]
 
 
 def test_gains_name_each_precision_that_another_kernel_wins():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..figures.numbers import PRECISIONS, percent, significant, times
@@ -16,22 +18,30 @@ WIDTHS_MOST = 4
 def choice(kinds: pd.DataFrame, precision: str) -> dict[str, Any]:
     """The opening tables of a precision: a line per kind of matrix, and at most :data:`WIDTHS_MOST` widths per table.
 
-    Kinds that have the same widths are in the same tables.
+    ``tables``: the first one has the widths at which most kinds were measured, the others have the rest in order. A
+    kind stands in the tables that have one of its widths; a cell is None where it has no kernel.
     """
-    widths = kinds.groupby("kind")["n"].agg(lambda subset: tuple(sorted(map(int, subset))))
-    by_cell = {(row.kind, int(row.n)): row for row in kinds.itertuples()}
-    tables = []
-    for shared, names in widths.groupby(widths, sort=True):
-        columns = -(-len(shared) // -(-len(shared) // WIDTHS_MOST))
-        for first in range(0, len(shared), columns):
-            some = shared[first : first + columns]
-            lines = []
-            for kind in sorted(names.index):
-                cells = [_cell(by_cell[kind, n]) for n in some]
-                lines.append({"kind": kind, "matrices": max(cell["matrices"] for cell in cells), "cells": cells})
-            tables.append({"widths": some, "lines": lines})
-    tables.sort(key=lambda table: (-len(table["lines"]), table["widths"]))
+    by_cell = {(row.kind, int(row.n)): _cell(row) for row in kinds.itertuples()}
+    measured = Counter(n for _, n in by_cell)
+    leading = sorted(sorted(measured, key=lambda n: (-measured[n], n))[:WIDTHS_MOST])
+    others = sorted(set(measured) - set(leading))
+    tables = [_table(widths, by_cell) for widths in (leading, *_evenly(others))]
     return {"precision": PRECISIONS[precision], "cells": int(kinds["speedup"].notna().sum()), "tables": tables}
+
+
+def _evenly(widths: list[int]) -> Iterator[list[int]]:
+    """The widths of each table of about equally many."""
+    if widths:
+        columns = -(-len(widths) // -(-len(widths) // WIDTHS_MOST))
+        yield from (widths[first : first + columns] for first in range(0, len(widths), columns))
+
+
+def _table(widths: list[int], by_cell: dict[tuple[str, int], dict[str, Any]]) -> dict[str, Any]:
+    lines = []
+    for kind in sorted({kind for kind, n in by_cell if n in widths}):
+        cells = [by_cell.get((kind, n)) for n in widths]
+        lines.append({"kind": kind, "matrices": max(cell["matrices"] for cell in cells if cell), "cells": cells})
+    return {"widths": tuple(widths), "lines": lines}
 
 
 def _cell(row: Any) -> dict[str, Any]:
