@@ -12,9 +12,9 @@ magnitude, and some of the widths for each of them. Times are medians with a war
 float64 ends the run. Kernels that multiply in another dtype by the same instructions, as BF16 does by those of FP16,
 are not timed. `--rivals` adds re-creations of other projects' kernels and cuSPARSE's algorithms.
 
-The table is as `regret.py` reads it. It is written after each matrix, so that a run may be cut short. The tables in
-resources/choices were made by the first four commands on an H100, in ten minutes; the first three are one table there.
-With `--kernels`, the times of new kernels can be added to it.
+The table is as `regret.py` reads it. It is written after each matrix, so that a run may be cut short. A table that is
+there already keeps its other rows: of other matrices, and of other kernels with `--kernels`. The tables in
+resources/choices hold what the first four commands measured on an H100, in ten minutes; the first three share one.
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ from spmm_roofline.measure.timing import Clock
 from spmm_roofline.multiply.memory import dense
 from spmm_roofline.needs import without_cupy
 
+COLUMNS = ["group", "matrix", "m", "k", "nnz", "longest", "blocks", "panel_tiles", "dtype", "n", "kernel", "time_us"]
+#: Columns that name a time.
+KEY = ["matrix", "dtype", "n", "kernel"]
 WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 41, 48, 64, 96, 100, 128, 160, 192, 256, 300, 384, 512, 768, 1024)
 #: Widths of each matrix.
 WIDTHS_OF_MATRIX = 7
@@ -147,6 +150,20 @@ def timed(a: Any, widths: list[int], kernels: list[Head], clock: Clock) -> Itera
             yield {"dtype": dtype, "n": n, "kernel": head.name, "time_us": time_ms * 1e3}
 
 
+def merged(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
+    """Both tables, with the time of ``new`` where both have one; matrices in order of appearance, by width."""
+    rows = pd.concat([rows for rows in (old, new) if len(rows)], ignore_index=True).drop_duplicates(KEY, keep="last")
+    place = {matrix: at for at, matrix in enumerate(dict.fromkeys([*old["matrix"], *new["matrix"]]))}
+    rows = rows.assign(place=rows["matrix"].map(place)).sort_values(["place", "n"], kind="stable")
+    return rows[COLUMNS].reset_index(drop=True)
+
+
+def write(rows: pd.DataFrame, path: Path) -> None:
+    """Write a table; one whose name ends in .gz is compressed, and equal rows give equal bytes."""
+    compressed: Any = {"method": "gzip", "mtime": 0} if path.suffix == ".gz" else None
+    rows.to_csv(path, index=False, float_format="%.7g", compression=compressed)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, required=True, help="draws the matrices; judge by one that nothing fits")
@@ -156,10 +173,14 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=np.inf, help="begin no matrix after this time")
     parser.add_argument("--kernels", default="*", metavar="PATTERN", help="time these alone, such as 'narrow_fma*'")
     parser.add_argument("--rivals", action="store_true", help="time re-creations and cuSPARSE as well")
-    parser.add_argument("--write", type=Path, required=True, help="CSV for the times")
+    parser.add_argument("--write", type=Path, required=True, help="CSV for the times, also compressed (.csv.gz)")
     options = parser.parse_args()
     if missing := without_cupy("this benchmark"):
         parser.error(missing)
+
+    families = options.families.split(",")
+    if unknown := set(families) - {*FAMILIES.split(","), "long"}:
+        parser.error(f"no family is called {', '.join(sorted(unknown))}; there are {FAMILIES} and long")
 
     begin = time.perf_counter()
     every = {name: head for name, head in known().items() if head.dtype["a"] in TOLERANCE}
@@ -171,7 +192,7 @@ def main() -> int:
         parser.error(f"no kernel that may be chosen is called {options.kernels!r}")
     with ThreadPoolExecutor() as pool:
         list(pool.map(machine_code, (head for head in kernels if not head.vendor)))
-    families = options.families.split(",")
+    old = pd.read_csv(options.write) if options.write.exists() else pd.DataFrame(columns=COLUMNS)
     numbers = range(options.first, options.first + options.matrices)
     jobs = [(options.seed, number, families[number % len(families)]) for number in numbers]
     rows: list[dict[str, Any]] = []
@@ -200,7 +221,7 @@ def main() -> int:
                 "panel_tiles": surveys[choose.PANELS].blocks,
             }
             rows += [about | row for row in timed(on_device, widths, kernels, clock)]
-            pd.DataFrame(rows).to_csv(options.write, index=False)
+            write(merged(old, pd.DataFrame(rows, columns=COLUMNS)), options.write)
             cupy.get_default_memory_pool().free_all_blocks()
             print(f"{name}: {a.nnz:,} entries, N = {widths}, {len(rows):,} times in {spent:.0f} s", flush=True)
     return 0

@@ -5,8 +5,8 @@
     python benchmarks/regret.py --half judged --costs build/half.json
 
 The times are those recorded in resources/recorded and those of generated matrices in resources/choices (`choices.py`
-makes them), without the tables for judging alone. With `--half fitted`, recorded matrices count only
-if they are in that half, so that the other one shows what is lost on matrices that nothing was fitted to.
+makes them), without the tables for judging alone. With `--half fitted`, recorded matrices count only if they are in
+that half, so that the other one shows what is lost on matrices that nothing was fitted to.
 
 Coefficients of terms are the non-negative least squares of relative errors. Trees are boosted on what is left of log t
 (Friedman 2001), level by level over all leaves. A time counts less the further it is from the fastest of its case,

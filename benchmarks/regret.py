@@ -84,7 +84,7 @@ def costed(kernels: Mapping[str, Head]) -> list[Head]:
 
 
 def rows_of(recorded: Path, device: str, suites: tuple[str, ...], kernels: Mapping[str, Head]) -> pd.DataFrame:
-    """Timed rows of a device with what the rules know of their matrices."""
+    """Timed rows of a device with what a choice knows of their matrices."""
     files = [path for suite in suites for path in sorted((recorded / device / suite).glob("*.csv"))]
     tables = [contracts.read(path, "measure") for path in files if path.stem in kernels]
     if not tables:
@@ -128,7 +128,7 @@ def cases(rows: pd.DataFrame, kernels: Mapping[str, Head], dtype: str) -> Iterat
 def judged(
     rows: pd.DataFrame, kernels: Mapping[str, Head], dtype: str, devices: Mapping[str, Mapping[str, int]]
 ) -> pd.DataFrame:
-    """One row per case: the kernel that the rules choose, the best known one, the regret, and `spmm`."""
+    """One row per case: the kernel that is chosen, the best known one, the regret, and `spmm`."""
     result = []
     for case, times in cases(rows, kernels, dtype):
         may_be_dense = dense(case["m"], case["k"], case["nnz"], dtype) > 0

@@ -102,7 +102,9 @@ def main() -> int:
         return measured(a, options.n, options.tune, clock)
 
     parser = command(__doc__)
-    parser.add_argument("--tune", action="store_true", help="the fastest general kernel instead of that of the rules")
+    parser.add_argument(
+        "--tune", action="store_true", help="the fastest general kernel instead of the one of least cost"
+    )
     return run(parser, rows_of, summary)
 
 

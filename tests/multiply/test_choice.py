@@ -102,6 +102,28 @@ def test_the_seed_draws_the_matrices_of_the_tables(monkeypatch):
         assert (*a.shape, a.nnz) == tuple(known.loc[name])
 
 
+def test_times_of_a_new_kernel_join_a_table(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    choices = importlib.import_module("choices")
+    (stored,) = regret.CHOICES.glob("judged-*.csv.gz")
+    table = pd.read_csv(stored)
+    new = table["kernel"] == "dealt_rows_fma"
+    assert 0 < new.sum() < len(table)
+    again = choices.merged(table[~new], table[new].assign(time_us=1.0))
+    by_key = [rows.set_index(choices.KEY)["time_us"] for rows in (table, again)]
+    assert set(by_key[0].index) == set(by_key[1].index) and len(again) == len(table)
+    assert (by_key[1] == by_key[0].where(~new.to_numpy(), 1.0).reindex(by_key[1].index)).all()
+    assert list(again["matrix"].unique()) == list(table["matrix"].unique())
+    # A time that is measured again takes the place of the old one, and equal rows are equal bytes.
+    path, contents = tmp_path / "times.csv.gz", []
+    for old in (again, choices.merged(again.iloc[:0], again)):
+        choices.write(choices.merged(old, table[new]), path)
+        contents.append(path.read_bytes())
+    assert contents[0] == contents[1]
+    restored = pd.read_csv(path).set_index(choices.KEY)["time_us"]
+    assert (restored.reindex(by_key[0].index) == by_key[0]).all()
+
+
 # --- costs ------------------------------------------------------------------------------------------------------------
 
 

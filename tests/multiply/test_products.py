@@ -205,6 +205,30 @@ def test_unaligned_rows_of_any_width_are_not_copied(dtype, n, uncopied):
         check(out, a, exact, dtype, 0.5, added[first:] - 2.0 * before, relu=True)
 
 
+@pytest.mark.parametrize("sets", [1, 2, 4, 8, 32])
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_rows_are_dealt_to_any_number_of_sets(dtype, sets, monkeypatch):
+    """Small matrices have as many sets as fit a warp; large ones, with rows of few entries, have a single one."""
+    from spmm_roofline import SpMM
+    from spmm_roofline.kernels import expressions
+
+    asked = []
+
+    def lanes(m, n, nnz, columns, share, threads):
+        asked.append(n)
+        return min(32, sets * expressions.power_of_two(expressions.ceil_div(n, columns)))
+
+    monkeypatch.setitem(expressions.FUNCTIONS, "lanes_of_row", lanes)
+    kernel = next(name for name in (UNALIGNED | UNALIGNED_16)[dtype] if name.startswith("dealt_rows_fma"))
+    a = uneven(61, 150)
+    multiply = SpMM(a, dtype, kernel=kernel)
+    # With and without 16-byte rows; two slabs in the end.
+    for n in (1, 3, 8, 9, 24, 40, 136, 264):
+        b, exact = dense(150, n, dtype)
+        check(multiply(b), a, exact, dtype)
+    assert set(asked) == {1, 3, 8, 9, 24, 40, 136, 264}
+
+
 @pytest.mark.parametrize("dtype", UNALIGNED)
 def test_slices_at_any_element_are_not_copied(dtype, uncopied):
     from spmm_roofline import SpMM

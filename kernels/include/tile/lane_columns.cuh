@@ -1,6 +1,7 @@
 #pragma once
 // Neighbouring columns of a row of B or C that one lane has: as many as 16 bytes hold, or one. Values says how an element
-// is stored, as a number or in 16 bits; sums are numbers.
+// is stored, as a number or in 16 bits; sums are numbers. Columns of unaligned rows stay neighbours, unlike those of
+// LaneColumns (tile/unaligned.cuh), which spread over a warp.
 
 #include "tile/unaligned.cuh"
 #include "tile/values_16.cuh"

@@ -95,7 +95,7 @@ def claims_say(claims: pd.DataFrame) -> str:
 
 
 def elsewhere_say(rows: pd.DataFrame) -> str:
-    """The regret of the selector on devices that it was not trained on, and of the rules, over all precisions."""
+    """The regret of the selector on devices that it was not trained on, and of SpMM, over all precisions."""
     import numpy as np
 
     said = []
