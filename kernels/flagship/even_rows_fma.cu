@@ -34,30 +34,78 @@ variants:
     after: even_rows_fma_tf32
     dtype: {a: tf32, b: tf32}
     tile: {fours: 4, ctas: 4}
+  f16:
+    idea: even_rows_fma on FP16 operands, with eight columns a lane and sums in FP32
+    family: window_f16
+    after: even_rows_fma
+    dtype: {a: float16, b: float16, c: float16}
+    pads: {n: 8}
+    tile: {lanes: 8}
+    constants: {packet: "tile::Packet16<tile::F16>", rolling: tile::RollingFours16}
+    launch:
+      grid: ceil_div(m, tile.threads // max(4, min(tile.lanes, power_of_two(ceil_div(n, 8))))), ceil_div(n, 8 * tile.lanes)
+      block: max(4, min(tile.lanes, power_of_two(ceil_div(n, 8)))), tile.threads // max(4, min(tile.lanes, power_of_two(ceil_div(n, 8))))
+      args: a.order, a.indptr, a.indices, a.data, b, c, m, 2 * b.ld, c.ld, alpha, beta
+  bf16:
+    idea: even_rows_fma on BF16 operands, with eight columns a lane and sums in FP32
+    family: window_bf16
+    after: even_rows_fma
+    dtype: {a: bfloat16, b: bfloat16, c: bfloat16}
+    pads: {n: 8}
+    tile: {lanes: 8}
+    constants: {packet: "tile::Packet16<tile::Bf16>", rolling: tile::RollingFours16}
+    launch:
+      grid: ceil_div(m, tile.threads // max(4, min(tile.lanes, power_of_two(ceil_div(n, 8))))), ceil_div(n, 8 * tile.lanes)
+      block: max(4, min(tile.lanes, power_of_two(ceil_div(n, 8)))), tile.threads // max(4, min(tile.lanes, power_of_two(ceil_div(n, 8))))
+      args: a.order, a.indptr, a.indices, a.data, b, c, m, 2 * b.ld, c.ld, alpha, beta
 deviations: []
 ---*/
+#include "tile/packet_16.cuh"
 #include "tile/reordered.cuh"
 #include "tile/rolling_row.cuh"
 #include "tile/store.cuh"
 
-// A lane sums four columns of one row of C. The launch gives a group the lanes that the width of B needs, up to 32, and
+// Columns of a lane, and entries of A that a CTA has copied.
+#ifndef PACKET
+#define PACKET tile::Packet<float>
+#define ROLLING tile::RollingFours
+#endif
+
+namespace {
+
+using Packet = PACKET;
+using Stored = Packet::Stored;
+
+__device__ __forceinline__ void store(
+    float* c, const float (&sums)[4], float alpha, float beta, const tile::Epilogue& epilogue, int column) {
+    tile::store<SCALED>(
+        reinterpret_cast<float4*>(c), make_float4(sums[0], sums[1], sums[2], sums[3]), alpha, beta, epilogue, column);
+}
+template <class P = Packet>
+__device__ __forceinline__ void store(
+    unsigned short* c, const float (&sums)[8], float alpha, float beta, const tile::Epilogue& epilogue, int column) {
+    tile::store<typename P::Values, SCALED>(reinterpret_cast<uint4*>(c), sums, alpha, beta, epilogue, column);
+}
+
+}  // namespace
+
+// A lane sums the columns of a packet of one row of C: four in FP32, eight in 16 bits. The launch gives a group the lanes that the width of B needs, up to 32, and
 // blockDim.y rows to a CTA. CTAs walk all rows of a slab of B before the next slab.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) even_rows_fma(
     const int* __restrict__ order, const int* __restrict__ indptr, const int* __restrict__ indices,
-    const float* __restrict__ data, const float* __restrict__ b, float* __restrict__ c, int m, int stride, int ldc,
+    const Stored* __restrict__ data, const Stored* __restrict__ b, Stored* __restrict__ c, int m, int stride, int ldc,
     float alpha, float beta EPILOGUE_PARAMETERS REORDERED_PARAMETERS) {
-    __shared__ tile::RollingFours<TILE_THREADS> staged;
+    __shared__ ROLLING<TILE_THREADS> staged;
     const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
     const tile::RowsOfC row_of_c = {REORDERED_ROWS};
     const int which = blockIdx.x * blockDim.y + threadIdx.y;
-    const int column = (blockIdx.y * blockDim.x + threadIdx.x) * 4;
+    const int column = (blockIdx.y * blockDim.x + threadIdx.x) * Packet::WIDTH;
     const int row = which < m ? __ldg(order + which) : 0;
     const int start = which < m ? __ldg(indptr + row) : 0, end = which < m ? __ldg(indptr + row + 1) : 0;
-    float sums[4] = {};
+    float sums[Packet::WIDTH] = {};
     // Out-of-range lanes read the first columns; their sums are never stored.
-    const float* own = b + (4 * column < stride ? column : 0);
-    tile::add_rolling<TILE_FOURS>(sums, staged, indices, data, start, end, own, stride);
+    const Stored* own = b + (static_cast<int>(sizeof(Stored)) * column < stride ? column : 0);
+    tile::add_rolling<Packet, TILE_FOURS>(sums, staged, indices, data, start, end, own, stride);
     if (which >= m || column >= ldc) return;
-    float4* to = reinterpret_cast<float4*>(c + static_cast<long long>(row_of_c(row)) * ldc + column);
-    tile::store<SCALED>(to, make_float4(sums[0], sums[1], sums[2], sums[3]), alpha, beta, epilogue, column);
+    store(c + static_cast<long long>(row_of_c(row)) * ldc + column, sums, alpha, beta, epilogue, column);
 }

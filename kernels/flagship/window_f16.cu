@@ -30,9 +30,9 @@ variants:
 deviations: ["a NaN or an infinity in a row of B reaches all eight rows of a window in which one has an entry there"]
 ---*/
 #include "ptx/movmatrix.cuh"
-#include "tile/epilogue.cuh"
 #include "tile/multiply_16.cuh"
 #include "tile/reordered.cuh"
+#include "tile/store.cuh"
 #include "tile/windows.cuh"
 
 namespace {
@@ -71,31 +71,6 @@ struct Source {
     }
 };
 
-// Store the sums of eight columns, of which `column` is the first; if SCALED, relu(alpha·sum + beta·C + bias), where C is
-// not read if beta is 0.
-__device__ __forceinline__ void store(
-    unsigned short* c, const float (&sums)[8], float alpha, float beta, const tile::Epilogue& epilogue, int column) {
-    uint4* to = reinterpret_cast<uint4*>(c);
-    uint4 out = {};
-    unsigned* pairs = reinterpret_cast<unsigned*>(&out);
-    const uint4 own = epilogue.bias_of<uint4, unsigned short>(column);
-    const unsigned biases[4] = {own.x, own.y, own.z, own.w};
-    if constexpr (SCALED) {
-        if (beta != 0.0f) out = *to;
-    }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        float low = sums[2 * i], high = sums[2 * i + 1];
-        if constexpr (SCALED) {
-            const float2 before = Values::unpack(pairs[i]);
-            low = alpha * low + beta * before.x, high = alpha * high + beta * before.y;
-            tile::finish<Values>(low, high, epilogue, biases[i]);
-        }
-        pairs[i] = Values::pack(low, high);
-    }
-    __stcs(to, out);
-}
-
 }  // namespace
 
 // A warp multiplies its tiles by a slab of B. CTAs of one slab have consecutive numbers, so that the slab stays in L2.
@@ -131,7 +106,8 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) window_
         }
         const int at = window * tile::WINDOW + 2 * t + odd;
         if (at < m && written < ldc) {
-            store(c + static_cast<long long>(row_of_c(at)) * ldc + written, row, alpha, beta, epilogue, written);
+            unsigned short* to = c + static_cast<long long>(row_of_c(at)) * ldc + written;
+            tile::store<Values, SCALED>(reinterpret_cast<uint4*>(to), row, alpha, beta, epilogue, written);
         }
     };
     const auto close = [&](int window) { tiles.close(window, store_window); };

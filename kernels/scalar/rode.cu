@@ -47,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) rode(
     float sums[4] = {};
     // Out-of-range lanes read the first columns; their sums are never stored.
     const float* own = b + (n0 < n ? n0 : 0);
-    tile::add_rolling<TILE_FOURS>(
+    tile::add_rolling<tile::Packet<float>, TILE_FOURS>(
         sums, staged, indices, data, start, end, own, ldb * static_cast<int>(sizeof(float)));
     if (!exists || n0 >= n) return;
     const int row = segment_row[segment];

@@ -10,9 +10,11 @@ struct Packet;
 
 template <>
 struct Packet<float> {
+    using Stored = float;
     static constexpr int WIDTH = 4;
     float4 raw;
 
+    __device__ __forceinline__ static float widened(float x) { return x; }
     __device__ __forceinline__ void load(const float* source) { raw = __ldg(reinterpret_cast<const float4*>(source)); }
     __device__ __forceinline__ void add_to(float (&sums)[WIDTH], float value) const {
         sums[0] += value * raw.x;

@@ -1,6 +1,6 @@
 #pragma once
-// Sums over a run of entries of A that a lane group multiplies, as in tile/staged_row.cuh, in single precision and with
-// rows of B in flight across the steps in which entries are copied. A group has at least four lanes.
+// Sums over a run of entries of A that a lane group multiplies, as in tile/staged_row.cuh, with rows of B in flight across
+// the steps in which entries are copied. A group has at least four lanes.
 
 #include "ptx/cp_async.cuh"
 #include "ptx/cp_async_ca.cuh"
@@ -17,6 +17,19 @@ struct RollingFours {
     int4 columns[PLACES];
     float4 values[PLACES];
 };
+// The same with values of 16 bits.
+template <int THREADS>
+struct RollingFours16 {
+    static constexpr int PLACES = 2 * THREADS + THREADS / 8;
+    int4 columns[PLACES];
+    ushort4 values[PLACES];
+};
+__device__ __forceinline__ void copy_four(float4* shared, const float* global) {
+    ptx::cp_async_16_cached(shared, global);
+}
+__device__ __forceinline__ void copy_four(ushort4* shared, const unsigned short* global) {
+    ptx::cp_async_8_cached(shared, global);
+}
 
 // Sums of a packet of columns over the entries start to end - 1 of A; a group may have none. All threads of a warp call
 // it. A lane copies four column ids at a time and four values; they are aligned, so the first four may begin before
@@ -28,10 +41,12 @@ struct RollingFours {
 //   in flight    ----                                 FOURS = 2, before four 0 is added
 //                   ----                              before four 1 is added
 //                                     -----           before four 7 is added
-template <int FOURS, int THREADS>
+template <class P, int FOURS, class Rolling>
 __device__ __forceinline__ void add_rolling(
-    float (&sums)[4], RollingFours<THREADS>& staged, const int* __restrict__ indices, const float* __restrict__ data,
-    int start, int end, const float* __restrict__ b, unsigned stride) {
+    float (&sums)[P::WIDTH], Rolling& staged, const int* __restrict__ indices,
+    const typename P::Stored* __restrict__ data, int start, int end, const typename P::Stored* __restrict__ b,
+    unsigned stride) {
+    using Stored = typename P::Stored;
     const unsigned lanes = blockDim.x, lane = threadIdx.x;
     const unsigned group = ptx::kept(threadIdx.y * (2 * lanes + lanes / 8));
     const char* const rows = reinterpret_cast<const char*>(ptx::kept(b));
@@ -43,17 +58,17 @@ __device__ __forceinline__ void add_rolling(
     const auto copy = [&](unsigned four) {
         if (four < fours) {
             ptx::cp_async_16_cached(&staged.columns[place(four)], indices + (aligned + 4 * four));
-            ptx::cp_async_16_cached(&staged.values[place(four)], data + (aligned + 4 * four));
+            copy_four(&staged.values[place(four)], data + (aligned + 4 * four));
         }
         ptx::cp_async_commit();
     };
 
-    Packet<float> packets[FOURS][4];
+    P packets[FOURS][4];
     const auto add = [&](int i, unsigned four) {
-        const float4 of_a = staged.values[place(four) + i];
-        const float values[4] = {of_a.x, of_a.y, of_a.z, of_a.w};
+        const auto of_a = staged.values[place(four) + i];
+        const Stored values[4] = {of_a.x, of_a.y, of_a.z, of_a.w};
 #pragma unroll
-        for (int j = 0; j < 4; ++j) packets[i][j].add_to(sums, values[j]);
+        for (int j = 0; j < 4; ++j) packets[i][j].add_to(sums, P::widened(values[j]));
     };
 
     copy(lane);
@@ -69,9 +84,11 @@ __device__ __forceinline__ void add_rolling(
             const int4 ids = staged.columns[at];
             staged.columns[at] = make_int4(
                 valid[0] ? ids.x : -1, valid[1] ? ids.y : -1, valid[2] ? ids.z : -1, valid[3] ? ids.w : -1);
-            const float4 of_a = staged.values[at];
-            staged.values[at] = make_float4(
-                valid[0] ? of_a.x : 0.f, valid[1] ? of_a.y : 0.f, valid[2] ? of_a.z : 0.f, valid[3] ? of_a.w : 0.f);
+            const auto of_a = staged.values[at];
+            const Stored none = 0;
+            staged.values[at] = {
+                valid[0] ? of_a.x : none, valid[1] ? of_a.y : none, valid[2] ? of_a.z : none,
+                valid[3] ? of_a.w : none};
         }
         // Bit f: four f of a group of this warp has entries of other rows.
         unsigned cut = __ballot_sync(~0u, partial);
@@ -89,7 +106,7 @@ __device__ __forceinline__ void add_rolling(
                 const auto load = [&](int j) {
                     // Unsigned, so that one instruction multiplies 32 bits by 32 bits.
                     const unsigned long long offset = static_cast<unsigned>(columns[j]);
-                    packets[i][j].load(reinterpret_cast<const float*>(rows + offset * stride));
+                    packets[i][j].load(reinterpret_cast<const Stored*>(rows + offset * stride));
                 };
                 if (cut & 1u << i) {
 #pragma unroll

@@ -1,5 +1,5 @@
 #pragma once
-// Stores of four neighbouring columns of a row of C, of which `column` is the first. With FACTORS they store
+// Stores of four or eight neighbouring columns of a row of C, of which `column` is the first. With FACTORS they store
 // relu(alpha·sum + beta·C + bias), as far as tile/epilogue.cuh compiles it in; C is not read if beta is 0.
 
 #include "tile/epilogue.cuh"
@@ -36,6 +36,30 @@ __device__ __forceinline__ void store(
         finish<Values>(sum.z, sum.w, epilogue, own.y);
     }
     __stcs(c, make_uint2(Values::pack(sum.x, sum.y), Values::pack(sum.z, sum.w)));
+}
+
+// The same for eight columns.
+template <class Values, bool FACTORS>
+__device__ __forceinline__ void store(
+    uint4* c, const float (&sums)[8], float alpha, float beta, const Epilogue& epilogue, int column) {
+    uint4 out = {};
+    unsigned* pairs = reinterpret_cast<unsigned*>(&out);
+    const uint4 own = epilogue.bias_of<uint4, unsigned short>(column);
+    const unsigned biases[4] = {own.x, own.y, own.z, own.w};
+    if constexpr (FACTORS) {
+        if (beta != 0.0f) out = *c;
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        float low = sums[2 * i], high = sums[2 * i + 1];
+        if constexpr (FACTORS) {
+            const float2 before = Values::unpack(pairs[i]);
+            low = alpha * low + beta * before.x, high = alpha * high + beta * before.y;
+            finish<Values>(low, high, epilogue, biases[i]);
+        }
+        pairs[i] = Values::pack(low, high);
+    }
+    __stcs(c, out);
 }
 
 }  // namespace tile
