@@ -14,7 +14,9 @@ are not timed. `--rivals` adds re-creations of other projects' kernels and cuSPA
 
 The table is as `regret.py` reads it. It is written after each matrix, so that a run may be cut short. A table that is
 there already keeps its other rows: of other matrices, and of other kernels with `--kernels`. The tables in
-resources/choices hold what the first four commands measured on an H100, in ten minutes; the first three share one.
+resources/choices hold what the first four commands measured on an H100, in ten minutes; the first three share one. An
+H200 measured the fourth, and the first 109 matrices of the first. `even_rows_fma_f16` joined later: on the H100 it has
+times of 25 matrices to judge by, and of 20 to fit to.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -159,9 +162,15 @@ def merged(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
 
 
 def write(rows: pd.DataFrame, path: Path) -> None:
-    """Write a table; one whose name ends in .gz is compressed, and equal rows give equal bytes."""
+    """Write a table; one whose name ends in .gz is compressed, and equal rows give equal bytes.
+
+    The old table stays until the new one is whole.
+    """
     compressed: Any = {"method": "gzip", "mtime": 0} if path.suffix == ".gz" else None
-    rows.to_csv(path, index=False, float_format="%.7g", compression=compressed)
+    with TemporaryDirectory(dir=path.parent) as folder:
+        whole = Path(folder) / path.name  # the name goes into the compressed bytes
+        rows.to_csv(whole, index=False, float_format="%.7g", compression=compressed)
+        whole.replace(path)
 
 
 def main() -> int:

@@ -105,13 +105,14 @@ def _facts(head: Mapping[str, Any]) -> dict[str, Any]:
 
 def analysed() -> dict[str, Any]:
     """Every table of the analysis, from the recorded rows alone."""
-    from spmm_roofline import analysis
+    from spmm_roofline import analysis, paths
 
     registered = heads(str(ROOT / "kernels"))
-    nothing = ("measured", "profiled", "matrices", "formats", "kernels", "device_records")
+    nothing = ("measured", "profiled", "matrices", "formats", "device_records")
     with tempfile.TemporaryDirectory() as folder:
         analysis.run(
             **dict.fromkeys(nothing, ()),
+            kernels=paths.compiled(),
             recorded=sorted(path.parent for path in RECORDED.glob("*/device.json")),
             fingerprints={name: head.sha256() for name, head in registered.items()},
             heads={name: head.as_dict() for name, head in registered.items()},

@@ -2,11 +2,12 @@
 
 import os
 import signal
+import threading
 
 import pytest
 
 from spmm_roofline.contracts import Damaged
-from spmm_roofline.forked import Forked, each, ready
+from spmm_roofline.forked import Forked, each, end, ready
 
 PARENT = os.getpid()
 
@@ -46,7 +47,7 @@ def test_the_first_that_are_ready():
     assert ready([slow, quick]) == [quick]
     os.kill(slow._process.pid, signal.SIGKILL)
     assert ready([slow]) == [slow]
-    slow.end()
+    end([slow])
 
 
 @pytest.mark.parametrize("processes", [1, 3])
@@ -60,3 +61,26 @@ def test_something_is_done_once_while_they_work(processes):
     assert each(abs, [-1, -2, -3, -4], processes, lambda: done.append(os.getpid())) == [1, 2, 3, 4]
     assert done == [PARENT]
     assert each(abs, [], processes, lambda: done.append("nothing to wait for")) == []
+
+
+def test_calls_end_whose_results_nobody_reads():
+    """A result beyond what a pipe holds keeps a process waiting until it is read, or cannot be."""
+    more_than_a_pipe_holds = 1 << 22
+    calls = [Forked(bytes, more_than_a_pipe_holds) for _ in range(3)]
+    ended = threading.Thread(target=end, args=(calls,), daemon=True)
+    ended.start()
+    ended.join(timeout=30)
+    alive = [call._process for call in calls if call._process.is_alive()]
+    for process in alive:
+        process.kill()
+    assert not alive
+
+
+def test_an_error_of_one_call_ends_the_others():
+    def work(number):
+        if number == 2:
+            raise ValueError("the third fails")
+        return bytes(1 << 22)
+
+    with pytest.raises(ValueError, match="the third fails"):
+        each(work, range(6), 3)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spmm_roofline import contracts, matrices
+from spmm_roofline import contracts, matrices, paths
 from spmm_roofline.formats import FORMATS
 from spmm_roofline.kernels import includes
 from spmm_roofline.kernels.front_matter import SERVING
@@ -492,3 +492,12 @@ def test_the_default_run_names_suites_that_exist():
     config = contracts.document(ROOT / "config" / "config.yaml", "config")
     for suite in {*config["measure"]["suites"], *config["profile"]["suites"]}:
         assert (ROOT / "config" / "suites" / f"{suite}.yaml").is_file(), f"config.yaml names the suite {suite!r}"
+
+
+def test_the_compilations_that_ship_are_those_of_the_kernels_of_today():
+    """A report compiles what is not among them, so that a first one would take longer with every change."""
+    shipped = contracts.read(ROOT / paths.COMPILED, "kernels")
+    now = {name: head.sha256() for name, head in registry().items() if not head.vendor}
+    assert set(shipped["kernel"]) == set(now)
+    changed = sorted(set(shipped.loc[shipped["kernel_sha256"] != shipped["kernel"].map(now), "kernel"]))
+    assert not changed, f"{changed} changed: `snakemake --cores 4 record_kernels` compiles them for {paths.COMPILED}"

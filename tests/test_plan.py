@@ -271,6 +271,23 @@ def test_a_chosen_matrix_that_a_run_does_not_have_is_said(meshes):
     assert plan.notices() == ["suite meshes: elsewhere would be profiled, but this run does not have it"]
 
 
+def test_a_suite_to_profile_that_a_run_does_not_measure_is_said(config, meshes):
+    config["profile"]["suites"] = ["meshes", "quick"]
+    plan = meshes()
+    plan.check_targets(["profile"])
+    assert plan.notices() == [
+        "suite quick: profile.suites names it, but this run does not measure it, so it is not profiled"
+    ]
+    config["profile"]["suites"] = ["quick"]
+    with pytest.raises(
+        PlanError, match=r"nothing to do: this run does not measure quick; name .* --config suite=quick"
+    ):
+        meshes().check_targets(["profile"])
+    config["profile"]["suites"] = []
+    with pytest.raises(PlanError, match=r"nothing to do: profile\.suites is empty"):
+        meshes().check_targets(["profile"])
+
+
 def test_a_width_that_is_not_measured_is_not_profiled(meshes):
     with pytest.raises(PlanError, match="suite meshes profiles N = 64, which it does not measure"):
         meshes(n=[8, 64])

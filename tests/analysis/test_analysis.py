@@ -4,11 +4,13 @@ import json
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from spmm_roofline import analysis, contracts, forked
 from spmm_roofline.analysis.bootstrap import geomean_interval
 from spmm_roofline.analysis.cases import families_of
+from spmm_roofline.analysis.families import families
 from tests.analysis import synthetic
 
 
@@ -156,6 +158,13 @@ def test_a_family_is_the_fastest_of_its_members_on_each_case(tables):
         assert row.time_ms == best[row.suite, row.matrix, row.n]
         wrong = (row.matrix, row.n) == ("dblp-2010", 512)  # where mma_t has no time
         assert (row.kernel, row.members) == ("mma_bt", 1 if wrong else 2)
+
+
+def test_rows_of_two_kinds_of_host_are_one_case_of_a_family(tables):
+    cases = tables["cases"]
+    moved = cases.assign(host=cases["host"].where(cases["kernel"] != "mma_bt", "4"))
+    assert moved["host"].nunique() > cases["host"].nunique()
+    pd.testing.assert_frame_equal(families(moved, synthetic.HEADS), tables["families"], check_dtype=False)
 
 
 def test_a_variant_that_tries_one_decision_is_in_no_family(tables):

@@ -366,6 +366,25 @@ def test_recording_merges_and_replaces(job, play, tmp_path):
     assert contracts.document(folder / "device.json", "measured_device")["device"] == "h200"
 
 
+def test_recording_keeps_the_past_compilations_that_rows_rest_on(job, play, tmp_path):
+    play()
+    measured(job, tmp_path)
+    suite = tmp_path / "measure" / "s"
+    suite.mkdir(parents=True)
+    rows = contracts.read(tmp_path / "out.csv", "measure").assign(packer_sha256="of the packer")
+    contracts.write(rows, suite / "mma_bt.csv", "measure")
+    (own,) = contracts.read_rows([job.kernel_row], "kernels").to_dict("records")
+    paths = []
+    for kernel, sha in (("windows", "of the packer"), ("gone", "of no row")):
+        paths.append(tmp_path / f"{kernel}.json")
+        contracts.write_row(own | {"kernel": kernel, "kernel_sha256": sha}, paths[-1], "kernels")
+    folder = tmp_path / "recorded"
+    record([suite / "mma_bt.csv"], [], [], [], [], [job.kernel_row, *paths], folder)
+    assert len(contracts.read(folder / "kernels.csv", "kernels")) == 3  # those of this run stay as well
+    record([suite / "mma_bt.csv"], [], [], [], [], [], folder)
+    assert set(contracts.read(folder / "kernels.csv", "kernels")["kernel"]) == {"mma_bt", "windows"}
+
+
 def test_recorded_blocks_are_replaced_suite_by_suite(tmp_path):
     rows = synthetic.block_rows()
     for suite, minutes in (("pruned-block", 1), ("masked-attention", 2), ("pruned-block", 3)):

@@ -59,7 +59,7 @@ def recorded(kernels):
 
 
 @pytest.mark.parametrize(("dtype", "mean", "worst"), [
-    ("float16", 0.014, 0.5), ("bfloat16", 0.013, 0.5), ("tf32", 0.022, 0.3), ("float32", 0.02, 0.3),
+    ("float16", 0.014, 0.5), ("bfloat16", 0.013, 0.5), ("tf32", 0.022, 0.45), ("float32", 0.02, 0.45),
 ])  # fmt: skip
 def test_the_chosen_kernel_is_near_the_best_one_known(recorded, kernels, described, dtype, mean, worst):
     found = regret.summary(regret.judged(recorded, kernels, dtype, described))
@@ -70,22 +70,24 @@ def test_the_chosen_kernel_is_near_the_best_one_known(recorded, kernels, describ
     assert found["spmm"].min() > (1.7 if "16" in dtype else 1.15)
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("dtype", "mean", "own"), [
-    ("float16", 0.02, 0.015), ("tf32", 0.025, 0.02), ("float32", 0.025, 0.02), ("float64", 0.015, 0.015),
+    ("float16", 0.022, 0.018), ("tf32", 0.025, 0.02), ("float32", 0.025, 0.02), ("float64", 0.015, 0.015),
 ])  # fmt: skip
-def test_so_it_is_on_matrices_to_which_nothing_was_fitted(kernels, described, dtype, mean, own):
-    rows = regret.rows_of_table(regret.CHOICES / "judged-h100.csv.gz", "h100", kernels)
+def test_so_it_is_on_matrices_to_which_nothing_was_fitted(kernels, described, device, dtype, mean, own):
+    rows = regret.rows_of_table(regret.CHOICES / f"judged-{device}.csv.gz", device, kernels)
     every = regret.judged(rows, kernels, dtype, described)
     assert len(every) == 217
     assert np.expm1(np.log1p(every["regret"]).mean()) < mean
-    assert every["regret"].quantile(0.9) < 0.08
+    assert every["regret"].quantile(0.9) < 0.09
     mine = {name: head for name, head in kernels.items() if head.study == GENERAL or name in DENSE.values()}
     every = regret.judged(rows[rows["kernel"].isin(list(mine))], mine, dtype, described)
     assert np.expm1(np.log1p(every["regret"]).mean()) < own, "against the best general kernel alone"
 
 
 def test_no_matrix_is_judged_and_fitted_to():
-    fitted, judged = (set(pd.read_csv(path)["matrix"]) for path in sorted(regret.CHOICES.glob("*.csv.gz")))
+    tables = (map(pd.read_csv, regret.CHOICES.glob(f"{use}-*.csv.gz")) for use in ("fitted", "judged"))
+    fitted, judged = (set(pd.concat(of_use)["matrix"]) for of_use in tables)
     assert len(fitted) > 250 and len(judged) > 30 and not fitted & judged
 
 
@@ -105,8 +107,7 @@ def test_the_seed_draws_the_matrices_of_the_tables(monkeypatch):
 def test_times_of_a_new_kernel_join_a_table(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     choices = importlib.import_module("choices")
-    (stored,) = regret.CHOICES.glob("judged-*.csv.gz")
-    table = pd.read_csv(stored)
+    table = pd.read_csv(regret.CHOICES / "judged-h100.csv.gz")
     new = table["kernel"] == "dealt_rows_fma"
     assert 0 < new.sum() < len(table)
     again = choices.merged(table[~new], table[new].assign(time_us=1.0))
@@ -254,7 +255,8 @@ def test_a_full_matrix_is_multiplied_as_a_dense_one(kernels, dtype, size, mean, 
         ("float32", 14_000, 132, 177, 32, 112_570, "even_rows_fma"),
         ("float16", 40_000, 50, 60, 512, 25_000, "staged_f16"),
         ("float16", 90_000, 6, 6, 512, 33_700, "split_f16"),
-        ("float16", 14_000, 132, 170, 512, 110_000, "strips_f16"),
+        ("float16", 10_000, 30, 45, 256, 18_700, "even_rows_fma_f16"),
+        ("float16", 9_000, 300, 340, 512, 164_000, "strips_f16"),
         ("tf32", 30_000, 60, 70, 512, 20_000, "window_tf32_tall"),
     ],
 )

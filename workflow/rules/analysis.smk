@@ -6,7 +6,7 @@ rule analysis:
         profiled=PLAN.profiled(),
         matrices=PLAN.matrix_rows(),
         formats=PLAN.format_rows(),
-        kernels=PLAN.kernel_rows() + PLAN.compiled_table,
+        kernels=PLAN.kernel_rows() + paths.compiled(),
         device_records=PLAN.device_records(),
         measured_ceilings=PLAN.ceilings(),
         measured_blocks=PLAN.blocks(),

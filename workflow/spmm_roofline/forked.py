@@ -21,7 +21,7 @@ class Forked:
     def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
         fork: Any = multiprocessing.get_context("fork")
         self._answer, sender = fork.Pipe(duplex=False)
-        self._process = fork.Process(target=_answer, args=(sender, function, arguments))
+        self._process = fork.Process(target=_answer, args=(self._answer, sender, function, arguments))
         self._process.start()
         sender.close()
 
@@ -36,10 +36,15 @@ class Forked:
             raise error
         return value
 
-    def end(self) -> None:
-        """Wait for the end of the process, whose result nobody reads any more."""
-        self._answer.close()
-        self._process.join()
+
+def end(calls: Iterable[Forked]) -> None:
+    """Wait for the ends of processes whose results nobody reads any more."""
+    calls = list(calls)
+    # All are told before one is waited for: a process also holds the pipes of those that began before it.
+    for call in calls:
+        call._answer.close()
+    for call in calls:
+        call._process.join()
 
 
 def ready(calls: Iterable[Forked]) -> list[Forked]:
@@ -76,8 +81,7 @@ def each(
             for call in ready(running):
                 results[running.pop(call)] = call.result()
     finally:
-        for call in running:
-            call.end()
+        end(running)
     return results
 
 
@@ -88,7 +92,8 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _answer(sender: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+def _answer(receiver: Connection, sender: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    receiver.close()  # the pipe breaks only if nobody can read from it any more
     gc.freeze()  # what the parent made need not be looked at for garbage in each process
     value, error = None, None
     try:

@@ -31,6 +31,8 @@ PAGE = _folder("report", "report")
 MODEL = _folder("selector.json", "resources/selector.json")
 #: Costs of the general kernels.
 COSTS = _folder("costs.json", "resources/costs.json")
+#: What the compiler made of every kernel, as it ships with the project: rows of table ``kernels``.
+COMPILED = "resources/compiled.csv"
 
 
 def shown(path: str | Path) -> Path:
@@ -56,6 +58,12 @@ def archived_commit() -> str | None:
 def find(path: str | Path) -> Path:
     """The user's file or folder at ``path`` in the working folder, or else the project's; neither need exist."""
     return Path(path) if Path(path).exists() else project(path)
+
+
+def compiled() -> list[str]:
+    """The table of compilations that ships with the project, if it is there."""
+    found = find(COMPILED)
+    return [str(found)] if found.exists() else []
 
 
 def find_all(folder: str | Path, pattern: str) -> list[Path]:

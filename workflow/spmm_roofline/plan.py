@@ -44,9 +44,6 @@ from .spelling import choices
 CLOCK_KERNELS = {"read_cubin": "dram_read", "copy_cubin": "dram_copy"}
 MEASURING_KERNELS = {**CLOCK_KERNELS, "check_cubin": "check"}
 
-#: What the compiler made of every kernel, as it ships with the project: rows of table ``kernels``.
-COMPILED = "resources/compiled.csv"
-
 #: One folder a device, with what was measured on it.
 RECORDED = "resources/recorded"
 
@@ -213,6 +210,11 @@ class Plan:
                     "`kernels` and `formats` do what needs no GPU"
                 )
             if target == "profile" and not self.profiled():
+                if elsewhere := self._profiled_elsewhere:
+                    raise PlanError(
+                        f"`profile` has nothing to do: this run does not measure {', '.join(elsewhere)}; name what "
+                        f"profile.suites names in measure.suites as well, or as --config suite={elsewhere[0]}"
+                    )
                 raise PlanError(
                     "`profile` has nothing to do: profile.suites is empty; name a suite, for example "
                     '--config "profile={suites: [quick]}"'
@@ -249,6 +251,10 @@ class Plan:
             for suite in self.suites.values()
             if suite.name in self.config["profile"]["suites"]
             and (absent := [name for name in suite.sample.matrices if name not in suite.specs])
+        ]
+        said += [
+            f"suite {suite}: profile.suites names it, but this run does not measure it, so it is not profiled"
+            for suite in self._profiled_elsewhere
         ]
         if self.device is None:
             said.append(
@@ -350,17 +356,11 @@ class Plan:
         """Kernels that have a cubin."""
         return [name for name, head in self.heads.items() if not head.vendor]
 
-    @property
-    def compiled_table(self) -> list[str]:
-        """The table of compilations that ships with the project, if it is there."""
-        found = paths.find(COMPILED)
-        return [str(found)] if found.exists() else []
-
     @cached_property
     def needed_compilations(self) -> list[tuple[str, str]]:
         """(kernel, arch) that the report of this run asks for.
 
-        With a device, the kernels that run on it. Without one, those of which :data:`COMPILED` does not have the
+        With a device, the kernels that run on it. Without one, those of which :data:`.paths.COMPILED` does not have the
         present source and compiler: edited and new ones.
         """
         if self.device is None:
@@ -398,6 +398,11 @@ class Plan:
         """Tables of counters that this machine collects; empty without a device."""
         wanted = self.config["profile"]["suites"]
         return [path for suite in self.suites if suite in wanted for path in self.profiled_of(suite)]
+
+    @property
+    def _profiled_elsewhere(self) -> list[str]:
+        """Suites that the config wants to profile, and this run does not measure."""
+        return [suite for suite in self.config["profile"]["suites"] if suite not in self.suites]
 
     def profiled_of(self, suite: str) -> list[str]:
         return self._tables("profile", suite, self.suites[suite].sample.kernels, self.profiled_matrices)
@@ -630,7 +635,7 @@ class Plan:
     @cached_property
     def _compilations(self) -> list[dict[str, str]]:
         """Rows of table ``kernels`` that ship: of every kernel as it is, and of the kernels that were recorded."""
-        return _read(paths.find(COMPILED)) + _read(self._record / "kernels.csv")
+        return _read(paths.find(paths.COMPILED)) + _read(self._record / "kernels.csv")
 
     @property
     def _record(self) -> Path:
@@ -884,8 +889,8 @@ def compiler_family() -> str:
 
 
 def compiled_already() -> dict[tuple[str, str], tuple[str, str]]:
-    """(kernel, arch) → (fingerprint of the source, compiler) of the rows that ship in :data:`COMPILED`."""
-    rows = _read(paths.find(COMPILED))
+    """(kernel, arch) → (fingerprint of the source, compiler) of the rows that ship in :data:`.paths.COMPILED`."""
+    rows = _read(paths.find(paths.COMPILED))
     return {(row["kernel"], row["arch"]): (row["kernel_sha256"], row["compiler"]) for row in rows}
 
 

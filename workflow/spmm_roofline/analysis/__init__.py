@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import contracts
-from ..forked import Forked, processors, ready
+from ..forked import Forked, end, processors, ready
 from .registry import Step, ordered, read, steps, tables
 
 __all__ = ["read", "run", "tables"]
@@ -127,5 +127,4 @@ def _make_in_parallel(order: Iterable[Step], writes: Mapping[str, Step], made: d
                 for call in ready(running):
                     keep(running.pop(call), call.result())
     finally:
-        for call in running:
-            call.end()
+        end(running)

@@ -174,6 +174,7 @@ def recorded_tables(
 
     Raises ``FileNotFoundError`` if ``recorded`` holds no device.
     """
+    from .. import paths
     from .inputs import Files
 
     folders = sorted(path.parent for path in Path(recorded).glob("*/device.json"))
@@ -186,7 +187,7 @@ def recorded_tables(
             recorded=folders,
             matrices=[],
             formats=[],
-            kernels=[],
+            kernels=paths.compiled(),
             devices=devices,
             device_records=[],
             claims=None,

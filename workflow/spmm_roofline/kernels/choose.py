@@ -5,11 +5,12 @@ There are two ways to choose a kernel:
 - **This module** chooses among the kernels of the study ``flagship`` and the dense product, by the times that
   :mod:`.costs` predicts for them. All of them hold every matrix, but ``strips_f16`` only those with few columns. What
   must be known of A is surveyed on the device (:meth:`Format.survey`), and packing reuses the result; no model of the
-  device is needed. Costs are fitted to the recorded rows of two devices and to 314 generated matrices on an H100
-  (``benchmarks/costs.py``). On 31 other generated matrices regret against the best kernel known, re-creations and
-  cuSPARSE included, is 1.6 % in FP16, 2.2 % in FP32, 2.3 % in TF32 and 1.0 % in FP64, in the geometric mean; against
-  the best general kernel alone, 0.7 to 1.5 %. On recorded matrices that a fit has not seen it is at most 2.0 % in 16
-  bits and 2.8 % in others (``benchmarks/regret.py``); ``tests/multiply/test_choice.py`` holds the costs to that.
+  device is needed. Costs are fitted to the recorded rows of two devices and to 314 generated matrices on an H100, 109
+  of them on an H200 as well (``benchmarks/costs.py``). On 31 other generated matrices regret against the best kernel
+  known, re-creations and cuSPARSE included, is 2.0 % in FP16, 2.1 % in FP32 and TF32 and 1.0 % in FP64 on the H100, and
+  1.6, 1.8, 1.6 and 0.8 % on the H200, in the geometric mean; against the best general kernel alone, 0.6 to 1.6 %. On
+  recorded matrices that a fit has not seen it is at most 2.0 % in 16 bits and 2.3 % in others
+  (``benchmarks/regret.py``); ``tests/multiply/test_choice.py`` holds the costs to that.
 - **The selector** (:func:`spmm_roofline.select`) ranks all kernels, libraries and special formats included, by the
   times that a trained model predicts for one device. On the recorded rows its regret in the geometric mean is about
   1 % for matrices, and 3 to 5 % for kinds of matrices, that the training did not see (table ``analysis_selector``). It

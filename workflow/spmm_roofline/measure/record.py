@@ -45,12 +45,16 @@ def record(
 
 
 def _forget(folder: Path, present: Iterable[str]) -> None:
-    """Drop past compilations that no measured row used; the remaining ones show whether a row is stale."""
-    rows = contracts.read_all(sorted(folder.glob("*/*.csv")), "measure")["kernel_sha256"]
+    """Drop past compilations that no measured row used; the remaining ones show whether a row is stale.
+
+    A row uses its kernel, and the packer of its format.
+    """
+    rows = contracts.read_all(sorted(folder.glob("*/*.csv")), "measure")
     path = folder / "kernels.csv"
     table = contracts.read(path, "kernels")
-    ceilings = contracts.read_all(sorted(folder.glob("ceilings.csv")), "measure_ceilings")["kernel_sha256"]
-    kept = {*rows, *ceilings, *contracts.read_rows(present, "kernels")["kernel_sha256"]}
+    ceilings = contracts.read_all(sorted(folder.glob("ceilings.csv")), "measure_ceilings")
+    now = contracts.read_rows(present, "kernels")
+    kept = {*rows["packer_sha256"], *(sha for each in (rows, ceilings, now) for sha in each["kernel_sha256"])}
     contracts.write(table[table["kernel_sha256"].isin(kept)], path, "kernels")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import contracts
-from ..forked import Forked, processors
+from ..forked import Forked, end, processors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +49,7 @@ def build(
         drawn = list(draw_all(tables, processes, suites))
     except BaseException:
         if packing:  # Python would wait at its end for a process that waits for a reader
-            packing.end()
+            end([packing])
         raise
     rows = packing.result() if packing else None
     page = render(tables, drawn, config, heads, Path(template_folder), provenance, suites, rows, processes)
