@@ -65,9 +65,23 @@ def terms_of(head: Head) -> list[str]:
     return [*costs.SPARSE, *also.get(head.format, ())]
 
 
+def thresholds(x: np.ndarray) -> np.ndarray:
+    """Where a trait, of which ``x`` float64[products] are the values, may divide products, ascending.
+
+    Each lies halfway between two values: the document has five digits of it, which must move no product to its other
+    side. Widths of B are powers of two again and again.
+    """
+    values = np.unique(x)
+    if len(values) < 2:
+        return values
+    below = np.searchsorted(values, np.quantile(x, np.linspace(0, 1, BINS + 1)[1:-1]), side="right") - 1
+    below = np.minimum(below, len(values) - 2)
+    return np.unique((values[below] + values[below + 1]) / 2)
+
+
 def boosted(traits: np.ndarray, left: np.ndarray, weight: np.ndarray) -> costs.Trees:
     """Trees that predict ``left`` float64[products] from ``traits`` float64[products, traits]."""
-    limits = [np.unique(np.quantile(x, np.linspace(0, 1, BINS + 1)[1:-1])) for x in traits.T]
+    limits = [thresholds(x) for x in traits.T]
     codes = [np.searchsorted(of_trait, x) for of_trait, x in zip(limits, traits.T, strict=True)]
     left, trees = left.copy(), []
     for _ in range(TREES):

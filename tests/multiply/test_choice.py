@@ -59,27 +59,27 @@ def recorded(kernels):
 
 
 @pytest.mark.parametrize(("dtype", "mean", "worst"), [
-    ("float16", 0.014, 0.5), ("bfloat16", 0.013, 0.5), ("tf32", 0.022, 0.45), ("float32", 0.02, 0.45),
+    ("float16", 0.01, 0.3), ("bfloat16", 0.01, 0.3), ("tf32", 0.017, 0.45), ("float32", 0.014, 0.45),
 ])  # fmt: skip
 def test_the_chosen_kernel_is_near_the_best_one_known(recorded, kernels, described, dtype, mean, worst):
     found = regret.summary(regret.judged(recorded, kernels, dtype, described))
     assert found["cases"].min() > 300
     assert found["geometric"].max() < mean and found["worst"].max() < worst
-    assert found["p90"].max() < 0.08 and (found["over_10"] / found["cases"]).max() < 0.07
+    assert found["p90"].max() < 0.05 and (found["over_10"] / found["cases"]).max() < 0.04
     # Against the best of the re-creations, cuSPARSE's algorithms and the dense product.
     assert found["spmm"].min() > (1.7 if "16" in dtype else 1.15)
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("dtype", "mean", "own"), [
-    ("float16", 0.022, 0.018), ("tf32", 0.025, 0.02), ("float32", 0.025, 0.02), ("float64", 0.015, 0.015),
+    ("float16", 0.02, 0.016), ("tf32", 0.02, 0.012), ("float32", 0.02, 0.012), ("float64", 0.012, 0.01),
 ])  # fmt: skip
 def test_so_it_is_on_matrices_to_which_nothing_was_fitted(kernels, described, device, dtype, mean, own):
     rows = regret.rows_of_table(regret.CHOICES / f"judged-{device}.csv.gz", device, kernels)
     every = regret.judged(rows, kernels, dtype, described)
     assert len(every) == 217
     assert np.expm1(np.log1p(every["regret"]).mean()) < mean
-    assert every["regret"].quantile(0.9) < 0.09
+    assert every["regret"].quantile(0.9) < 0.08
     mine = {name: head for name, head in kernels.items() if head.study == GENERAL or name in DENSE.values()}
     every = regret.judged(rows[rows["kernel"].isin(list(mine))], mine, dtype, described)
     assert np.expm1(np.log1p(every["regret"]).mean()) < own, "against the best general kernel alone"
@@ -209,6 +209,18 @@ def test_trees_learn_what_terms_leave_out(fitting):
     predicted = trees.leaves[np.arange(len(trees.leaves)), leaf].sum(axis=-1)
     assert np.abs(predicted - left).mean() < 0.02
     assert {0, 3, 7} <= set(trees.traits.ravel().tolist())
+
+
+def test_a_written_cost_sends_every_product_to_the_leaf_that_it_was_fitted_in(fitting):
+    """A document has five digits of a threshold: one that is a product's own trait may fall below it."""
+    rng = np.random.default_rng(0)
+    traits = np.log(rng.choice([1.0, 2, 8, 24, 32, 41, 128, 384, 512, 1024], (2_000, len(costs.TRAITS))))
+    trees = fitting.boosted(traits, rng.normal(0, 0.3, 2_000), np.ones(2_000))
+    written = costs.Cost(costs.Slabs(32, False, 2), np.ones(len(costs.TERMS)), trees).document()
+    asked = traits[:, trees.traits]
+    assert ((asked > trees.thresholds) == (asked > np.array(written["thresholds"]))).all()
+    assert fitting.thresholds(np.log([1.0, 1.0, 8.0])) == pytest.approx([np.log(8) / 2])
+    assert fitting.thresholds(np.ones(3)) == [1]
 
 
 # --- choices ----------------------------------------------------------------------------------------------------------
