@@ -89,8 +89,9 @@ __device__ __forceinline__ void store(
 
 }  // namespace
 
-// A lane sums the columns of a packet of one row of C: four in FP32, eight in 16 bits. The launch gives a group the lanes that the width of B needs, up to 32, and
-// blockDim.y rows to a CTA. CTAs walk all rows of a slab of B before the next slab.
+// A lane sums the columns of a packet of one row of C: four in FP32, eight in 16 bits. The launch gives a group the lanes
+// that the width of B needs, up to tile.lanes, and blockDim.y rows to a CTA. CTAs walk all rows of a slab of B before the
+// next slab; in 16 bits a slab has 64 columns, so that more of its rows are found in L1 and L2.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) even_rows_fma(
     const int* __restrict__ order, const int* __restrict__ indptr, const int* __restrict__ indices,
     const Stored* __restrict__ data, const Stored* __restrict__ b, Stored* __restrict__ c, int m, int stride, int ldc,

@@ -86,28 +86,29 @@ def test_cp_async_8_line_cached_or_zero_copies_half_of_that(device_function):
 CACHED_SOURCE = """
 #include "ptx/cp_async.cuh"
 #include "ptx/cp_async_ca.cuh"
-// 16 bytes from each lane, then single words of the second half, from the end.
+// 16 bytes from each lane, then 8, then single words of the rest, from the end.
 extern "C" __global__ void probe(const unsigned* source, unsigned* out) {
-    __shared__ alignas(16) unsigned stage[5 * 32];
+    __shared__ alignas(16) unsigned stage[7 * 32];
     const int l = threadIdx.x;
     ptx::cp_async_16_cached(stage + 4 * l, source + 4 * l);
-    ptx::cp_async_4_cached(stage + 128 + l, source + 128 + 31 - l);
+    ptx::cp_async_8_cached(stage + 128 + 2 * l, source + 128 + 2 * l);
+    ptx::cp_async_4_cached(stage + 192 + l, source + 192 + 31 - l);
     ptx::cp_async_commit();
     ptx::cp_async_wait<0>();
     __syncwarp();
-    for (int i = 0; i < 5; ++i) out[5 * ((l + 1) % 32) + i] = stage[5 * ((l + 1) % 32) + i];
+    for (int i = 0; i < 7; ++i) out[7 * ((l + 1) % 32) + i] = stage[7 * ((l + 1) % 32) + i];
 }
 """
 
 
 # ptx/cp_async_ca.cuh
-def test_cp_async_16_cached_and_cp_async_4_cached_bring_their_bytes(device_function):
+def test_cached_copies_of_16_8_and_4_bytes_bring_their_bytes(device_function):
     import cupy
 
-    source = np.random.default_rng().integers(0, 1 << 32, 160, dtype=np.uint32)
-    out = cupy.zeros(160, dtype=cupy.uint32)
+    source = np.random.default_rng().integers(0, 1 << 32, 224, dtype=np.uint32)
+    out = cupy.zeros(224, dtype=cupy.uint32)
     device_function(CACHED_SOURCE)((1,), (32,), (cupy.asarray(source), out))
-    assert np.array_equal(out.get(), np.concatenate([source[:128], source[128:][::-1]]))
+    assert np.array_equal(out.get(), np.concatenate([source[:192], source[192:][::-1]]))
 
 
 # ptx/cp_async_arrive.cuh
