@@ -73,13 +73,14 @@ RELATIVE = {
     "bound_fraction": (["useful_gflops"], "memory_limit_gflops"),
     "distance": ([], "bound_fraction"),
 }
-#: Significant digits of a number, and of columns that need fewer: errors, which differ from run to run, quantiles and
-#: intervals, which are factors of the time, and times that are measured once.
+#: Significant digits of a number, and of columns that need fewer: errors, which differ from run to run, times that are
+#: measured once, quantiles and intervals, which are factors of the time, and times, which have steps of 32 ns.
 DIGITS = 5
 FEWER_DIGITS = {
-    **dict.fromkeys(("rel_error", "max_row_error"), 2),
-    **dict.fromkeys(("time_p10_ms", "time_p90_ms", "look_ms", "pack_ms", "preprocess_ms"), 3),
-    **dict.fromkeys(("time_low_ms", "time_high_ms"), 4),
+    "max_row_error": 1,
+    **dict.fromkeys(("rel_error", "look_ms", "pack_ms", "preprocess_ms"), 2),
+    **dict.fromkeys(("time_p10_ms", "time_p90_ms"), 3),
+    **dict.fromkeys(("time_ms", "time_low_ms", "time_high_ms", "baseline_ms", "bound_fraction"), 4),
 }
 
 
