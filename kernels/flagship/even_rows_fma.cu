@@ -42,7 +42,7 @@ variants:
     pads: {n: 8}
     tile: {lanes: 8}
     constants: {packet: "tile::Packet16<tile::F16>", rolling: tile::RollingFours16}
-    launch:
+    launch: &of_16
       grid: ceil_div(m, tile.threads // max(4, min(tile.lanes, power_of_two(ceil_div(n, 8))))), ceil_div(n, 8 * tile.lanes)
       block: max(4, min(tile.lanes, power_of_two(ceil_div(n, 8)))), tile.threads // max(4, min(tile.lanes, power_of_two(ceil_div(n, 8))))
       args: a.order, a.indptr, a.indices, a.data, b, c, m, 2 * b.ld, c.ld, alpha, beta
@@ -54,10 +54,7 @@ variants:
     pads: {n: 8}
     tile: {lanes: 8}
     constants: {packet: "tile::Packet16<tile::Bf16>", rolling: tile::RollingFours16}
-    launch:
-      grid: ceil_div(m, tile.threads // max(4, min(tile.lanes, power_of_two(ceil_div(n, 8))))), ceil_div(n, 8 * tile.lanes)
-      block: max(4, min(tile.lanes, power_of_two(ceil_div(n, 8)))), tile.threads // max(4, min(tile.lanes, power_of_two(ceil_div(n, 8))))
-      args: a.order, a.indptr, a.indices, a.data, b, c, m, 2 * b.ld, c.ld, alpha, beta
+    launch: *of_16
 deviations: []
 ---*/
 #include "tile/packet_16.cuh"
@@ -81,6 +78,7 @@ __device__ __forceinline__ void store(
     tile::store<SCALED>(
         reinterpret_cast<float4*>(c), make_float4(sums[0], sums[1], sums[2], sums[3]), alpha, beta, epilogue, column);
 }
+// A template, since a packet of FP32 has no dtype of 16 bits.
 template <class P = Packet>
 __device__ __forceinline__ void store(
     unsigned short* c, const float (&sums)[8], float alpha, float beta, const tile::Epilogue& epilogue, int column) {
