@@ -4,9 +4,10 @@
     python benchmarks/widths.py --matrices folder --dtypes float32 --n 1,41,47 --write widths.csv
 
 Every matrix of the folder (.mtx, .npz, .smtx, also compressed) is multiplied through `SpMM`, which chooses the kernel,
-with B in two layouts: `padded`, rows that begin at multiples of 16 bytes, and `packed`, rows that follow each other
-without a gap, as do those of C. Where N fills 16 bytes both are the same, and the second is left out. `ratio` is the
-time over that of a padded B with the next of 8, 16, 32, 64, ... columns. The row `vector` of N = 1 is the fastest
+in three layouts: `padded`, rows of B that begin at multiples of 16 bytes; `packed`, rows of B that follow each other
+without a gap, as most libraries lay them out; and `packed_out`, where those of a C that the caller gives do so as well.
+Where N fills 16 bytes all are the same, and the others are left out. `ratio` is the time over that of a padded B with
+the next of 8, 16, 32, 64, ... columns. The row `vector` of N = 1 is the fastest
 algorithm of cusparseSpMV, planned once, in the same dtype, TF32 in FP32. A product counts if it agrees with float64;
 `left_out` names the algorithms of cuSPARSE that were refused or wrong, and why. Times are of CUDA graphs.
 """
@@ -106,8 +107,9 @@ def measured(a: Any, dtypes: Iterable[str], widths: Iterable[int], clock: Clock)
             if n in widths and n % unit:
                 b = cupy.ascontiguousarray(b)
                 c = cupy.zeros((a.shape[0], n), dtype=b.dtype)
-                time_us, worst = timed(multiply, b, c, *of_n, clock)
-                rows.append(row | {"kernel": "", "layout": "packed", "time_us": time_us, "error": worst})
+                for layout, out in (("packed", None), ("packed_out", c)):
+                    time_us, worst = timed(multiply, b, out, *of_n, clock)
+                    rows.append(row | {"kernel": "", "layout": layout, "time_us": time_us, "error": worst})
         for row in reversed(rows):
             if row["n"] in widths:
                 yield row | {"ratio": row["time_us"] / suited[row["next"]]}
@@ -126,8 +128,10 @@ def summary(rows: pd.DataFrame) -> str:
     lines = []
     for dtype, own in rows.groupby("dtype", sort=False):
         for layout, of_layout in own[own.layout != "vector"].groupby("layout", sort=False):
-            worst = of_layout.groupby("n").ratio.max()
-            lines.append(f"{dtype}, {layout} B, largest ratio: " + ", ".join(f"{n}: {r:.2f}" for n, r in worst.items()))
+            ratios = of_layout.groupby("n").ratio
+            both = zip(np.exp(ratios.agg(lambda r: np.log(r).mean())).items(), ratios.max(), strict=True)
+            found = ", ".join(f"{n}: {mean:.2f} ({worst:.2f})" for (n, mean), worst in both)
+            lines.append(f"{dtype}, {layout}, mean and largest ratio by N: {found}")
         vectors_of = own[own.layout == "vector"].set_index("matrix").time_us.dropna()
         least = own[own.n.eq(1) & (own.layout != "vector")].groupby("matrix").time_us.min()
         ratios = (vectors_of / least).dropna()

@@ -9,30 +9,74 @@ deviations: []
 ---*/
 // Copies of dense operands whose rows are not contiguous, not aligned or not padded.
 #include "packing/search.cuh"
+#include "tile/chunks.cuh"
 
 namespace {
 
 constexpr int TILE = 32;
 
+template <class Bits>
+union Elements {
+    uint4 chunk;
+    Bits of[16 / sizeof(Bits)];
+};
+
+// The chunk (tile/chunks.cuh) of a row of elements that begins with its byte `at`, which may be negative. Bytes of other
+// rows are undefined, and no chunk is read that has nothing of this one, which is `bytes` long.
+template <class Bits>
+struct ChunkOfRow {
+    uint4 first = {}, second = {};
+    int offset;
+
+    __device__ ChunkOfRow(const Bits* row, int at, int bytes) {
+        const char* source = reinterpret_cast<const char*>(row) + at;
+        offset = tile::offset_in_chunk(source);
+        const int begin = at - offset;
+        const uint4* chunks = reinterpret_cast<const uint4*>(source - offset);
+        if (begin + 16 > 0 && begin < bytes) first = __ldg(chunks);
+        if (offset > 0 && begin + 16 < bytes) second = __ldg(chunks + 1);
+    }
+    __device__ Elements<Bits> elements() const { return {tile::shifted<sizeof(Bits)>(first, second, offset)}; }
+};
+
 // Rows of `to` = rows of `from`, and zeros from `columns` to `padded`. Elements of a row follow each other, and rows begin
-// at any element. A group of lanes, one an element, copies DEPTH rows at a time, and neighbouring groups neighbouring
-// rows: whatever the length of a row, a warp then reads and writes nearly whole sectors, without a division.
+// at any element in both. A lane of the group that has a row writes an aligned chunk of it. Where rows of `to` follow each
+// other without a gap, the chunk at a seam has elements of two rows, and is written with the first of them; other
+// incomplete chunks are written element by element.
 template <class Bits>
 __device__ void copy_rows(
     const Bits* from, long long down, int rows, int columns, Bits* to, long long to_down, int padded, int lanes) {
-    constexpr int DEPTH = 16 / sizeof(Bits);
-    const int groups = blockDim.x / lanes, first = blockIdx.x * groups * DEPTH + threadIdx.x / lanes;
-    for (int column = threadIdx.x % lanes; column < padded; column += lanes) {
-        Bits values[DEPTH];
+    constexpr int SIZE = sizeof(Bits), OF_CHUNK = 16 / SIZE;
+    const int row = blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes;
+    if (row >= rows) return;
+    const int bytes = columns * SIZE, all_bytes = padded * SIZE;
+    const bool has_seams = to_down == columns && bytes >= 16;
+    Bits* const own = to + row * to_down;
+    // The first chunk that begins with this row or in it, or the one before.
+    const int offset = tile::offset_in_chunk(own), begin = has_seams && row > 0 ? (16 - offset) % 16 : -offset;
+    for (int at = begin + threadIdx.x % lanes * 16; at < all_bytes; at += lanes * 16) {
+        Elements<Bits> elements = ChunkOfRow<Bits>(from + row * down, at, bytes).elements();
+        bool is_whole = at >= 0 && at + 16 <= all_bytes;
+        if (at + 16 > bytes) {
+            Elements<Bits> behind = {};
+            if (has_seams && row + 1 < rows) {
+                behind = ChunkOfRow<Bits>(from + (row + 1) * down, at - bytes, bytes).elements();
+                is_whole = at >= 0;
+            }
 #pragma unroll
-        for (int i = 0; i < DEPTH; ++i) {
-            const int row = first + i * groups;
-            values[i] = row < rows && column < columns ? from[row * down + column] : Bits{};
+            for (int i = 0; i < OF_CHUNK; ++i) {
+                if (at + i * SIZE >= bytes) elements.of[i] = behind.of[i];
+            }
+        }
+        Bits* const target = own + at / SIZE;
+        if (is_whole) {
+            *reinterpret_cast<uint4*>(target) = elements.chunk;
+            continue;
         }
 #pragma unroll
-        for (int i = 0; i < DEPTH; ++i) {
-            const int row = first + i * groups;
-            if (row < rows) to[row * to_down + column] = values[i];
+        for (int i = 0; i < OF_CHUNK; ++i) {
+            const int byte = at + i * SIZE;
+            if (byte >= 0 && byte < all_bytes) target[i] = elements.of[i];
         }
     }
 }

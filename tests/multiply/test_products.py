@@ -337,6 +337,38 @@ def test_a_copy_of_b_has_rows_of_a_line_where_windows_read_lines(n, wide, monkey
         assert copied[-1].ld == columns, (kernel, a.nnz)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("n", [1, 3, 8, 15, 41, 300])
+def test_rows_are_copied_between_any_elements(dtype, n, device):
+    import cupy
+
+    from spmm_roofline.multiply.arrays import library_of
+    from spmm_roofline.multiply.plan import _copy_rows
+
+    stream, rng = cupy.cuda.get_current_stream(), np.random.default_rng(n)
+    whole = 16 // np.dtype(dtype).itemsize
+    padded = -(-n // whole) * whole
+    # Elements before the first row and between rows, of source and target; rows of the last targets have no gap.
+    for rows, before, gap, before_target, gap_target in (
+        *((37, 1, 0, 0, padded - n), (37, 0, padded - n, 0, 0), (37, 3, 5, 1, 0)),
+        *((37, 0, 0, 2, 3), (1, 1, 0, 1, 0)),
+    ):
+        source, target = (
+            cupy.asarray(rng.random(first + rows * (n + between)).astype(dtype))
+            for first, between in ((before, gap), (before_target, gap_target))
+        )
+        expected = target.get()
+        views = []
+        for array, first in ((source, before), (target, before_target)):
+            table = array[first:].reshape(rows, -1)[:, :n]
+            views.append(library_of(table, "b").view(table, "b"))
+        copied = padded if before_target == 0 and n + gap_target == padded else n
+        table = expected[before_target:].reshape(rows, -1)
+        table[:, :n], table[:, n:copied] = source.get()[before:].reshape(rows, -1)[:, :n], 0
+        _copy_rows(*views, n, copied, stream)
+        assert (target.get() == expected).all(), (rows, before, gap, before_target, gap_target)
+
+
 @pytest.mark.parametrize("dtype", UNALIGNED | UNALIGNED_16)
 def test_nothing_beside_unaligned_operands_is_read(dtype, device, uncopied):
     from spmm_roofline import SpMM

@@ -983,9 +983,11 @@ def _room(library: Library, like: Any) -> Callable[[int], Any]:
 def _copy_rows(source: View, target: View, columns: int, padded: int, stream: Any) -> None:
     """Copy the first columns of all rows, with zeros up to ``padded``; elements of a row follow each other in both."""
     size = device_dtype(source.dtype).itemsize
-    # As the kernel divides them: a thread has 16 bytes of a column on their way.
-    lanes = min(32, 1 << (padded - 1).bit_length())
-    ctas = ceil_div(source.rows, 256 // lanes * ALIGNED // size)
+    # As the kernel divides them: a lane has a chunk of 16 bytes; a row behind a gap may begin within one.
+    begins_within = target.ld > columns and (target.pointer % ALIGNED or target.ld * size % ALIGNED)
+    chunks = ceil_div(padded * size, ALIGNED) + bool(begins_within)
+    lanes = min(32, 1 << (chunks - 1).bit_length())
+    ctas = ceil_div(source.rows, 256 // lanes)
     with stream:
         copy, ends = functions_of(OPERANDS), (target.pointer, target.ld, padded, lanes)
         copy(f"rows_{8 * size}", ctas, source.pointer, source.ld, source.rows, columns, *ends)
