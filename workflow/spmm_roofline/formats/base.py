@@ -127,8 +127,8 @@ class Format:
         return signed(random, structure.nnz)
 
     @classmethod
-    def survey(cls, a: Any, packer: Packer | None = None) -> Survey:
-        """Blocks and longest row of ``a``, a canonical CSR of SciPy or CuPy (m×k).
+    def survey(cls, a: Any, packer: Packer | None = None, longest: int | None = None) -> Survey:
+        """Blocks and longest row of ``a``, a canonical CSR of SciPy or CuPy (m×k); ``longest`` if it is already known.
 
         A format that reuses ``kept`` takes the result as the option ``survey`` of :meth:`from_csr`.
         """

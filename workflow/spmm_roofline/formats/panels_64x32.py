@@ -91,7 +91,7 @@ class Panels64x32(Format):
         return cls((int(a.shape[0]), int(a.shape[1])), int(a.nnz), dtype, *arrays)
 
     @classmethod
-    def survey(cls, a: Any, packer: Packer | None = None) -> Survey:
+    def survey(cls, a: Any, packer: Packer | None = None, longest: int | None = None) -> Survey:
         """Tiles and longest row of a canonical CSR; on a device no value is read.
 
         Raises :class:`FormatError` for 2³¹ or more non-zeros.
@@ -100,7 +100,8 @@ class Panels64x32(Format):
         if array_module(a.data) is np:
             return super().survey(a)
         begins = _count_on_device(a, cls.given(packer))
-        longest = int((a.indptr[1:] - a.indptr[:-1]).max()) if a.shape[0] else 0
+        if longest is None:
+            longest = int((a.indptr[1:] - a.indptr[:-1]).max()) if a.shape[0] else 0
         return Survey(int(begins[-1]), longest, begins)
 
     @classmethod

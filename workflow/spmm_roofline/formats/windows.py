@@ -102,7 +102,7 @@ class Windows(Format):
         return cls((m, k), nnz, dtype, *arrays)
 
     @classmethod
-    def survey(cls, a: Any, packer: Packer | None = None) -> Survey:
+    def survey(cls, a: Any, packer: Packer | None = None, longest: int | None = None) -> Survey:
         """Tiles and longest row of a canonical CSR; on a device no value is read.
 
         Raises :class:`FormatError` for 2³¹ or more non-zeros.

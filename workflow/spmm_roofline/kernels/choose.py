@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -261,6 +261,7 @@ def _reads_elements(head: Head) -> bool:
 TWINS = (("_f16_bf16", "_f16"), ("_fma_bf16", "_fma_f16"), ("_fma_tf32", "_fma"), ("_gemm_bf16", "_gemm_f16"))
 
 
+@cache
 def costed(name: str) -> str:
     """The kernel whose cost a kernel has: itself, or its twin in another dtype."""
     for part, twin in TWINS:

@@ -798,9 +798,9 @@ class SpMM:
         return self._surveys[form]
 
     def _surveyed(self, matrix: Matrix, name: str) -> Survey:
-        form = FORMATS[name]
+        form, known = FORMATS[name], self._surveys.get(choose.USUAL)
         with self._planning():
-            return form.survey(matrix.csr, packer=packer_of(form))
+            return form.survey(matrix.csr, packer=packer_of(form), longest=known.longest if known else None)
 
     def _sampled(self, n: int) -> Sampled:
         """The launches of a sampled product with ``n`` columns."""
