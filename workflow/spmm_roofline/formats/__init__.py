@@ -25,11 +25,14 @@ class _Registry(Mapping[str, type[Format]]):
 
     def __init__(self) -> None:
         self._names = sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name not in NO_FORMATS)
+        self._imported: dict[str, type[Format]] = {}
 
     def __getitem__(self, name: str) -> type[Format]:
-        if name not in self._names:
-            raise FormatError(f"no format is called {name!r}; the formats are {', '.join(self._names)}")
-        return importlib.import_module(f"{__name__}.{name}").FORMAT
+        if name not in self._imported:
+            if name not in self._names:
+                raise FormatError(f"no format is called {name!r}; the formats are {', '.join(self._names)}")
+            self._imported[name] = importlib.import_module(f"{__name__}.{name}").FORMAT
+        return self._imported[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self._names

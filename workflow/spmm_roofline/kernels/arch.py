@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 
 #: Instruction family → targets that do not have it. Their compiler emulates it, fifty times slower than the dense
 #: product of the same operands (seen on an H200).
@@ -52,6 +53,7 @@ def major(arch: str) -> int:
     return int(re.sub(r"\D", "", arch)) // 10
 
 
+@cache
 def supports(arch: str | None, needed: str | None) -> bool:
     """Whether code for ``needed`` runs on ``arch``; architecture-specific code (sm_90a) runs only there."""
     if needed is None or arch is None:

@@ -49,11 +49,6 @@ def device_target() -> str:
     return target((capability // 10, capability % 10))
 
 
-def runs_here(head: Head) -> bool:
-    """Whether the current device runs a kernel, or a library does."""
-    return supports(device_target(), head.min_arch)
-
-
 def shipped(head: Head, arch: str, driver: int, folder: Path = CUBINS) -> Path | None:
     """The package's own machine code that ``driver`` (1000·major + 10·minor of CUDA) loads on ``arch``.
 

@@ -154,6 +154,16 @@ class Head:
         By default for a device whose L2 is of unknown size. Raises :class:`~.expressions.ExpressionError` if one does
         not evaluate.
         """
+        device = multiprocessors, l2_bytes
+        if device not in self._options:
+            self._options[device] = self._evaluated(*device)
+        return dict(self._options[device])
+
+    @cached_property
+    def _options(self) -> dict[tuple[int, int], dict[str, Any]]:
+        return {}
+
+    def _evaluated(self, multiprocessors: int, l2_bytes: int) -> dict[str, Any]:
         names = {
             "tile": expressions.namespace(**self.tile),
             "device": expressions.namespace(multiprocessors=multiprocessors, l2_bytes=l2_bytes),

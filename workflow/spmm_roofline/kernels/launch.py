@@ -302,12 +302,20 @@ def argument_of(kernel: str, text: str, declared: str, value: Any, number: Any) 
     An array may be given by its address. Raises :class:`Unsupported` for a number that does not fit.
     """
     if number is not None:
-        if number.kind in "iu" and not np.iinfo(number).min <= value <= np.iinfo(number).max:
+        own, limits = _of_ctypes(number)
+        if limits and not limits[0] <= value <= limits[1]:
             raise Unsupported(f"{kernel} takes {text} as {declared}, and {value} does not fit")
-        return np.ctypeslib.as_ctypes_type(number)(value)
+        return own(value)
     if type(value) is np.ndarray:
         return aligned_copy(value)
     return ctypes.c_uint64(value if isinstance(value, int) else value.data.ptr)
+
+
+@cache
+def _of_ctypes(number: Any) -> tuple[Any, tuple[int, int] | None]:
+    """The type of ctypes of a dtype, and the least and the largest number of a dtype of integers."""
+    limits = np.iinfo(number) if number.kind in "iu" else None
+    return np.ctypeslib.as_ctypes_type(number), (int(limits.min), int(limits.max)) if limits else None
 
 
 def aligned_copy(value: np.ndarray) -> Any:

@@ -19,7 +19,8 @@ from ..formats.arrays import ceil_div
 from ..formats.base import Format, Survey
 from ..formats.values import device_dtype
 from ..kernels import choose, registry
-from ..kernels.cubins import machine_code, runs_here
+from ..kernels.arch import supports
+from ..kernels.cubins import device_target, machine_code
 from ..kernels.head import Head, HeadError
 from ..kernels.launch import GRID_LIMIT, Call, Repeat, check_case, format_options, prepare
 from ..kernels.operands import Dense
@@ -218,9 +219,11 @@ class SpMM:
         if len(self._able) == 1:
             return
         (m, k), nnz, library = self._matrix.shape, self._matrix.nnz, choose.DENSE.get(self.dtype)
-        shared = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
+        shared, arch = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"], device_target()
         self._able = {
-            name: head for name, head in self._able.items() if runs_here(head) and holds(head.format, m, k, nnz, shared)
+            name: head
+            for name, head in self._able.items()
+            if supports(arch, head.min_arch) and holds(head.format, m, k, nnz, shared)
         }
         if library in self._able and not 0 < dense(m, k, nnz, self.dtype) <= choose.DENSE_OF_FREE * free_bytes():
             del self._able[library]
