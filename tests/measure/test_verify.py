@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from spmm_roofline.formats.values import rounded, signed
+from spmm_roofline.measure import verify
 from spmm_roofline.measure.verify import Errors, judge, same_bits, tf32_bound
 
 
@@ -21,6 +23,18 @@ def test_rounded_operands_stay_below_the_bound(length):
     exact = (a.astype(float) * b).sum(axis=1)
     error = np.abs((rounded(a, "tf32").astype(float) * rounded(b, "tf32")).sum(axis=1) - exact)
     assert (error <= tf32_bound(length) * np.abs(a.astype(float) * b).sum(axis=1)).all()
+
+
+def test_a_reference_that_is_off_is_refused():
+    rng = np.random.default_rng(3)
+    a = csr_array(np.array([[0.0, 2.0, 0.0], [1.0, 0.5, 3.0], [0.0, 0.0, 0.0]]))
+    b = rng.random((3, 5))
+    verify._spot_check(a, b, a @ b)
+    for row, by in ((0, 1e-9), (1, -1e-9), (2, 1e-9), (1, np.nan)):
+        off = a @ b
+        off[row, 3] += by
+        with pytest.raises(AssertionError, match=f"is off by .* in row {row}; no row can be verified"):
+            verify._spot_check(a, b, off)
 
 
 def test_the_bound_grows_with_the_row():
