@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import json
+import math
 import os
 import signal
 import sys
@@ -40,7 +41,7 @@ from ..matrices.grids import GridOperator
 from .checker import Checker
 from .device import Monitor
 from .timing import Clock, Timing
-from .verify import Expected, Verdict, judge, same_bits, verify
+from .verify import Expected, Verdict, judge, verify
 
 #: Most replays of an empty graph before each matrix; they take a millisecond.
 REPLAYS = 100
@@ -50,6 +51,8 @@ DRAWN = 1 << 26
 ATTEMPTS, PAUSE_S = 3, 1.0
 #: Replay of an empty graph, over that when the device was described, above which the host disturbs short calls.
 BUSY_HOST = 1.5
+#: Seconds for which a canary speaks: it takes 9 ms, as long as a third of a row.
+CANARY_EVERY_S = 0.25
 #: Fractions of the device's memory for one float64 product that is kept for further kernels, and for all of them.
 KEPT_FRACTION, ALL_KEPT_FRACTION = 1 / 12, 1 / 4
 
@@ -171,6 +174,7 @@ class Worker:
         self.memory_bytes = cupy.cuda.Device().mem_info[1]
         #: State of L2 → replay of an empty graph, measured before each matrix.
         self.replay_ms: dict[str, float] = {}
+        self.canary_at, self.canary_off = -math.inf, False
         self.clock.warm_up()
         self.spent["start"] = time.monotonic() - request["started"]
 
@@ -207,7 +211,8 @@ class Worker:
             self._look_at_host(l2)
         subject = Subject(self, matrix["npz"])
         off = self._canary_is_off()
-        for chosen in by_packing(cases):
+        groups, since = list(by_packing(cases)), list[list[int]]()
+        for chosen in groups:
             for kernel, n in chosen:
                 case = {"kernel": kernel.index, "matrix": matrix["matrix"], "n": n}
                 tell(begin=case)
@@ -231,9 +236,12 @@ class Worker:
                     # What wrote a wrong C may have written elsewhere, even before A and B were there to show it.
                     subject.forget()
             subject.forget_packed()
-            was, off = off, self._canary_is_off()
-            if off and not was:
-                tell(noisy={"matrix": matrix["matrix"], "cases": [[kernel.index, n] for kernel, n in chosen]})
+            since += ([kernel.index, n] for kernel, n in chosen)
+            if chosen is groups[-1] or self._canary_is_due():
+                was, off = off, self._look_at_canary()
+                if off and not was:
+                    tell(noisy={"matrix": matrix["matrix"], "cases": since})
+                since = []
         return True
 
     def _row(self, subject: Subject, kernel: Kernel, n: int, noisy: bool) -> dict[str, Any]:
@@ -276,7 +284,7 @@ class Worker:
             call(self.clock.stream)
             self.clock.stream.synchronize()
             verdict = self._verdict(operand, product, b, c, head)
-            verified = c.storage.copy()
+            verified = self.checker.digests([c.storage])
         row = {
             "format_bytes": operand.packed.nbytes if call.format_bytes is None else call.format_bytes,
             "pack_ms": operand.pack_ms,
@@ -291,7 +299,7 @@ class Worker:
         # another stream, was not timed: C was poisoned behind it, and shows that. The bits that were verified are
         # right again; others, as after atomic additions in another order, are compared with float64 anew.
         with self.phase("verify"):
-            if not same_bits(verified, c.storage):
+            if self.checker.digests([c.storage]) != verified:
                 again = self._verdict(operand, product, b, c, head)
                 if again.wrong:
                     return {**row, "status": "wrong", "message": f"after {timing.samples} calls: {again.wrong}"}
@@ -351,9 +359,18 @@ class Worker:
         slower = self.replay_ms[l2] / self.request["replay_overhead_ms"]
         return {f"the host submits {slower:.1f} times slower than usual"} if slower > BUSY_HOST else set()
 
+    def _canary_is_due(self) -> bool:
+        return time.monotonic() - self.canary_at >= CANARY_EVERY_S
+
     def _canary_is_off(self) -> bool:
+        """Whether the last canary was off, or a new one is if that was long ago."""
+        return self._look_at_canary() if self._canary_is_due() else self.canary_off
+
+    def _look_at_canary(self) -> bool:
         with self.phase("canary"):
-            return self.clock.is_off(self.request["copy_gb_per_s"])
+            self.canary_off = self.clock.is_off(self.request["copy_gb_per_s"])
+        self.canary_at = time.monotonic()
+        return self.canary_off
 
 
 class Subject:

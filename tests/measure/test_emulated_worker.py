@@ -1,0 +1,142 @@
+"""What a worker tells of its cases, on the emulated device: products are real, times are made up."""
+
+import json
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from spmm_roofline import matrices
+from spmm_roofline.formats import FORMATS
+from spmm_roofline.kernels import heads
+from spmm_roofline.measure import timing, worker
+from tests import emulation
+
+KERNELS = ("split_fma", "dealt_rows_fma", "split_f16")
+N = (8, 24)
+
+
+class Clock:
+    """A clock that calls once for every time it is asked for; ``off`` says which canaries are off."""
+
+    def __init__(self, cupy):
+        self.stream, self.off, self.canaries = cupy.cuda.get_current_stream(), [], 0
+
+    def warm_up(self):
+        pass
+
+    def replay_overhead_ms(self, cold, repeats):
+        return 0.002
+
+    def is_off(self, recorded):
+        self.canaries += 1
+        return self.off.pop(0) if self.off else False
+
+    def time(self, call, cold, repeat_cap, time_cap_ms, after_capture, watch):
+        after_capture()
+        call(self.stream)
+        watch()
+        return timing.timing_of(np.full(40, 0.01))
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """The events of a worker, as a list that grows."""
+    events = []
+    monkeypatch.setattr(worker, "tell", lambda **event: events.append(json.loads(json.dumps(event))))
+    return events
+
+
+@pytest.fixture
+def working(tmp_path, monkeypatch):
+    """A worker with three kernels, and what it is asked to measure: one matrix, two widths."""
+    if not emulation.compiler():
+        pytest.skip("the emulation of a device needs the C++ compiler g++")
+    spec = {"generator": "uniform", "name": "u", "rows": 90, "columns": 70, "nnz_per_row": 5}
+    (spec,) = matrices.expand({"name": "s", "matrices": {"generated": [spec]}}, {})
+    matrices.build(spec, {}, f"{tmp_path}/u.npz", f"{tmp_path}/u.json")
+    with emulation.emulated() as cupy:
+        monitor = SimpleNamespace(clock_mhz=lambda: 1980, slowed_by=list, processes=lambda: 1, energy_mj=lambda: None)
+        clock = Clock(cupy)
+        monkeypatch.setattr(worker, "Clock", lambda *cubins: clock)
+        monkeypatch.setattr(worker, "Monitor", lambda uuid: monitor)
+        monkeypatch.setattr(worker, "reduce_without_cub", lambda: None)
+        monkeypatch.setattr(cupy.cuda.Device, "mem_info", (1 << 36, 1 << 36), raising=False)
+        known = heads()
+        packers = {name: FORMATS[known[name].format].packer for name in KERNELS}
+        request = {
+            "kernels": [
+                {
+                    "kernel": name,
+                    "kernels": "kernels",
+                    "external": [],
+                    "cubin": str(emulation.host_code(known[name])),
+                    "packer_cubin": str(emulation.host_code(known[packers[name]])) if packers[name] else None,
+                    "l2": "warm",
+                }
+                for name in KERNELS
+            ],
+            "read_cubin": "",
+            "copy_cubin": "",
+            "check_cubin": str(emulation.host_code(known["check"])),
+            "started": time.monotonic(),
+            "options": {"repeat_cap": 60, "time_cap_ms": 200},
+            "uuid": "GPU-0",
+            "copy_gb_per_s": 3000.0,
+            "replay_overhead_ms": 0.002,
+        }
+        cases = [[index, n] for index in range(len(KERNELS)) for n in N]
+        yield worker.Worker(request), {"matrix": "u", "npz": f"{tmp_path}/u.npz", "cases": cases}
+
+
+def rows(told):
+    return {(event["row"]["kernel"], event["row"]["n"]): event["row"] for event in told if "row" in event}
+
+
+def test_every_case_gives_a_verified_row(working, told):
+    measuring, matrix = working
+    assert measuring.measure(matrix)
+    found = rows(told)
+    assert set(found) == {(index, n) for index in range(len(KERNELS)) for n in N}
+    for row in found.values():
+        assert row["status"] == "ok", row
+        assert row["time_ms"] == 0.01 and 0 < row["rel_error"] < 1e-3 and row["noisy"] is False
+
+
+def test_an_output_that_changes_after_it_was_verified_is_checked_anew(working, told, monkeypatch):
+    measuring, matrix = working
+
+    def spoiled(call, cold, repeat_cap, time_cap_ms, after_capture, watch):
+        return timing.timing_of(np.full(40, 0.01)) if after_capture() is None else None
+
+    monkeypatch.setattr(measuring.clock, "time", spoiled)
+    assert measuring.measure(matrix)
+    for row in rows(told).values():
+        assert row["status"] == "wrong" and "after 40 calls: " in row["message"] and "hold NaN" in row["message"]
+
+
+@pytest.mark.parametrize("every", [0, 3600])
+def test_rows_since_the_last_canary_are_noisy_if_the_next_one_is_off(working, told, monkeypatch, every):
+    measuring, matrix = working
+    monkeypatch.setattr(worker, "CANARY_EVERY_S", every)
+    measuring.clock.off = [False, False, True] if every == 0 else [False, True]
+    assert measuring.measure(matrix)
+    marked = [event["noisy"]["cases"] for event in told if "noisy" in event]
+    if every == 0:  # before the matrix and after each of three formats
+        assert measuring.clock.canaries == 4 and marked == [[[1, 8], [1, 24]]]
+        assert all(rows(told)[2, n]["noisy"] for n in N) and not rows(told)[0, 8]["noisy"]
+    else:  # before the matrix and after it
+        assert measuring.clock.canaries == 2
+        assert sorted(marked[0]) == sorted(matrix["cases"]) and len(marked) == 1
+
+
+def test_a_canary_speaks_for_a_while(working, told, monkeypatch):
+    measuring, matrix = working
+    monkeypatch.setattr(worker, "CANARY_EVERY_S", 3600)
+    measuring.clock.off = [False, True]
+    for _ in range(2):
+        told.clear()
+        assert measuring.measure(matrix)
+    # The last one after the first matrix serves as the first one of the second matrix.
+    assert measuring.clock.canaries == 3 and all(row["noisy"] for row in rows(told).values())
