@@ -366,6 +366,26 @@ def test_recording_merges_and_replaces(job, play, tmp_path):
     assert contracts.document(folder / "device.json", "measured_device")["device"] == "h200"
 
 
+def test_a_matrix_from_a_file_keeps_its_recorded_source(job, play, tmp_path):
+    play()
+    measured(job, tmp_path)
+    suite = tmp_path / "measure" / "s"
+    suite.mkdir(parents=True)
+    (tmp_path / "out.csv").rename(suite / "mma_bt.csv")
+    folder, own = tmp_path / "recorded", [row for _, row in job.matrices]
+    found = contracts.read_rows(own, "matrices").to_dict("records")
+    copies = [tmp_path / f"{number}.row.json" for number in range(len(found))]
+    given = ("suitesparse", {"kind": "mesh"}), ("file", {"kind": "unknown"}), ("file", {"matrix_sha256": "0" * 64})
+    for source, changes in given:
+        for row, path in zip(found, copies, strict=True):
+            contracts.write_row(row | {"source": source, "origin": source} | changes, path, "matrices")
+        record([suite / "mma_bt.csv"], [], [], copies, [], [], folder)
+        table = contracts.read(folder / "matrices.csv", "matrices")
+        # Another matrix of the same name is another matrix.
+        assert set(table["source"]) == {"file" if "matrix_sha256" in changes else "suitesparse"}
+    assert len(table) == len(found)
+
+
 def test_recording_keeps_the_past_compilations_that_rows_rest_on(job, play, tmp_path):
     play()
     measured(job, tmp_path)

@@ -27,12 +27,13 @@ def dense(rows, columns, dtype, seed=1):
 
 def general_kernels():
     """Heads of the general kernels that the device runs."""
+    from spmm_roofline.kernels.arch import supports
     from spmm_roofline.kernels.choose import GENERAL
-    from spmm_roofline.kernels.cubins import runs_here
+    from spmm_roofline.kernels.cubins import device_target
     from spmm_roofline.kernels.registry import of_study
     from spmm_roofline.paths import KERNELS
 
-    return [head for head in of_study(GENERAL, KERNELS).values() if runs_here(head)]
+    return [head for head in of_study(GENERAL, KERNELS).values() if supports(device_target(), head.min_arch)]
 
 
 def vector(n, dtype, seed=3):

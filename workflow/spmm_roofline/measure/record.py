@@ -21,7 +21,8 @@ def record(
     blocks: Iterable[str] = (),
 ) -> None:
     """Store measured tables in ``folder``/<suite>/ and counters in ``folder``/profile/<suite>/, and merge the rows of
-    ``matrices``, ``formats`` and ``kernels``, with which the analysis can do without the matrices.
+    ``matrices``, ``formats`` and ``kernels``, with which the analysis can do without the matrices. A matrix that now
+    comes from a file of the user's keeps its recorded source and kind.
 
     One file holds all rows of a kernel in a suite, from any number of shards, and replaces the earlier record; other
     kernels and suites stay. ``ceilings``: the table ``measure_ceilings``, stored unchanged; ``blocks``: the table
@@ -84,7 +85,11 @@ def _merge(path: Path, rows: Iterable[str], name: str) -> None:
     import pandas as pd
 
     new = contracts.read_rows(rows, name)
-    if path.exists():
-        new = pd.concat([contracts.read(path, name), new], ignore_index=True)
     key = list(contracts.table(name).key)
+    if path.exists():
+        old = contracts.read(path, name)
+        if name == "matrices":
+            same = new["matrix_sha256"].isin(old["matrix_sha256"]) & new["matrix"].isin(old["matrix"])
+            new = new[~(same & (new["source"] == "file"))]
+        new = pd.concat([old, new], ignore_index=True)
     contracts.write(new.drop_duplicates(key, keep="last").sort_values(key), path, name)
