@@ -79,8 +79,9 @@ DIGITS = 5
 FEWER_DIGITS = {
     "max_row_error": 1,
     **dict.fromkeys(("rel_error", "look_ms", "pack_ms", "preprocess_ms"), 2),
-    **dict.fromkeys(("time_p10_ms", "time_p90_ms"), 3),
-    **dict.fromkeys(("time_ms", "time_low_ms", "time_high_ms", "baseline_ms", "bound_fraction"), 4),
+    # Below 1 a factor has one digit less than above, and as many decimals.
+    **{"time_p10_ms": 2, "time_p90_ms": 3, "time_low_ms": 3},
+    **dict.fromkeys(("time_ms", "time_high_ms", "baseline_ms", "bound_fraction"), 4),
 }
 
 
