@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: The cases: every matrix of one suite at one width, in the class of FP32.
-DEVICE, SUITE, N, PRECISIONS = "h200", "cutespmm", 128, ("float32", "tf32")
+DEVICE, SUITE, N, PRECISIONS = "h100", "cutespmm", 128, ("float32", "tf32")
 #: Side → its look; studies that are neither the library nor the project's own are published kernels.
 SIDES: dict[str, dict[str, Any]] = {
     "fastest of cuSPARSE": {"color": "#8a919e", "marker": "s"},

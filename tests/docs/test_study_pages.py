@@ -44,7 +44,7 @@ def test_every_figure_of_the_pages_is_there_and_small():
     drawn = {path.stem: path.stat().st_size for path in evidence.FIGURES.glob("*.svg")}
     others = (evidence.OPENING, *evidence.beside().values())
     assert set(drawn) == {*evidence.wanted(), *(path.stem for path in others)}, AGAIN
-    assert max(drawn.values()) <= 120_000 and sum(drawn.values()) <= 2_000_000
+    assert max(drawn.values()) <= 150_000 and sum(drawn.values()) <= 2_000_000
 
 
 def test_a_figure_that_no_module_draws_is_refused():
@@ -68,7 +68,8 @@ def test_the_figure_of_a_papers_numbers_has_a_line_for_each_claim_with_one():
 def test_the_opening_has_the_fastest_kernel_of_each_side():
     import pandas as pd
 
-    case = {"device": "h200", "suite": "cutespmm", "n": 128, "status": "ok", "precision": "float32", "noisy": False}
+    case = {"suite": "cutespmm", "n": 128, "status": "ok", "precision": "float32", "noisy": False}
+    case["device"] = evidence.opening.DEVICE
     times = [
         {"study": "cusparse", "time_ms": 3.0},
         {"study": "cusparse", "time_ms": 2.0},
