@@ -7,9 +7,9 @@ Every matrix of the folder (.mtx, .npz, .smtx, also compressed) is multiplied th
 in three layouts: `padded`, rows of B that begin at multiples of 16 bytes; `packed`, rows of B that follow each other
 without a gap, as most libraries lay them out; and `packed_out`, where those of a C that the caller gives do so as well.
 Where N fills 16 bytes all are the same, and the others are left out. `ratio` is the time over that of a padded B with
-the next of 8, 16, 32, 64, ... columns. The row `vector` of N = 1 is the fastest
-algorithm of cusparseSpMV, planned once, in the same dtype, TF32 in FP32. A product counts if it agrees with float64;
-`left_out` names the algorithms of cuSPARSE that were refused or wrong, and why. Times are of CUDA graphs.
+the next of 8, 16, 32, 64, ... columns. The row `vector` of N = 1 is the fastest algorithm of cusparseSpMV, planned
+once, in the same dtype, TF32 in FP32. A product counts if it agrees with float64; `left_out` names the algorithms of
+cuSPARSE that were refused or wrong, and why. Times are of CUDA graphs.
 """
 
 from __future__ import annotations
@@ -128,10 +128,11 @@ def summary(rows: pd.DataFrame) -> str:
     lines = []
     for dtype, own in rows.groupby("dtype", sort=False):
         for layout, of_layout in own[own.layout != "vector"].groupby("layout", sort=False):
-            ratios = of_layout.groupby("n").ratio
-            both = zip(np.exp(ratios.agg(lambda r: np.log(r).mean())).items(), ratios.max(), strict=True)
-            found = ", ".join(f"{n}: {mean:.2f} ({worst:.2f})" for (n, mean), worst in both)
-            lines.append(f"{dtype}, {layout}, mean and largest ratio by N: {found}")
+            found = [
+                f"{n}: {np.exp(np.log(of_width).mean()):.2f} ({of_width.max():.2f})"
+                for n, of_width in of_layout.groupby("n").ratio
+            ]
+            lines.append(f"{dtype}, {layout}, mean and largest ratio by N: {', '.join(found)}")
         vectors_of = own[own.layout == "vector"].set_index("matrix").time_us.dropna()
         least = own[own.n.eq(1) & (own.layout != "vector")].groupby("matrix").time_us.min()
         ratios = (vectors_of / least).dropna()

@@ -8,8 +8,6 @@ features: []
 deviations: []
 ---*/
 // Copies of dense operands whose rows are not contiguous, not aligned or not padded.
-#include "packing/search.cuh"
-#include "tile/chunks.cuh"
 
 namespace {
 
@@ -21,8 +19,31 @@ union Elements {
     Bits of[16 / sizeof(Bits)];
 };
 
-// The chunk (tile/chunks.cuh) of a row of elements that begins with its byte `at`, which may be negative. Bytes of other
-// rows are undefined, and no chunk is read that has nothing of this one, which is `bytes` long.
+// Bytes from the start of an aligned chunk of 16 bytes to `at`.
+__device__ int offset_in_chunk(const void* at) { return static_cast<int>(reinterpret_cast<unsigned long long>(at) % 16); }
+
+// The 16 bytes that begin `offset` bytes behind the start of chunk `first`, of which `second` is the next one. Elements
+// of BYTES bytes begin at multiples of their size. With elements of 16 bits, six bytes behind:
+//
+//   chunks          | . . . 0 1 2 3 4 | 5 6 7 8 9 … |     numbers are elements
+//   wanted                  |---------------|
+template <int BYTES>
+__device__ uint4 shifted(const uint4& first, const uint4& second, int offset) {
+    const unsigned words[8] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w};
+    unsigned by_two[6], by_one[5], out[4];
+#pragma unroll
+    for (int i = 0; i < 6; ++i) by_two[i] = offset & 8 ? words[i + 2] : words[i];
+#pragma unroll
+    for (int i = 0; i < 5; ++i) by_one[i] = BYTES < 8 && offset & 4 ? by_two[i + 1] : by_two[i];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        out[i] = BYTES < 4 ? __funnelshift_r(by_one[i], by_one[i + 1], offset % 4 * 8) : by_one[i];
+    }
+    return make_uint4(out[0], out[1], out[2], out[3]);
+}
+
+// The 16 bytes of a row of elements that begin with its byte `at`, which may be negative. Those of other rows are
+// undefined, and no chunk is read that has nothing of this row, which is `bytes` long.
 template <class Bits>
 struct ChunkOfRow {
     uint4 first = {}, second = {};
@@ -30,13 +51,13 @@ struct ChunkOfRow {
 
     __device__ ChunkOfRow(const Bits* row, int at, int bytes) {
         const char* source = reinterpret_cast<const char*>(row) + at;
-        offset = tile::offset_in_chunk(source);
+        offset = offset_in_chunk(source);
         const int begin = at - offset;
         const uint4* chunks = reinterpret_cast<const uint4*>(source - offset);
         if (begin + 16 > 0 && begin < bytes) first = __ldg(chunks);
         if (offset > 0 && begin + 16 < bytes) second = __ldg(chunks + 1);
     }
-    __device__ Elements<Bits> elements() const { return {tile::shifted<sizeof(Bits)>(first, second, offset)}; }
+    __device__ Elements<Bits> elements() const { return {shifted<sizeof(Bits)>(first, second, offset)}; }
 };
 
 // Rows of `to` = rows of `from`, and zeros from `columns` to `padded`. Elements of a row follow each other, and rows begin
@@ -53,7 +74,7 @@ __device__ void copy_rows(
     const bool has_seams = to_down == columns && bytes >= 16;
     Bits* const own = to + row * to_down;
     // The first chunk that begins with this row or in it, or the one before.
-    const int offset = tile::offset_in_chunk(own), begin = has_seams && row > 0 ? (16 - offset) % 16 : -offset;
+    const int offset = offset_in_chunk(own), begin = has_seams && row > 0 ? (16 - offset) % 16 : -offset;
     for (int at = begin + threadIdx.x % lanes * 16; at < all_bytes; at += lanes * 16) {
         Elements<Bits> elements = ChunkOfRow<Bits>(from + row * down, at, bytes).elements();
         bool is_whole = at >= 0 && at + 16 <= all_bytes;
@@ -104,20 +125,20 @@ __device__ void turn(
 }  // namespace
 
 extern "C" __global__ void rows_16(
-    const unsigned short* __restrict__ from, long long down, int rows, int columns, unsigned short* __restrict__ to, long long to_down,
-    int padded, int lanes) {
+    const unsigned short* __restrict__ from, long long down, int rows, int columns, unsigned short* __restrict__ to,
+    long long to_down, int padded, int lanes) {
     copy_rows(from, down, rows, columns, to, to_down, padded, lanes);
 }
 
 extern "C" __global__ void rows_32(
-    const unsigned* __restrict__ from, long long down, int rows, int columns, unsigned* __restrict__ to, long long to_down,
-    int padded, int lanes) {
+    const unsigned* __restrict__ from, long long down, int rows, int columns, unsigned* __restrict__ to,
+    long long to_down, int padded, int lanes) {
     copy_rows(from, down, rows, columns, to, to_down, padded, lanes);
 }
 
 extern "C" __global__ void rows_64(
-    const unsigned long long* __restrict__ from, long long down, int rows, int columns, unsigned long long* __restrict__ to, long long to_down,
-    int padded, int lanes) {
+    const unsigned long long* __restrict__ from, long long down, int rows, int columns, unsigned long long* __restrict__ to,
+    long long to_down, int padded, int lanes) {
     copy_rows(from, down, rows, columns, to, to_down, padded, lanes);
 }
 

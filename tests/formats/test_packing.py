@@ -79,6 +79,7 @@ def test_a_survey_agrees_with_packing_and_is_reused(name, options, shape, densit
     on_device = sparse.csr_matrix(a)
     survey, packed = form.survey(on_device, packer), form.from_csr(a, **options)
     assert survey == form.survey(a) == Survey(packed.blocks, longest)
+    assert form.survey(on_device, packer, longest) == form.survey(a, longest=longest) == survey
     for _ in range(2):  # packing changes nothing that the survey keeps
         again = form.from_csr(on_device, survey=survey, packer=packer, **options)
         assert all((getattr(again, name).get() == array).all() for name, array in packed.arrays().items())

@@ -342,17 +342,22 @@ def test_without_a_gpu_the_error_says_so(job, tmp_path, monkeypatch):
 # --- recorded results -----------------------------------------------------------------------------------------------
 
 
-def test_recording_merges_and_replaces(job, play, tmp_path):
+@pytest.fixture
+def of_suite(job, play, tmp_path):
+    """The measured table of a job, in the folder of its suite."""
     play()
     measured(job, tmp_path)
-    suite = tmp_path / "measure" / "s"
-    suite.mkdir(parents=True)
-    (tmp_path / "out.csv").rename(suite / "mma_bt.csv")
+    table = tmp_path / "measure" / "s" / "mma_bt.csv"
+    table.parent.mkdir(parents=True)
+    return (tmp_path / "out.csv").rename(table)
+
+
+def test_recording_merges_and_replaces(job, of_suite, tmp_path):
     features = [row for _, row in job.matrices]
     counters = tmp_path / "profile" / "s" / "mma_bt.csv"
     counters.parent.mkdir(parents=True)
     contracts.write(contracts.frame([], "profile"), counters, "profile")
-    given = ([suite / "mma_bt.csv"], [counters], [job.device_record])
+    given = ([of_suite], [counters], [job.device_record])
     ceilings = tmp_path / "ceilings.csv"
     contracts.write(contracts.frame([], "measure_ceilings"), ceilings, "measure_ceilings")
     record(*given, features[:2], job.formats[:2], [job.kernel_row], tmp_path / "recorded")
@@ -366,42 +371,37 @@ def test_recording_merges_and_replaces(job, play, tmp_path):
     assert contracts.document(folder / "device.json", "measured_device")["device"] == "h200"
 
 
-def test_a_matrix_from_a_file_keeps_its_recorded_source(job, play, tmp_path):
-    play()
-    measured(job, tmp_path)
-    suite = tmp_path / "measure" / "s"
-    suite.mkdir(parents=True)
-    (tmp_path / "out.csv").rename(suite / "mma_bt.csv")
-    folder, own = tmp_path / "recorded", [row for _, row in job.matrices]
-    found = contracts.read_rows(own, "matrices").to_dict("records")
-    copies = [tmp_path / f"{number}.row.json" for number in range(len(found))]
-    given = ("suitesparse", {"kind": "mesh"}), ("file", {"kind": "unknown"}), ("file", {"matrix_sha256": "0" * 64})
-    for source, changes in given:
-        for row, path in zip(found, copies, strict=True):
-            contracts.write_row(row | {"source": source, "origin": source} | changes, path, "matrices")
-        record([suite / "mma_bt.csv"], [], [], copies, [], [], folder)
+def test_a_matrix_from_a_file_keeps_its_recorded_origin(job, of_suite, tmp_path):
+    folder, columns = tmp_path / "recorded", ["source", "origin", "kind"]
+    found = contracts.read_rows([row for _, row in job.matrices], "matrices").to_dict("records")
+    rows = [tmp_path / f"{number}.row.json" for number in range(len(found))]
+
+    def recorded(source, kind, **changes):
+        for row, path in zip(found, rows, strict=True):
+            contracts.write_row(row | {"source": source, "origin": source, "kind": kind, **changes}, path, "matrices")
+        record([of_suite], [], [], rows, [], [], folder)
         table = contracts.read(folder / "matrices.csv", "matrices")
-        # Another matrix of the same name is another matrix.
-        assert set(table["source"]) == {"file" if "matrix_sha256" in changes else "suitesparse"}
-    assert len(table) == len(found)
+        assert len(table) == len(found)
+        return {*table[columns].itertuples(index=False, name=None)}
+
+    collection, file = ("suitesparse", "suitesparse", "mesh"), ("file", "file", "unknown")
+    assert recorded("suitesparse", "mesh") == {collection}
+    assert recorded("file", "unknown") == {collection}
+    assert recorded("file", "unknown", matrix_sha256="0" * 64) == {file}, "another matrix of the same name"
+    assert recorded("generated", "mesh", matrix_sha256="0" * 64) == {("generated", "generated", "mesh")}
 
 
-def test_recording_keeps_the_past_compilations_that_rows_rest_on(job, play, tmp_path):
-    play()
-    measured(job, tmp_path)
-    suite = tmp_path / "measure" / "s"
-    suite.mkdir(parents=True)
-    rows = contracts.read(tmp_path / "out.csv", "measure").assign(packer_sha256="of the packer")
-    contracts.write(rows, suite / "mma_bt.csv", "measure")
+def test_recording_keeps_the_past_compilations_that_rows_rest_on(job, of_suite, tmp_path):
+    contracts.write(contracts.read(of_suite, "measure").assign(packer_sha256="of the packer"), of_suite, "measure")
     (own,) = contracts.read_rows([job.kernel_row], "kernels").to_dict("records")
     paths = []
     for kernel, sha in (("windows", "of the packer"), ("gone", "of no row")):
         paths.append(tmp_path / f"{kernel}.json")
         contracts.write_row(own | {"kernel": kernel, "kernel_sha256": sha}, paths[-1], "kernels")
     folder = tmp_path / "recorded"
-    record([suite / "mma_bt.csv"], [], [], [], [], [job.kernel_row, *paths], folder)
+    record([of_suite], [], [], [], [], [job.kernel_row, *paths], folder)
     assert len(contracts.read(folder / "kernels.csv", "kernels")) == 3  # those of this run stay as well
-    record([suite / "mma_bt.csv"], [], [], [], [], [], folder)
+    record([of_suite], [], [], [], [], [], folder)
     assert set(contracts.read(folder / "kernels.csv", "kernels")["kernel"]) == {"mma_bt", "windows"}
 
 

@@ -346,27 +346,27 @@ def test_rows_are_copied_between_any_elements(dtype, n, device):
     from spmm_roofline.multiply.plan import _copy_rows
 
     stream, rng = cupy.cuda.get_current_stream(), np.random.default_rng(n)
-    whole = 16 // np.dtype(dtype).itemsize
-    padded = -(-n // whole) * whole
-    # Elements before the first row and between rows, of source and target; rows of the last targets have no gap.
-    for rows, before, gap, before_target, gap_target in (
-        *((37, 1, 0, 0, padded - n), (37, 0, padded - n, 0, 0), (37, 3, 5, 1, 0)),
-        *((37, 0, 0, 2, 3), (1, 1, 0, 1, 0)),
+    unit = 16 // np.dtype(dtype).itemsize
+    padded = -(-n // unit) * unit
+    gap = padded - n
+    # Rows, then elements before the first one and between two of them: of the source, and of the target.
+    for rows, of_source, of_target, copied in (
+        (37, (1, 0), (0, gap), padded),  # a copy of B
+        (37, (0, gap), (0, 0), n),  # to rows of C without a gap
+        (37, (3, 5), (1, 0), n),
+        (37, (0, 0), (2, 3), n),
+        (1, (1, 0), (1, 0), n),
     ):
         source, target = (
             cupy.asarray(rng.random(first + rows * (n + between)).astype(dtype))
-            for first, between in ((before, gap), (before_target, gap_target))
+            for first, between in (of_source, of_target)
         )
-        expected = target.get()
-        views = []
-        for array, first in ((source, before), (target, before_target)):
-            table = array[first:].reshape(rows, -1)[:, :n]
-            views.append(library_of(table, "b").view(table, "b"))
-        copied = padded if before_target == 0 and n + gap_target == padded else n
-        table = expected[before_target:].reshape(rows, -1)
-        table[:, :n], table[:, n:copied] = source.get()[before:].reshape(rows, -1)[:, :n], 0
-        _copy_rows(*views, n, copied, stream)
-        assert (target.get() == expected).all(), (rows, before, gap, before_target, gap_target)
+        given, whole_target = source.get()[of_source[0] :].reshape(rows, -1), target.get()
+        expected = whole_target[of_target[0] :].reshape(rows, -1)
+        expected[:, :n], expected[:, n:copied] = given[:, :n], 0
+        tables = (x[first:].reshape(rows, -1)[:, :n] for x, (first, _) in ((source, of_source), (target, of_target)))
+        _copy_rows(*(library_of(table, "b").view(table, "b") for table in tables), n, copied, stream)
+        assert (target.get() == whole_target).all(), (rows, of_source, of_target)
 
 
 @pytest.mark.parametrize("dtype", UNALIGNED | UNALIGNED_16)

@@ -128,12 +128,16 @@ class Format:
 
     @classmethod
     def survey(cls, a: Any, packer: Packer | None = None, longest: int | None = None) -> Survey:
-        """Blocks and longest row of ``a``, a canonical CSR of SciPy or CuPy (m×k); ``longest`` if it is already known.
+        """Blocks and longest row of ``a``, a canonical CSR of SciPy or CuPy (m×k).
 
+        ``longest``: entries of the longest row, where they are known already, so that they are not counted again.
         A format that reuses ``kept`` takes the result as the option ``survey`` of :meth:`from_csr`.
         """
-        lengths = a.indptr[1:] - a.indptr[:-1]
-        return Survey(cls.from_csr(a).blocks, int(lengths.max()) if len(lengths) else 0)
+        return Survey(cls.from_csr(a).blocks, cls._longest_row(a) if longest is None else longest)
+
+    @staticmethod
+    def _longest_row(a: Any) -> int:
+        return int((a.indptr[1:] - a.indptr[:-1]).max()) if a.shape[0] else 0
 
     def with_waves(self, waves: int) -> Self:
         """This matrix with its work list made for a launch of ``waves`` waves of CTAs.

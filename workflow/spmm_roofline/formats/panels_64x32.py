@@ -98,11 +98,9 @@ class Panels64x32(Format):
         """
         cls._check_entries(a)
         if array_module(a.data) is np:
-            return super().survey(a)
+            return super().survey(a, longest=longest)
         begins = _count_on_device(a, cls.given(packer))
-        if longest is None:
-            longest = int((a.indptr[1:] - a.indptr[:-1]).max()) if a.shape[0] else 0
-        return Survey(int(begins[-1]), longest, begins)
+        return Survey(int(begins[-1]), cls._longest_row(a) if longest is None else longest, begins)
 
     @classmethod
     def _check_entries(cls, a: Any) -> None:

@@ -110,7 +110,7 @@ class Windows(Format):
         cls._check_entries(a)
         xp = array_module(a.data)
         if xp is np:
-            return super().survey(a)
+            return super().survey(a, longest=longest)
         counted = _count_on_device(a, cls.window, cls.given(packer))
         tiles, longest = counted.counts.get().tolist()
         return Survey(tiles, longest, counted)

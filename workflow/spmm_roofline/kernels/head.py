@@ -155,15 +155,16 @@ class Head:
         not evaluate.
         """
         device = multiprocessors, l2_bytes
-        if device not in self._options:
-            self._options[device] = self._evaluated(*device)
-        return dict(self._options[device])
+        if device not in self._options_of_device:
+            self._options_of_device[device] = self._evaluated_options(*device)
+        return dict(self._options_of_device[device])
 
     @cached_property
-    def _options(self) -> dict[tuple[int, int], dict[str, Any]]:
+    def _options_of_device(self) -> dict[tuple[int, int], dict[str, Any]]:
+        """Multiprocessors and bytes of L2 → options that were evaluated: a plan asks for them each time."""
         return {}
 
-    def _evaluated(self, multiprocessors: int, l2_bytes: int) -> dict[str, Any]:
+    def _evaluated_options(self, multiprocessors: int, l2_bytes: int) -> dict[str, Any]:
         names = {
             "tile": expressions.namespace(**self.tile),
             "device": expressions.namespace(multiprocessors=multiprocessors, l2_bytes=l2_bytes),

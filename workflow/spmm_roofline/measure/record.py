@@ -5,8 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .. import contracts
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def record(
@@ -21,8 +25,8 @@ def record(
     blocks: Iterable[str] = (),
 ) -> None:
     """Store measured tables in ``folder``/<suite>/ and counters in ``folder``/profile/<suite>/, and merge the rows of
-    ``matrices``, ``formats`` and ``kernels``, with which the analysis can do without the matrices. A matrix that now
-    comes from a file of the user's keeps its recorded source and kind.
+    ``matrices``, ``formats`` and ``kernels``, with which the analysis can do without the matrices. A recorded
+    matrix that now comes from a plain file keeps its recorded source, origin and kind.
 
     One file holds all rows of a kernel in a suite, from any number of shards, and replaces the earlier record; other
     kernels and suites stay. ``ceilings``: the table ``measure_ceilings``, stored unchanged; ``blocks``: the table
@@ -89,7 +93,16 @@ def _merge(path: Path, rows: Iterable[str], name: str) -> None:
     if path.exists():
         old = contracts.read(path, name)
         if name == "matrices":
-            same = new["matrix_sha256"].isin(old["matrix_sha256"]) & new["matrix"].isin(old["matrix"])
-            new = new[~(same & (new["source"] == "file"))]
+            new = _with_recorded_origin(new, old)
         new = pd.concat([old, new], ignore_index=True)
     contracts.write(new.drop_duplicates(key, keep="last").sort_values(key), path, name)
+
+
+def _with_recorded_origin(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
+    """Rows of table ``matrices``: a plain file says less of a matrix than the collection that it was recorded from."""
+    recorded = old.set_index("matrix")
+    same = new["matrix"].map(recorded["matrix_sha256"]) == new["matrix_sha256"]
+    given = new["source"] == "file"
+    for column in ("source", "origin", "kind"):
+        new[column] = new[column].mask(same & given, new["matrix"].map(recorded[column]))
+    return new

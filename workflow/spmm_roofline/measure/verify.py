@@ -308,7 +308,7 @@ def _spot_check(a: Any, b: Any, reference: Any) -> None:
         again[i] = (values[:, None] * b[a.indices[start:stop]]).sum(axis=0)
         sizes[i] = xp.abs(values).sum()
     errors = xp.abs(again - reference[xp.asarray(rows)]).max(axis=1)
-    _refuse(errors / (sizes * xp.abs(b).max() + 1e-300), rows.tolist())
+    _refuse(errors / (sizes * xp.abs(b).max() + 1e-300), rows)
 
 
 def _refuse(errors: Any, rows: Any) -> None:

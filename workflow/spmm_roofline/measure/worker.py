@@ -51,7 +51,7 @@ DRAWN = 1 << 26
 ATTEMPTS, PAUSE_S = 3, 1.0
 #: Replay of an empty graph, over that when the device was described, above which the host disturbs short calls.
 BUSY_HOST = 1.5
-#: Seconds for which a canary speaks: it takes 9 ms, as long as a third of a row.
+#: Seconds for which the answer of a canary holds; asking takes 9 ms, a third of the time of a row.
 CANARY_EVERY_S = 0.25
 #: Fractions of the device's memory for one float64 product that is kept for further kernels, and for all of them.
 KEPT_FRACTION, ALL_KEPT_FRACTION = 1 / 12, 1 / 4
@@ -174,6 +174,7 @@ class Worker:
         self.memory_bytes = cupy.cuda.Device().mem_info[1]
         #: State of L2 → replay of an empty graph, measured before each matrix.
         self.replay_ms: dict[str, float] = {}
+        #: When the last canary was asked, and whether it was off.
         self.canary_at, self.canary_off = -math.inf, False
         self.clock.warm_up()
         self.spent["start"] = time.monotonic() - request["started"]
@@ -210,8 +211,8 @@ class Worker:
         for l2 in sorted({kernel.l2 for kernel, _ in cases}):
             self._look_at_host(l2)
         subject = Subject(self, matrix["npz"])
-        off = self._canary_is_off()
-        groups, since = list(by_packing(cases)), list[list[int]]()
+        off = self._ask_canary() if self._canary_is_due() else self.canary_off
+        groups, since_canary = list(by_packing(cases)), list[list[int]]()
         for chosen in groups:
             for kernel, n in chosen:
                 case = {"kernel": kernel.index, "matrix": matrix["matrix"], "n": n}
@@ -236,12 +237,12 @@ class Worker:
                     # What wrote a wrong C may have written elsewhere, even before A and B were there to show it.
                     subject.forget()
             subject.forget_packed()
-            since += ([kernel.index, n] for kernel, n in chosen)
+            since_canary += ([kernel.index, n] for kernel, n in chosen)
             if chosen is groups[-1] or self._canary_is_due():
-                was, off = off, self._look_at_canary()
+                was, off = off, self._ask_canary()
                 if off and not was:
-                    tell(noisy={"matrix": matrix["matrix"], "cases": since})
-                since = []
+                    tell(noisy={"matrix": matrix["matrix"], "cases": since_canary})
+                since_canary = []
         return True
 
     def _row(self, subject: Subject, kernel: Kernel, n: int, noisy: bool) -> dict[str, Any]:
@@ -362,11 +363,8 @@ class Worker:
     def _canary_is_due(self) -> bool:
         return time.monotonic() - self.canary_at >= CANARY_EVERY_S
 
-    def _canary_is_off(self) -> bool:
-        """Whether the last canary was off, or a new one is if that was long ago."""
-        return self._look_at_canary() if self._canary_is_due() else self.canary_off
-
-    def _look_at_canary(self) -> bool:
+    def _ask_canary(self) -> bool:
+        """Whether the machine is off its record now."""
         with self.phase("canary"):
             self.canary_off = self.clock.is_off(self.request["copy_gb_per_s"])
         self.canary_at = time.monotonic()
