@@ -180,7 +180,7 @@ def main() -> int:
     parser.add_argument("--families", default=FAMILIES, help="of which the matrices are drawn in turn")
     parser.add_argument("--first", type=int, default=0, help="number of the first of them")
     parser.add_argument("--seconds", type=float, default=np.inf, help="begin no matrix after this time")
-    parser.add_argument("--kernels", default="*", metavar="PATTERN", help="time these alone, such as 'narrow_fma*'")
+    parser.add_argument("--kernels", default="*", metavar="PATTERNS", help="time these alone, such as 'narrow_fma*'")
     parser.add_argument("--rivals", action="store_true", help="time re-creations and cuSPARSE as well")
     parser.add_argument("--write", type=Path, required=True, help="CSV for the times, also compressed (.csv.gz)")
     options = parser.parse_args()
@@ -196,7 +196,8 @@ def main() -> int:
     kernels = costed(every)
     if options.rivals:
         kernels += [head for head in every.values() if head.study != choose.GENERAL and head not in kernels]
-    kernels = [head for head in kernels if fnmatchcase(head.name, options.kernels)]
+    patterns = options.kernels.split(",")
+    kernels = [head for head in kernels if any(fnmatchcase(head.name, pattern) for pattern in patterns)]
     if not kernels:
         parser.error(f"no kernel that may be chosen is called {options.kernels!r}")
     with ThreadPoolExecutor() as pool:

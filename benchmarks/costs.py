@@ -53,7 +53,10 @@ def slabs_of(head: Head) -> costs.Slabs:
     if head.format == "dense":
         return costs.Slabs(costs.DENSE_TILE, False, itemsize(head.dtype["b"]))
     of_rows = head.format in ("csr", "csr_swizzled")
-    columns = head.tile.get("slab", LANE_GROUP if of_rows else STRIP)
+    if "lanes" in head.tile:
+        columns = head.tile["lanes"] * head.pads["n"]
+    else:
+        columns = head.tile.get("slab", LANE_GROUP if of_rows else STRIP)
     return costs.Slabs(columns, of_rows, itemsize(head.dtype["b"]))
 
 

@@ -28,6 +28,16 @@ variants:
     idea: even_rows_fma with twice as many rows of B in flight, for rows too few or too long to fill a multiprocessor
     after: even_rows_fma
     tile: {fours: 4, ctas: 4}
+  narrow:
+    idea: even_rows_fma in strips of 32 columns, so that a larger part of a strip of B is found in L1
+    after: even_rows_fma
+    tile: {lanes: 8}
+  tf32_narrow:
+    idea: even_rows_fma_narrow on TF32 operands, at no less than TF32 precision
+    family: rows_tf32
+    after: even_rows_fma_tf32
+    dtype: {a: tf32, b: tf32}
+    tile: {lanes: 8}
   tf32_deep:
     idea: even_rows_fma_deep on TF32 operands, at no less than TF32 precision
     family: rows_tf32
@@ -60,7 +70,7 @@ deviations: []
 #include "tile/packet_16.cuh"
 #include "tile/reordered.cuh"
 #include "tile/rolling_row.cuh"
-#include "tile/store.cuh"
+#include "tile/store_packet.cuh"
 
 // Columns of a lane, and entries of A that a CTA has copied.
 #ifndef PACKET
@@ -72,18 +82,6 @@ namespace {
 
 using Packet = PACKET;
 using Stored = Packet::Stored;
-
-__device__ __forceinline__ void store(
-    float* c, const float (&sums)[4], float alpha, float beta, const tile::Epilogue& epilogue, int column) {
-    tile::store<SCALED>(
-        reinterpret_cast<float4*>(c), make_float4(sums[0], sums[1], sums[2], sums[3]), alpha, beta, epilogue, column);
-}
-// A template, since a packet of FP32 has no dtype of 16 bits.
-template <class P = Packet>
-__device__ __forceinline__ void store(
-    unsigned short* c, const float (&sums)[8], float alpha, float beta, const tile::Epilogue& epilogue, int column) {
-    tile::store<typename P::Values, SCALED>(reinterpret_cast<uint4*>(c), sums, alpha, beta, epilogue, column);
-}
 
 }  // namespace
 
@@ -106,5 +104,6 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) even_rows_
     const Stored* own = b + (static_cast<int>(sizeof(Stored)) * column < stride ? column : 0);
     tile::add_rolling<Packet, TILE_FOURS>(sums, staged, indices, data, start, end, own, stride);
     if (which >= m || column >= ldc) return;
-    store(c + static_cast<long long>(row_of_c(row)) * ldc + column, sums, alpha, beta, epilogue, column);
+    tile::store_packet<Packet, SCALED>(
+        c + static_cast<long long>(row_of_c(row)) * ldc + column, sums, alpha, beta, epilogue, column);
 }

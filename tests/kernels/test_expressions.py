@@ -38,6 +38,22 @@ def test_a_row_gets_lanes_for_its_columns_and_its_entries(m, n, nnz, threads, la
     assert expressions.lanes_of_row(m, n, nnz, columns=4, share=3, threads=threads) == lanes
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "nnz", "groups"),
+    [
+        (1_000, 32, 100_000, 16),  # eight lanes have the columns, and a CTA sixteen such groups
+        (1_000, 128, 100_000, 4),
+        (1_000, 512, 100_000, 1),  # four slabs: 128,000 lanes without sharing
+        (1_000, 32, 47_000, 4),  # 47 entries leave six for each of seven groups
+        (8_000, 32, 800_000, 2),
+        (1_000_000, 32, 100_000_000, 1),
+        (0, 32, 0, 1),
+    ],
+)
+def test_groups_share_a_row_while_the_device_has_room(m, n, nnz, groups):
+    assert expressions.groups_of_row(m, n, nnz, columns=4, most=32, threads=128, ctas=1056) == groups
+
+
 @pytest.mark.parametrize("text", ["n.__class__", "open('x')", "n / 0", "unknown"])
 def test_what_does_not_evaluate_is_named(text):
     with pytest.raises(ExpressionError, match="does not evaluate"):

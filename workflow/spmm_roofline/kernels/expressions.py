@@ -2,8 +2,8 @@
 
 Numbers, ``+ - * / // %``, comparisons, ``a if b else c``, names and attributes, and the functions ``ceil_div``,
 ``min``, ``max``, ``power_of_two`` (the smallest one that is not below its argument) and ``even_part(count, most)``
-(``count`` divided by the least number of equal groups of at most ``most``, rounded up), :func:`lanes_of_row`, and of
-:mod:`spmm_roofline.formats.partitions` ``wave_columns(row_bytes, l2_bytes)`` and ``waves_of(m, k, columns)``.
+(``count`` divided by the least number of equal groups of at most ``most``, rounded up), :func:`lanes_of_row`,
+:func:`lanes_of_group`, :func:`groups_of_row`, and of :mod:`spmm_roofline.formats.partitions` ``wave_columns(row_bytes, l2_bytes)`` and ``waves_of(m, k, columns)``.
 :mod:`.front_matter` says which names a head may use.
 Evaluated by simpleeval, never by Python.
 """
@@ -25,6 +25,8 @@ _parsing = Lock()
 
 #: Factors of C = alpha·A·B + beta·C.
 FACTORS = ("alpha", "beta")
+#: Entries of an average row that a lane group gets at least: with fewer, adding up the sums of groups costs more.
+LEAST_SHARE = 6
 
 
 def lanes_of_row(m: int, n: int, nnz: int, columns: int, share: int, threads: int) -> int:
@@ -36,6 +38,23 @@ def lanes_of_row(m: int, n: int, nnz: int, columns: int, share: int, threads: in
     lanes, m = power_of_two(ceil_div(n, columns)), max(m, 1)
     sets = max(ceil_div(nnz, share * m), threads // (2 * lanes * m) + 1)
     return min(32, lanes * power_of_two(sets))
+
+
+def lanes_of_group(n: int, columns: int, most: int) -> int:
+    """Lanes of a group that has ``n`` columns, ``columns`` a lane: a power of two, at least four and at most ``most``."""
+    return max(4, min(most, power_of_two(ceil_div(n, columns))))
+
+
+def groups_of_row(m: int, n: int, nnz: int, columns: int, most: int, threads: int, ctas: int) -> int:
+    """Lane groups (:func:`lanes_of_group`) that share a row of C = A·B, C m×n: a power of two, at most those of a CTA.
+
+    They are as many as ``ctas`` CTAs of ``threads`` lanes have for each row, so that a small matrix fills the device.
+    Each has :data:`LEAST_SHARE` entries of an average row of A at least.
+    """
+    lanes = lanes_of_group(n, columns, most)
+    slabs, m = ceil_div(n, columns * lanes), max(m, 1)
+    groups = min(threads // lanes, ctas * threads // (lanes * slabs * m), nnz // (LEAST_SHARE * m))
+    return 1 << max(groups, 1).bit_length() - 1
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -55,6 +74,8 @@ FUNCTIONS = {
     "even_part": lambda count, most: -(-count // max(-(-count // max(most, 1)), 1)),
     "power_of_two": power_of_two,
     "lanes_of_row": lanes_of_row,
+    "lanes_of_group": lanes_of_group,
+    "groups_of_row": groups_of_row,
     "wave_columns": wave_columns,
     "waves_of": waves_of,
 }
