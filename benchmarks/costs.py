@@ -52,7 +52,7 @@ def slabs_of(head: Head) -> costs.Slabs:
     """The columns of C that a CTA of a kernel computes at once."""
     if head.format == "dense":
         return costs.Slabs(costs.DENSE_TILE, False, itemsize(head.dtype["b"]))
-    of_rows = head.format in ("csr", "csr_swizzled")
+    of_rows = head.format in ("csr", "csr_swizzled", "csr_binned")
     if "lanes" in head.tile:
         columns = head.tile["lanes"] * head.pads["n"]
     else:

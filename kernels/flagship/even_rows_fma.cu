@@ -24,10 +24,6 @@ variants:
     family: rows_tf32
     after: even_rows_fma
     dtype: {a: tf32, b: tf32}
-  deep:
-    idea: even_rows_fma with twice as many rows of B in flight, for rows too few or too long to fill a multiprocessor
-    after: even_rows_fma
-    tile: {fours: 4, ctas: 4}
   narrow:
     idea: even_rows_fma in strips of 32 columns, so that a larger part of a strip of B is found in L1
     after: even_rows_fma
@@ -38,12 +34,6 @@ variants:
     after: even_rows_fma_tf32
     dtype: {a: tf32, b: tf32}
     tile: {lanes: 8}
-  tf32_deep:
-    idea: even_rows_fma_deep on TF32 operands, at no less than TF32 precision
-    family: rows_tf32
-    after: even_rows_fma_tf32
-    dtype: {a: tf32, b: tf32}
-    tile: {fours: 4, ctas: 4}
   f16:
     idea: even_rows_fma on FP16 operands, with eight columns a lane and sums in FP32
     family: window_f16

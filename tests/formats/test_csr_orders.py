@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from spmm_roofline.formats import FORMATS, FormatError
+from spmm_roofline.formats.csr_binned import BEYOND, BINS, bin_of
 
 
 def canonical(dense):
@@ -39,6 +40,23 @@ def test_the_order_names_every_row_once(a):
     packed = FORMATS["csr_swizzled"].from_csr(a)
     assert sorted(packed.order.tolist()) == list(range(a.shape[0]))
     assert (np.diff(np.diff(a.indptr)[packed.order]) <= 0).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(matrices())
+def test_bins_count_rows_and_runs_name_their_entries(a):
+    packed = FORMATS["csr_binned"].from_csr(a)
+    row, start, end, zero = packed.runs.reshape(-1, 4).T
+    assert row.tolist() == FORMATS["csr_swizzled"].from_csr(a).order.tolist() and not zero.any()
+    assert (start == a.indptr[:-1][row]).all() and (end == a.indptr[1:][row]).all()
+    counts = np.diff(a.indptr)
+    assert packed.longer.tolist() == [(counts >= least).sum() for least in BINS] + [0] * BEYOND
+
+
+def test_two_bins_are_an_octave():
+    assert BINS[:9] == (1, 2, 3, 4, 6, 8, 12, 16, 24) and BINS[-1] == 2**31
+    assert all(BINS[i + 2] == 2 * BINS[i] for i in range(1, len(BINS) - 2))
+    assert [bin_of(length) for length in (0, 1, 5, 6, 2**31)] == [0, 0, 3, 4, len(BINS) - 1]
 
 
 def test_segments_come_first_and_rows_of_several_segments_are_marked():

@@ -3,7 +3,10 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from spmm_roofline.formats.csr_binned import BINS
 from spmm_roofline.kernels import expressions
 from spmm_roofline.kernels.expressions import ExpressionError, check_numbers, evaluate, namespace, normal, split
 
@@ -39,19 +42,25 @@ def test_a_row_gets_lanes_for_its_columns_and_its_entries(m, n, nnz, threads, la
 
 
 @pytest.mark.parametrize(
-    ("m", "n", "nnz", "groups"),
+    ("m", "n", "nnz", "share"),
     [
-        (1_000, 32, 100_000, 16),  # eight lanes have the columns, and a CTA sixteen such groups
-        (1_000, 128, 100_000, 4),
-        (1_000, 512, 100_000, 1),  # four slabs: 128,000 lanes without sharing
-        (1_000, 32, 47_000, 4),  # 47 entries leave six for each of seven groups
-        (8_000, 32, 800_000, 2),
-        (1_000_000, 32, 100_000_000, 1),
-        (0, 32, 0, 1),
+        (1_000, 32, 200_000, 8),  # 135,168 lanes have 17,000 groups of eight lanes, with 11.8 entries each
+        (1_000, 128, 100_000, 16),  # 4,224 groups with 23.7 entries
+        (1_000, 512, 100_000, 64),  # four slabs; 94.7 entries
+        (1_000, 2048, 100_000, 96),  # an average row has fewer than 378
+        (1_000, 32, 2_000, 6),
+        (0, 32, 0, 6),
     ],
 )
-def test_groups_share_a_row_while_the_device_has_room(m, n, nnz, groups):
-    assert expressions.groups_of_row(m, n, nnz, columns=4, most=32, threads=128, ctas=1056) == groups
+def test_shares_of_long_rows_fill_the_device(m, n, nnz, share):
+    found = expressions.share_bin(m, n, nnz, columns=4, most=32, threads=1056 * 128)
+    assert BINS[found] == share
+
+
+@given(st.lists(st.integers(0, 3000), max_size=60), st.integers(4, 16))
+def test_a_launch_has_room_for_all_groups(lengths, share):
+    groups = [1 << max(length // BINS[share], 1).bit_length() - 1 for length in lengths]
+    assert sum(groups) <= expressions.most_groups(len(lengths), sum(lengths), share)
 
 
 @pytest.mark.parametrize("text", ["n.__class__", "open('x')", "n / 0", "unknown"])

@@ -3,7 +3,7 @@
 Numbers, ``+ - * / // %``, comparisons, ``a if b else c``, names and attributes, and the functions ``ceil_div``,
 ``min``, ``max``, ``power_of_two`` (the smallest one that is not below its argument) and ``even_part(count, most)``
 (``count`` divided by the least number of equal groups of at most ``most``, rounded up), :func:`lanes_of_row`,
-:func:`lanes_of_group`, :func:`groups_of_row`, and of :mod:`spmm_roofline.formats.partitions` ``wave_columns(row_bytes, l2_bytes)`` and ``waves_of(m, k, columns)``.
+:func:`lanes_of_group`, :func:`share_bin`, :func:`most_groups`, and of :mod:`spmm_roofline.formats.partitions` ``wave_columns(row_bytes, l2_bytes)`` and ``waves_of(m, k, columns)``.
 :mod:`.front_matter` says which names a head may use.
 Evaluated by simpleeval, never by Python.
 """
@@ -18,6 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..formats.base import FormatError
+from ..formats.csr_binned import BINS, bin_of
 from ..formats.partitions import wave_columns, waves_of
 
 #: Held while Python parses: it may raise a SystemError in one of two threads (CPython's issue 106905).
@@ -25,7 +26,7 @@ _parsing = Lock()
 
 #: Factors of C = alpha·A·B + beta·C.
 FACTORS = ("alpha", "beta")
-#: Entries of an average row that a lane group gets at least: with fewer, adding up the sums of groups costs more.
+#: Entries of a share at least: with fewer, adding up the sums of groups costs more.
 LEAST_SHARE = 6
 
 
@@ -45,16 +46,20 @@ def lanes_of_group(n: int, columns: int, most: int) -> int:
     return max(4, min(most, power_of_two(ceil_div(n, columns))))
 
 
-def groups_of_row(m: int, n: int, nnz: int, columns: int, most: int, threads: int, ctas: int) -> int:
-    """Lane groups (:func:`lanes_of_group`) that share a row of C = A·B, C m×n: a power of two, at most those of a CTA.
+def share_bin(m: int, n: int, nnz: int, columns: int, most: int, threads: int) -> int:
+    """Bin of lengths (:data:`.csr_binned.BINS`) of the share of a lane group, where groups share long rows of A, m×k.
 
-    They are as many as ``ctas`` CTAs of ``threads`` lanes have for each row, so that a small matrix fills the device.
-    Each has :data:`LEAST_SHARE` entries of an average row of A at least.
+    A share is as long as the rows would be if A, for all slabs of B, filled ``threads`` lanes once. It is no longer than
+    an average row and no shorter than :data:`LEAST_SHARE`.
     """
     lanes = lanes_of_group(n, columns, most)
-    slabs, m = ceil_div(n, columns * lanes), max(m, 1)
-    groups = min(threads // lanes, ctas * threads // (lanes * slabs * m), nnz // (LEAST_SHARE * m))
-    return 1 << max(groups, 1).bit_length() - 1
+    slabs = ceil_div(n, columns * lanes)
+    return bin_of(max(min(nnz * lanes * slabs // threads, nnz // max(m, 1)), LEAST_SHARE))
+
+
+def most_groups(m: int, nnz: int, share: int) -> int:
+    """Lane groups that share the rows of A, at most, with shares of bin ``share``: a row has one for each."""
+    return m + nnz // BINS[share]
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -75,7 +80,8 @@ FUNCTIONS = {
     "power_of_two": power_of_two,
     "lanes_of_row": lanes_of_row,
     "lanes_of_group": lanes_of_group,
-    "groups_of_row": groups_of_row,
+    "share_bin": share_bin,
+    "most_groups": most_groups,
     "wave_columns": wave_columns,
     "waves_of": waves_of,
 }

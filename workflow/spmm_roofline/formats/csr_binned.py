@@ -1,0 +1,56 @@
+"""CSR with its rows by descending length, and how many rows are at least so long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from .arrays import array_module
+from .base import Int32
+from .csr import Csr, padded_to_fours
+
+#: Least entries of a row of each bin, two bins an octave: 1, 2, 3, 4, 6, 8, 12, …, 2³¹.
+BINS = (1, *(length for power in range(1, 31) for length in (1 << power, 3 << (power - 1))), 1 << 31)
+#: Further bins without a row, so that a kernel may ask for some octaves above any bin.
+BEYOND = 10
+
+
+@dataclass(frozen=True)
+class CsrBinned(Csr):
+    """As :class:`Csr`, and the runs of rows and bins of their lengths.
+
+    ``runs`` int32[4·m] has row, first entry, end and 0 of each row, by descending length; rows of equal length are in
+    the order of A. ``longer`` int32[len(BINS) + BEYOND] is the number of rows with at least ``BINS[i]`` entries.
+    ``indices`` and ``data`` are padded with zeros to a multiple of four entries, so that a kernel may read aligned
+    groups of four up to the end.
+    """
+
+    name: ClassVar[str] = "csr_binned"
+
+    runs: Int32
+    longer: Int32
+
+    @classmethod
+    def from_csr(cls, a: Any, dtype: str = "float32") -> Self:
+        """Pack a canonical CSR (m×k); see :meth:`Csr.from_csr`."""
+        xp = array_module(a.data)
+        packed = padded_to_fours(Csr.from_csr(a, dtype))
+        m, indptr = packed.shape[0], packed.indptr
+        rows = xp.arange(m, dtype=xp.int64)
+        lengths = xp.diff(indptr).astype(xp.int64)
+        order = xp.argsort(rows - lengths * max(m, 1))
+        runs = xp.zeros((m, 4), dtype=xp.int32)
+        runs[:, 0], runs[:, 1], runs[:, 2] = order, indptr[order], indptr[order + 1]
+        longer = xp.zeros(len(BINS) + BEYOND, dtype=xp.int32)
+        longer[: len(BINS)] = m - xp.searchsorted(lengths[order[::-1]], xp.array(BINS, dtype=xp.int64))
+        return cls(
+            packed.shape, packed.nnz, packed.dtype, indptr, packed.indices, packed.data, runs.reshape(-1), longer
+        )
+
+
+def bin_of(length: int) -> int:
+    """The last bin whose rows may be as short as ``length``, at least 1."""
+    return max(i for i, least in enumerate(BINS) if least <= max(length, 1))
+
+
+FORMAT = CsrBinned
