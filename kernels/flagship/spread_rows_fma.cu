@@ -11,13 +11,22 @@ layout: {b: row_major, c: row_major}
 pads: {n: 4}
 min_arch: sm_80
 requires: {}
-tile: {fours: 2, columns: 4, lanes: 32, threads: 128, ctas: 8, first: 1}
+tile: {fours: 2, columns: 4, lanes: 32, threads: 128, ctas: 8}
 constants: {scaled: 0}
 features: [cp_async, cp_async_ca, mov]
 launch:
-  grid: ceil_div(most_groups(m, a.nnz, share_bin(m, n, a.nnz, tile.columns, tile.lanes, tile.threads * tile.ctas * device.multiprocessors)), tile.threads // lanes_of_group(n, tile.columns, tile.lanes)), ceil_div(n, tile.columns * tile.lanes)
+  grid: >-
+    ceil_div(groups_of_rows(m, a.longer, share_bin(m, n, a.nnz, tile.columns, tile.lanes, tile.threads * tile.ctas * device.multiprocessors), tile.threads // lanes_of_group(n, tile.columns, tile.lanes)), tile.threads // lanes_of_group(n, tile.columns, tile.lanes)),
+    ceil_div(n, tile.columns * tile.lanes)
   block: lanes_of_group(n, tile.columns, tile.lanes), tile.threads // lanes_of_group(n, tile.columns, tile.lanes)
-  args: a.runs, a.longer, share_bin(m, n, a.nnz, tile.columns, tile.lanes, tile.threads * tile.ctas * device.multiprocessors), a.indices, a.data, b, c, m, 16 // tile.columns * b.ld, c.ld, alpha, beta
+  args: >-
+    a.runs,
+    rows_of_groups(a.longer, share_bin(m, n, a.nnz, tile.columns, tile.lanes, tile.threads * tile.ctas * device.multiprocessors), 2),
+    rows_of_groups(a.longer, share_bin(m, n, a.nnz, tile.columns, tile.lanes, tile.threads * tile.ctas * device.multiprocessors), 4),
+    rows_of_groups(a.longer, share_bin(m, n, a.nnz, tile.columns, tile.lanes, tile.threads * tile.ctas * device.multiprocessors), 8),
+    rows_of_groups(a.longer, share_bin(m, n, a.nnz, tile.columns, tile.lanes, tile.threads * tile.ctas * device.multiprocessors), 16),
+    rows_of_groups(a.longer, share_bin(m, n, a.nnz, tile.columns, tile.lanes, tile.threads * tile.ctas * device.multiprocessors), 32),
+    a.indices, a.data, b, c, m, 16 // tile.columns * b.ld, c.ld, alpha, beta
 variants:
   tf32:
     idea: spread_rows_fma on TF32 operands, at no less than TF32 precision
@@ -58,49 +67,30 @@ namespace {
 using Packet = PACKET;
 using Stored = Packet::Stored;
 static_assert(Packet::WIDTH == TILE_COLUMNS, "the launch deals columns to lanes");
-// A row of at least twice, four times, … the entries of a share has two, four, … lane groups, up to those of a CTA.
-enum { DOUBLINGS = 5 };
 
 // What a lane group works on: a row by its rank, and a part of it. All groups of a row are in one CTA.
 struct Share {
-    int rank, part;
-    unsigned shift;  // 2^shift groups have the row
-    int slab;        // of columns
+    unsigned rank, part, shift;  // 2^shift groups have the row
 };
 
-__device__ __forceinline__ Share own_share(const int* __restrict__ longer, int bin) {
-    // Rows with at least 2^(i + 1) groups.
-    int rows[DOUBLINGS];
-#pragma unroll
-    for (int i = 0; i < DOUBLINGS; ++i) rows[i] = 2u << i <= blockDim.y ? __ldg(longer + bin + 2 * (i + 1)) : 0;
-    unsigned chunk = blockIdx.x;
-    Share own = {0, 0, 0, static_cast<int>(blockIdx.y)};
-#if TILE_FIRST
-    // Shared rows come first in all slabs: a long row that begins with the last slab would end after all others.
-    if (gridDim.y > 1) {
-        unsigned shared = 0;
-#pragma unroll
-        for (int i = 0; i < DOUBLINGS; ++i) shared += rows[i] << i;
-        // The sum above counts a row of 2^(i + 1) groups 2^(i + 1) - 1 times.
-        shared = (shared + rows[0] + blockDim.y - 1) / blockDim.y;
-        unsigned linear = blockIdx.y * gridDim.x + blockIdx.x;
-        if (linear < shared * gridDim.y) {
-            own.slab = linear / shared, chunk = linear % shared;
-        } else {
-            linear -= shared * gridDim.y;
-            own.slab = linear / (gridDim.x - shared), chunk = shared + linear % (gridDim.x - shared);
-        }
-    }
-#endif
-    unsigned index = chunk * blockDim.y + threadIdx.y, first = 0;
+// `rows[i]` rows, the longest ones, have at least 2^(i + 1) groups, up to those of a CTA. Rows of most groups come first.
+template <int N>
+__device__ __forceinline__ Share own_share(const int (&rows)[N]) {
+    Share own = {0, 0, 0};
+    unsigned index = blockIdx.x * blockDim.y + threadIdx.y;
     bool found = false;
 #pragma unroll
-    for (int i = DOUBLINGS - 1; i >= 0; --i) {
-        const unsigned groups = (rows[i] - first) << (i + 1);
-        if (!found && index < groups) own.shift = i + 1, found = true;
-        if (!found) index -= groups, first = rows[i];
+    for (int i = N - 1; i >= 0; --i) {
+        const unsigned last = 2u << i <= blockDim.y ? rows[i] : 0, groups = (last - own.rank) << (i + 1);
+        if (found) continue;
+        found = index < groups;
+        if (found) {
+            own.shift = i + 1;
+        } else {
+            index -= groups, own.rank = last;
+        }
     }
-    own.rank = first + (index >> own.shift), own.part = index & ((1u << own.shift) - 1);
+    own.rank += index >> own.shift, own.part = index & ((1u << own.shift) - 1);
     return own;
 }
 
@@ -112,18 +102,19 @@ __device__ __forceinline__ Share own_share(const int* __restrict__ longer, int b
 //   fours of entries of the row | 0  1  2 | 3  4  5 | 6  7 | 8  9 |
 //   part                        |    0    |    1    |  2   |  3   |
 //
-// The launch says how many entries a share has, as a bin of lengths. `longer` says how many rows are longer, so that a
-// group finds its row: those of most groups come first.
+// `two` rows have at least two groups, `four` four, and so on: the launch knows how many entries a share has, and the
+// format how many rows are that long.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spread_rows_fma(
-    const int4* __restrict__ runs, const int* __restrict__ longer, int bin, const int* __restrict__ indices,
-    const Stored* __restrict__ data, const Stored* __restrict__ b, Stored* __restrict__ c, int m, int stride, int ldc,
-    float alpha, float beta EPILOGUE_PARAMETERS REORDERED_PARAMETERS) {
+    const int4* __restrict__ runs, int two, int four, int eight, int sixteen, int thirty_two,
+    const int* __restrict__ indices, const Stored* __restrict__ data, const Stored* __restrict__ b,
+    Stored* __restrict__ c, int m, int stride, int ldc, float alpha,
+    float beta EPILOGUE_PARAMETERS REORDERED_PARAMETERS) {
     __shared__ ROLLING<TILE_THREADS> staged;
     __shared__ float4 of_groups[Packet::WIDTH / 4][TILE_THREADS];
     const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
     const tile::RowsOfC row_of_c = {REORDERED_ROWS};
-    const Share own = own_share(longer, bin);
-    const int column = (own.slab * blockDim.x + threadIdx.x) * Packet::WIDTH;
+    const Share own = own_share({two, four, eight, sixteen, thirty_two});
+    const int column = (blockIdx.y * blockDim.x + threadIdx.x) * Packet::WIDTH;
     const int4 run = own.rank < m ? __ldg(runs + own.rank) : make_int4(-1, 0, 0, 0);
     // The fours of this part: the first parts have one more where their number is no multiple of the groups.
     const int aligned = run.y & ~3;
@@ -131,26 +122,30 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spread_row
     const int begin = aligned + 4 * (own.part * least + min(own.part, more));
     const int start = max(run.y, begin), end = min(run.z, static_cast<int>(begin + 4 * (least + (own.part < more))));
 
+    // In one register, as long as sums take the others.
+    const unsigned place = ptx::kept(own.part << 3 | own.shift);
+
     float sums[Packet::WIDTH] = {};
     // Out-of-range lanes read the first columns; their sums are never stored.
     const Stored* columns = b + (static_cast<int>(sizeof(Stored)) * column < stride ? column : 0);
     tile::add_rolling<Packet, TILE_FOURS>(sums, staged, indices, data, start, end, columns, stride);
-    const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
-    if (own.shift > 0) {
+    if (two > 0) {
+        const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
 #pragma unroll
         for (int i = 0; i < Packet::WIDTH; i += 4) {
             of_groups[i / 4][thread] = make_float4(sums[i], sums[i + 1], sums[i + 2], sums[i + 3]);
         }
-    }
-    __syncthreads();
-    if (run.x < 0 || own.part > 0 || column >= ldc) return;
-    for (unsigned other = 1; other < 1u << own.shift; ++other) {
+        __syncthreads();
+        if (place >> 3 > 0) return;
+        for (unsigned other = 1; other < 1u << (place & 7); ++other) {
 #pragma unroll
-        for (int i = 0; i < Packet::WIDTH; i += 4) {
-            const float4 four = of_groups[i / 4][thread + other * blockDim.x];
-            sums[i] += four.x, sums[i + 1] += four.y, sums[i + 2] += four.z, sums[i + 3] += four.w;
+            for (int i = 0; i < Packet::WIDTH; i += 4) {
+                const float4 of_other = of_groups[i / 4][thread + other * blockDim.x];
+                sums[i] += of_other.x, sums[i + 1] += of_other.y, sums[i + 2] += of_other.z, sums[i + 3] += of_other.w;
+            }
         }
     }
+    if (run.x < 0 || column >= ldc) return;
     tile::store_packet<Packet, SCALED>(
         c + static_cast<long long>(row_of_c(run.x)) * ldc + column, sums, alpha, beta, epilogue, column);
 }

@@ -50,7 +50,7 @@ def test_bins_count_rows_and_runs_name_their_entries(a):
     assert row.tolist() == FORMATS["csr_swizzled"].from_csr(a).order.tolist() and not zero.any()
     assert (start == a.indptr[:-1][row]).all() and (end == a.indptr[1:][row]).all()
     counts = np.diff(a.indptr)
-    assert packed.longer.tolist() == [(counts >= least).sum() for least in BINS] + [0] * BEYOND
+    assert packed.longer == (*((counts >= least).sum() for least in BINS), *(0,) * BEYOND)
 
 
 def test_two_bins_are_an_octave():

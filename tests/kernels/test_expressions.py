@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spmm_roofline.formats.csr_binned import BINS
+from spmm_roofline.formats.csr_binned import BEYOND, BINS
 from spmm_roofline.kernels import expressions
 from spmm_roofline.kernels.expressions import ExpressionError, check_numbers, evaluate, namespace, normal, split
 
@@ -57,10 +57,13 @@ def test_shares_of_long_rows_fill_the_device(m, n, nnz, share):
     assert BINS[found] == share
 
 
-@given(st.lists(st.integers(0, 3000), max_size=60), st.integers(4, 16))
-def test_a_launch_has_room_for_all_groups(lengths, share):
+@given(st.lists(st.integers(0, 3000), max_size=60), st.integers(4, 16), st.sampled_from([4, 8, 16, 32]))
+def test_a_launch_has_the_groups_of_all_rows(lengths, share, most):
+    longer = [sum(length >= least for length in lengths) for least in BINS] + [0] * BEYOND
     groups = [1 << max(length // BINS[share], 1).bit_length() - 1 for length in lengths]
-    assert sum(groups) <= expressions.most_groups(len(lengths), sum(lengths), share)
+    for count in (2, 4, 8, 16, 32):
+        assert expressions.rows_of_groups(longer, share, count) == sum(own >= count for own in groups)
+    assert expressions.groups_of_rows(len(lengths), longer, share, most) == sum(min(own, most) for own in groups)
 
 
 @pytest.mark.parametrize("text", ["n.__class__", "open('x')", "n / 0", "unknown"])

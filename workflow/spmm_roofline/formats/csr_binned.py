@@ -11,7 +11,7 @@ from .csr import Csr, padded_to_fours
 
 #: Least entries of a row of each bin, two bins an octave: 1, 2, 3, 4, 6, 8, 12, …, 2³¹.
 BINS = (1, *(length for power in range(1, 31) for length in (1 << power, 3 << (power - 1))), 1 << 31)
-#: Further bins without a row, so that a kernel may ask for some octaves above any bin.
+#: Further bins without a row, so that a launch may ask for some octaves above any bin.
 BEYOND = 10
 
 
@@ -20,15 +20,16 @@ class CsrBinned(Csr):
     """As :class:`Csr`, and the runs of rows and bins of their lengths.
 
     ``runs`` int32[4·m] has row, first entry, end and 0 of each row, by descending length; rows of equal length are in
-    the order of A. ``longer`` int32[len(BINS) + BEYOND] is the number of rows with at least ``BINS[i]`` entries.
-    ``indices`` and ``data`` are padded with zeros to a multiple of four entries, so that a kernel may read aligned
-    groups of four up to the end.
+    the order of A. ``longer[i]`` is the number of rows with at least ``BINS[i]`` entries, on the host, since launches
+    depend on it. ``indices`` and ``data`` are padded with zeros to a multiple of four entries, so that a kernel may read
+    aligned groups of four up to the end.
     """
 
     name: ClassVar[str] = "csr_binned"
+    count_names: ClassVar[tuple[str, ...]] = (*Csr.count_names, "longer")
 
     runs: Int32
-    longer: Int32
+    longer: tuple[int, ...]
 
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "float32") -> Self:
@@ -41,11 +42,20 @@ class CsrBinned(Csr):
         order = xp.argsort(rows - lengths * max(m, 1))
         runs = xp.zeros((m, 4), dtype=xp.int32)
         runs[:, 0], runs[:, 1], runs[:, 2] = order, indptr[order], indptr[order + 1]
-        longer = xp.zeros(len(BINS) + BEYOND, dtype=xp.int32)
-        longer[: len(BINS)] = m - xp.searchsorted(lengths[order[::-1]], xp.array(BINS, dtype=xp.int64))
+        longer = m - xp.searchsorted(lengths[order[::-1]], xp.array(BINS, dtype=xp.int64))
         return cls(
-            packed.shape, packed.nnz, packed.dtype, indptr, packed.indices, packed.data, runs.reshape(-1), longer
+            shape=packed.shape,
+            nnz=packed.nnz,
+            dtype=packed.dtype,
+            indptr=indptr,
+            indices=packed.indices,
+            data=packed.data,
+            runs=runs.reshape(-1),
+            longer=(*longer.tolist(), *(0 for _ in range(BEYOND))),
         )
+
+    def counts(self) -> dict[str, Any]:
+        return {**super().counts(), "longer": self.longer}
 
 
 def bin_of(length: int) -> int:

@@ -3,7 +3,8 @@
 Numbers, ``+ - * / // %``, comparisons, ``a if b else c``, names and attributes, and the functions ``ceil_div``,
 ``min``, ``max``, ``power_of_two`` (the smallest one that is not below its argument) and ``even_part(count, most)``
 (``count`` divided by the least number of equal groups of at most ``most``, rounded up), :func:`lanes_of_row`,
-:func:`lanes_of_group`, :func:`share_bin`, :func:`most_groups`, and of :mod:`spmm_roofline.formats.partitions` ``wave_columns(row_bytes, l2_bytes)`` and ``waves_of(m, k, columns)``.
+:func:`lanes_of_group`, :func:`share_bin`, :func:`rows_of_groups`, :func:`groups_of_rows`, and of
+:mod:`spmm_roofline.formats.partitions` ``wave_columns(row_bytes, l2_bytes)`` and ``waves_of(m, k, columns)``.
 :mod:`.front_matter` says which names a head may use.
 Evaluated by simpleeval, never by Python.
 """
@@ -11,14 +12,14 @@ Evaluated by simpleeval, never by Python.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from threading import Lock
 from types import SimpleNamespace
 from typing import Any
 
 from ..formats.base import FormatError
-from ..formats.csr_binned import BINS, bin_of
+from ..formats.csr_binned import bin_of
 from ..formats.partitions import wave_columns, waves_of
 
 #: Held while Python parses: it may raise a SystemError in one of two threads (CPython's issue 106905).
@@ -42,24 +43,31 @@ def lanes_of_row(m: int, n: int, nnz: int, columns: int, share: int, threads: in
 
 
 def lanes_of_group(n: int, columns: int, most: int) -> int:
-    """Lanes of a group that has ``n`` columns, ``columns`` a lane: a power of two, at least four and at most ``most``."""
+    """Lanes of a group for ``n`` columns, ``columns`` a lane: a power of two, at least four and at most ``most``."""
     return max(4, min(most, power_of_two(ceil_div(n, columns))))
 
 
 def share_bin(m: int, n: int, nnz: int, columns: int, most: int, threads: int) -> int:
-    """Bin of lengths (:data:`.csr_binned.BINS`) of the share of a lane group, where groups share long rows of A, m×k.
+    """Bin of lengths (:data:`.csr_binned.BINS`) of the share of a lane group, where groups share long rows of A.
 
-    A share is as long as the rows would be if A, for all slabs of B, filled ``threads`` lanes once. It is no longer than
-    an average row and no shorter than :data:`LEAST_SHARE`.
+    It has as many entries as a group if ``threads`` lanes did all slabs of B at once, but no more than an average row
+    and no fewer than :data:`LEAST_SHARE`.
     """
     lanes = lanes_of_group(n, columns, most)
     slabs = ceil_div(n, columns * lanes)
     return bin_of(max(min(nnz * lanes * slabs // threads, nnz // max(m, 1)), LEAST_SHARE))
 
 
-def most_groups(m: int, nnz: int, share: int) -> int:
-    """Lane groups that share the rows of A, at most, with shares of bin ``share``: a row has one for each."""
-    return m + nnz // BINS[share]
+def rows_of_groups(longer: Sequence[int], share: int, groups: int) -> int:
+    """Rows that have at least ``groups`` lane groups, a power of two, with shares of bin ``share``; ``longer`` rows are
+    counted by the format."""
+    return longer[share + 2 * (groups.bit_length() - 1)]
+
+
+def groups_of_rows(m: int, longer: Sequence[int], share: int, most: int) -> int:
+    """Lane groups of all rows, of which one has at most ``most``, a power of two."""
+    doublings = range(1, most.bit_length())
+    return m + sum(rows_of_groups(longer, share, 1 << i) << (i - 1) for i in doublings)
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -81,7 +89,8 @@ FUNCTIONS = {
     "lanes_of_row": lanes_of_row,
     "lanes_of_group": lanes_of_group,
     "share_bin": share_bin,
-    "most_groups": most_groups,
+    "rows_of_groups": rows_of_groups,
+    "groups_of_rows": groups_of_rows,
     "wave_columns": wave_columns,
     "waves_of": waves_of,
 }

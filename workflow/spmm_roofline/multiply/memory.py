@@ -9,7 +9,7 @@ from ..formats.arrays import ceil_div
 from ..formats.banked_8x32 import MOST_STEPS, PANEL, SLOTS, Banked8x32
 from ..formats.base import Format
 from ..formats.csr import Csr
-from ..formats.csr_binned import BEYOND, BINS, CsrBinned
+from ..formats.csr_binned import CsrBinned
 from ..formats.csr_partitioned import CsrPartitioned
 from ..formats.csr_split import CsrSplit
 from ..formats.csr_swizzled import CsrSwizzled
@@ -63,8 +63,8 @@ def packed(form: str, m: int, nnz: int, dtype: str) -> Prediction:
         return Prediction(least, int((2 + size) * nnz * choose.MOST_STRIP_SLOTS) + 4 * panels + FIXED_BYTES)
     if issubclass(kind, Csr):
         exact = csr(m, nnz, size)
-        # The order of rows, or their runs and bins, and a multiple of four entries.
-        ordered = {CsrSwizzled: 4 * m, CsrBinned: 16 * m + 4 * (len(BINS) + BEYOND)}.get(kind)
+        # The order of rows, or their runs, and a multiple of four entries.
+        ordered = {CsrSwizzled: 4 * m, CsrBinned: 16 * m}.get(kind)
         return Prediction(exact, exact if ordered is None else exact + ordered + 3 * (4 + size))
     return Prediction(0, 0)
 
