@@ -47,7 +47,7 @@ def test_the_gpu_that_is_here_measures(config, gpu):
     assert plan.archs == ["sm_80", "sm_89", "sm_90a"]
 
 
-def test_what_describes_the_device_is_compiled_alone_and_first(config, gpu):
+def test_what_describes_the_device_is_compiled_alone_and_first_and_the_ceilings_next(config, gpu):
     everything = Stale(everything=True)
     found = Plan(config, everything).compilations  # without a GPU
     assert {batch.priority for batch in found} == {0}
@@ -56,6 +56,8 @@ def test_what_describes_the_device_is_compiled_alone_and_first(config, gpu):
     first, *others = plan.compilations
     assert set(first.items) == set(CLOCK_KERNELS.values())
     assert set(plan.clock_cubins(None).values()) <= set(first.files)
+    ceilings = [batch for batch in others if batch.priority]
+    assert {name for batch in ceilings for name in batch.items} == {*plan.ceiling_kernels} - {*first.items}
     assert first.priority > max(batch.priority for batch in others)
     files = [file for batch in plan.compilations for file in batch.files]
     assert len(files) == len(set(files)) and set(plan.all_kernel_rows()) <= set(files)

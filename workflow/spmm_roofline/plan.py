@@ -539,17 +539,24 @@ class Plan:
     def compilations(self) -> list[Batch]:
         """Jobs that compile kernels; those that the report asks for have jobs of their own.
 
-        The device waits for two of these kernels to be described, so that a job compiles them alone and first.
+        The device waits for two of these kernels to be described, so that a job compiles them alone and first. Those of
+        the ceilings are next, because the GPU is free until matrices are packed.
         """
         needed = dict.fromkeys(self.needed_compilations)
         rest = [(kernel, arch) for kernel in self.compiled for arch in self.archs if (kernel, arch) not in needed]
-        clock = [(kernel, arch) for kernel, arch in needed if self.device and kernel in CLOCK_KERNELS.values()]
-        others = [entry for entry in needed if entry not in clock]
-        first = batches_of("compile_kernels_of_clock", self._stale_compilations(clock), MOST_COMPILED, self._sources)
+        clock = dict.fromkeys(entry for entry in needed if self.device and entry[0] in CLOCK_KERNELS.values())
+        of_ceilings = {*self.ceiling_kernels} if self.device else ()
+        ceilings = dict.fromkeys(entry for entry in needed if entry[0] in of_ceilings and entry not in clock)
+        others = [entry for entry in needed if entry not in clock and entry not in ceilings]
         return [
-            *(replace(batch, priority=1) for batch in first),
-            *batches_of("compile_kernels", self._stale_compilations(others), MOST_COMPILED, self._sources),
-            *batches_of("compile_other_kernels", self._stale_compilations(rest), MOST_COMPILED, self._sources),
+            replace(batch, priority=priority)
+            for rule, wanted, priority in (
+                ("compile_kernels_of_clock", clock, 2),
+                ("compile_kernels_of_ceilings", ceilings, 1),
+                ("compile_kernels", others, 0),
+                ("compile_other_kernels", rest, 0),
+            )
+            for batch in batches_of(rule, self._stale_compilations(wanted), MOST_COMPILED, self._sources)
         ]
 
     def _stale_compilations(self, wanted: Iterable[tuple[str, str]]) -> list[tuple[str, tuple[str, ...], Any]]:
