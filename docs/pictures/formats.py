@@ -14,6 +14,7 @@ import numpy as np
 from spmm_roofline.formats import FORMATS
 from spmm_roofline.formats.arrays import row_of_entry
 from spmm_roofline.formats.banked_8x32 import PANEL, ROUND, SLOTS
+from spmm_roofline.formats.csr_binned import BINS
 from spmm_roofline.formats.hrpb import BRICK_K, BRICK_M, UNIT
 from spmm_roofline.formats.panels_64x32 import COLUMNS, ROWS
 
@@ -55,7 +56,7 @@ def of_slots(data: Any, colours: Colours) -> list[str]:
 # --- rows of entries --------------------------------------------------------------------------------------------------
 
 
-@draws("csr", "csr_swizzled", "csr_segmented", "coo", "csc")
+@draws("csr", "csr_swizzled", "csr_binned", "csr_segmented", "coo", "csc")
 def rows(name: str) -> Drawing:
     """Entries one after the other, with pointers."""
     a = samples.plain()
@@ -83,9 +84,16 @@ def rows(name: str) -> Drawing:
             tinted = [hue(i) for i in range(len(array))]
         elif field == "order":
             tinted = [hue(i) for i in array]
+        elif field == "runs":
+            tinted = [hue(i) for i in array[::4] for _ in range(4)]
         else:
             tinted = [""] * len(array)
         y = strip(d, x, y, width, field, array, tinted, field == "data")
+    if name == "csr_binned":
+        count = next(i for i, rows in enumerate(packed.longer) if not rows) + 1
+        least, rows = (", ".join(map(str, told[:count])) for told in (BINS, packed.longer))
+        d.text(x, y + 9, "longer", "mono bold", 10.5)
+        d.text(x + 50, y + 9, f"rows of at least {least}, … entries: {rows}, …", "quiet", 9.5)
     return d
 
 

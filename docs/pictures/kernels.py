@@ -95,6 +95,7 @@ SHEETS: dict[str, tuple[str, tuple[str, ...]]] = {
             "short_rows_fma",
             "dealt_rows_fma",
             "even_rows_fma",
+            "spread_rows_fma",
             "split_fma",
             "split_f16",
             "narrow_fma",
@@ -1116,6 +1117,35 @@ def even_rows(d: Drawing, x: float, y: float, head: Head) -> float:
             THREAD,
             f"a lane: four columns, {4 * fours} rows of B in flight, which go on into the next step",
         ),
+    )
+
+
+@shows("spread_rows_fma")
+def spread_rows(d: Drawing, x: float, y: float, head: Head) -> float:
+    s = Scene(d, x, y)
+    # The longest row has two lane groups, the next one another, in one CTA.
+    parts = ((5, PATTERN[5][:3], HUES[0]), (5, PATTERN[5][3:], HUES[1]), (3, PATTERN[3], HUES[3]))
+    for row, entries, colour in parts:
+        for j in entries:
+            s.mark("A", row, j, colour)
+            s.area("B", (j, j + 1), (0, SIDE), colour, "tint")
+        s.area("C", (row, row + 1), (0, SIDE), GROUP if row == 5 else colour)
+    s.area("A", (5, 6), (0, SIDE), GROUP, "dashed frame")
+    top = longest_first(d, x, y)
+    for number, colour in enumerate((HUES[0], HUES[1])):
+        d.rect(x + 25 * number, top + 26, 19, 13, "tint frame", colour)
+    d.text(x + 22, top + 36, "+", "bold", 9, "middle")
+    columns = head.tile["columns"] * head.tile["lanes"]
+    return beside(
+        s,
+        d,
+        y,
+        ("", f"a hue is a lane group: its share of a row, a slab of {columns} columns"),
+        (
+            GROUP,
+            "a long row: two, four or more groups of a CTA; the first one adds up the sums of all",
+        ),
+        ("", "a share is what fills the device, at most an average row"),
     )
 
 

@@ -21,8 +21,8 @@ class CsrBinned(Csr):
 
     ``runs`` int32[4·m] has row, first entry, end and 0 of each row, by descending length; rows of equal length are in
     the order of A. ``longer[i]`` is the number of rows with at least ``BINS[i]`` entries, on the host, since launches
-    depend on it. ``indices`` and ``data`` are padded with zeros to a multiple of four entries, so that a kernel may read
-    aligned groups of four up to the end.
+    depend on it. ``indices`` and ``data`` are padded with zeros to a multiple of four entries, so that a kernel may
+    read aligned groups of four up to the end.
     """
 
     name: ClassVar[str] = "csr_binned"
