@@ -51,13 +51,13 @@ CASE = ["device", "suite", "matrix", "n", "l2"]
 def slabs_of(head: Head) -> costs.Slabs:
     """The columns of C that a CTA of a kernel computes at once."""
     if head.format == "dense":
-        return costs.Slabs(costs.DENSE_TILE, False, itemsize(head.dtype["b"]))
+        return costs.Slabs(costs.DENSE_TILE, False, itemsize(head.dtype["b"]), False)
     of_rows = head.format in ("csr", "csr_swizzled", "csr_binned")
     if "lanes" in head.tile:
         columns = head.tile["lanes"] * head.pads["n"]
     else:
         columns = head.tile.get("slab", LANE_GROUP if of_rows else STRIP)
-    return costs.Slabs(columns, of_rows, itemsize(head.dtype["b"]))
+    return costs.Slabs(columns, of_rows, itemsize(head.dtype["b"]), head.format == choose.PANELS)
 
 
 def terms_of(head: Head) -> list[str]:
@@ -118,9 +118,9 @@ def _gains(leaf: np.ndarray, leaves: int, code: np.ndarray, bins: int, weight: n
 def fitted(head: Head, rows: pd.DataFrame) -> costs.Cost:
     """The cost of a kernel from its times, ``time_us``, and their weights, ``weight``."""
     slabs, names = slabs_of(head), list(costs.TERMS)
-    sizes, time_us, weight = sizes_of(rows, head), rows["time_us"].to_numpy(), rows["weight"].to_numpy()
+    time_us, weight = rows["time_us"].to_numpy(), rows["weight"].to_numpy()
     used = [names.index(name) for name in terms_of(head)]
-    terms, traits = costs.terms_and_traits(sizes, slabs)
+    terms, traits = costs.terms_and_traits([costs.quantities(sizes, slabs) for sizes in sizes_of(rows)])
     terms = terms[used].T
     scale = terms.max(axis=0) + np.finfo(float).tiny
     predicted = time_us
@@ -134,15 +134,14 @@ def fitted(head: Head, rows: pd.DataFrame) -> costs.Cost:
     return costs.Cost(slabs, coefficients, trees)
 
 
-def sizes_of(rows: pd.DataFrame, head: Head) -> costs.Sizes:
-    """The products of some rows of a kernel."""
-    m, k, n, nnz, longest, blocks, tiles, multiprocessors, l2_bytes = (
-        rows[name].to_numpy(dtype=float)
-        for name in ("m", "k", "n", "nnz", "row_length_max", "blocks", "panel_tiles", "multiprocessors", "l2_bytes")
-    )
+def sizes_of(rows: pd.DataFrame) -> list[costs.Sizes]:
+    """The products of some rows."""
     # Some rows were recorded before panels were counted.
-    tiles = np.where(np.isnan(tiles), blocks / 2, tiles) if head.format == choose.PANELS else blocks
-    return costs.Sizes(m, k, n, nnz, longest, blocks, tiles, multiprocessors, l2_bytes)
+    tiles = rows["panel_tiles"].fillna(rows["blocks"] / 2)
+    columns = ("m", "k", "n", "nnz", "row_length_max", "blocks", "multiprocessors", "l2_bytes")
+    m, k, n, nnz, longest, blocks, multiprocessors, l2_bytes = (rows[name].astype(int).tolist() for name in columns)
+    given = zip(m, k, n, nnz, longest, blocks, tiles.tolist(), multiprocessors, l2_bytes, strict=True)
+    return [costs.Sizes(*each) for each in given]
 
 
 def times(kernels: Mapping[str, Head], half: str | None) -> pd.DataFrame:

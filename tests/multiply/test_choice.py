@@ -195,7 +195,7 @@ def test_a_fit_finds_the_terms_that_times_are_made_of(kernels, fitting):
     cost = fitting.fitted(head, rows)
     known = dict(zip(costs.TERMS, cost.coefficients, strict=True))
     assert known["fixed"] == pytest.approx(4, rel=0.3) and known["longest_row"] == pytest.approx(0.05, rel=0.05)
-    terms, _ = costs.terms_and_traits(fitting.sizes_of(rows, head), cost.slabs)
+    terms, _ = costs.terms_and_traits([costs.quantities(sizes, cost.slabs) for sizes in fitting.sizes_of(rows)])
     assert cost.coefficients @ terms == pytest.approx(rows["time_us"].to_numpy(), rel=0.02)
 
 
@@ -216,7 +216,7 @@ def test_a_written_cost_sends_every_product_to_the_leaf_that_it_was_fitted_in(fi
     rng = np.random.default_rng(0)
     traits = np.log(rng.choice([1.0, 2, 8, 24, 32, 41, 128, 384, 512, 1024], (2_000, len(costs.TRAITS))))
     trees = fitting.boosted(traits, rng.normal(0, 0.3, 2_000), np.ones(2_000))
-    written = costs.Cost(costs.Slabs(32, False, 2), np.ones(len(costs.TERMS)), trees).document()
+    written = costs.Cost(costs.Slabs(32, False, 2, False), np.ones(len(costs.TERMS)), trees).document()
     asked = traits[:, trees.traits]
     assert ((asked > trees.thresholds) == (asked > np.array(written["thresholds"]))).all()
     assert fitting.thresholds(np.log([1.0, 1.0, 8.0])) == pytest.approx([np.log(8) / 2])

@@ -23,11 +23,9 @@ A third way costs about ten products and has no regret: ``SpMM(a, tune=True)`` t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-
-import numpy as np
 
 from ..formats.arrays import ceil_div
 from ..formats.banked_8x32 import SLOTS
@@ -137,15 +135,14 @@ class Product:
 
     def log_us(self, kernels: list[Head], panel_tiles: int) -> list[float]:
         """Logarithms of the times in µs that kernels are predicted to take."""
-        blocks = self.survey.blocks
         sizes = costs.Sizes(
             self.m,
             self.k,
             self.n,
             self.nnz,
             self.survey.longest,
-            blocks,
-            np.array([panel_tiles if head.format == PANELS else blocks for head in kernels]),
+            self.survey.blocks,
+            panel_tiles,
             self.multiprocessors,
             self.l2_bytes,
         )
@@ -200,18 +197,27 @@ def fastest(kernels: list[Head], product: Product) -> Head | None:
     """
     if not min(product.m, product.k, product.n, product.nnz):
         return None
-    known = [head for head in kernels if costed(head.name) in costs.known() and takes(head, product)]
-    tiles = None
-    while known:
-        times = product.log_us(known, tiles or product.least_panel_tiles())
-        best = known[min(range(len(known)), key=times.__getitem__)]
-        if best.format != PANELS or tiles:
-            return best
+    known = {head.name: head for head in kernels if costed(head.name) in costs.known() and takes(head, product)}
+    if not known:
+        return None
+
+    def times(of: Collection[Head], panel_tiles: int) -> dict[str, float]:
+        return dict(zip((head.name for head in of), product.log_us([*of], panel_tiles), strict=True))
+
+    predicted = times(known.values(), product.least_panel_tiles())
+    best = min(predicted, key=predicted.__getitem__)
+    if known[best].format == PANELS:
+        # With fewest tiles; now they are counted.
+        of_panels = [head for head in known.values() if head.format == PANELS]
         if product.look_at_panels:
-            tiles = product.look_at_panels().blocks
+            predicted |= times(of_panels, product.look_at_panels().blocks)
         else:
-            known = [head for head in known if head.format != PANELS]
-    return None
+            for head in of_panels:
+                del predicted[head.name]
+        if not predicted:
+            return None
+        best = min(predicted, key=predicted.__getitem__)
+    return known[best]
 
 
 def takes(head: Head, product: Product) -> bool:

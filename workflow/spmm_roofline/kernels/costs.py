@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from ..paths import COSTS
+from .expressions import ceil_div, power_of_two
 
 #: Part of L2 that B, or a slab of it, finds free.
 OF_L2 = 0.8
@@ -39,69 +40,68 @@ NOTHING = 1e-30
 
 @dataclass(frozen=True)
 class Sizes:
-    """A product C[m×n] = A·B on a device: numbers, or arrays of numbers that broadcast.
+    """A product C[m×n] = A·B on a device.
 
     ``blocks`` are tiles of 8×16 in windows, ``longest`` the entries of the longest row, and ``panel_tiles`` the tiles
-    of 64×32 in panels, or ``blocks`` for a kernel that reads no panels, so that its time does not depend on them.
+    of 64×32 in panels.
     """
 
-    m: Any
-    k: Any
-    n: Any
-    nnz: Any
-    longest: Any
-    blocks: Any
-    panel_tiles: Any
-    multiprocessors: Any
-    l2_bytes: Any
+    m: int
+    k: int
+    n: int
+    nnz: int
+    longest: int
+    blocks: int
+    panel_tiles: float
+    multiprocessors: int
+    l2_bytes: int
 
 
 @dataclass(frozen=True)
 class Slabs:
-    """The columns of C that a CTA computes at once: numbers, or arrays of numbers that broadcast."""
+    """The columns of C that a CTA computes at once, and what it reads."""
 
-    columns: Any
-    narrows: Any
+    columns: int
+    narrows: bool
     """whether slabs are no wider than the next power of two from n on"""
-    itemsize: Any
+    itemsize: int
     """bytes of an element of B"""
+    panels: bool
+    """whether it reads A in panels; other kernels take their time whatever panels there are"""
 
 
 #: Quantities of a product, of which terms and traits are made.
 QUANTITIES = (
-    *("m", "k", "n", "nnz", "longest", "blocks", "panel_tiles", "multiprocessors", "l2_bytes", "itemsize"),
-    *("slabs", "padded", "slab", "missed", "beyond", "window_waves", "slab_waves", "strip_steps"),
-    *("dense_far", "dense_waves", "unaligned"),
+    *("m", "k", "n", "nnz", "longest", "blocks", "multiprocessors", "l2_bytes"),
+    *("panel_tiles", "itemsize", "slabs", "padded", "slab", "missed", "beyond"),
+    *("window_waves", "slab_waves", "strip_steps", "dense_far", "dense_waves", "unaligned"),
 )
 
 
-def quantities(s: Sizes, slabs: Slabs) -> np.ndarray:
-    """The quantities, float64[QUANTITIES, …], of all products and kernels that the arguments broadcast to."""
-    # As a float: m·k·itemsize of a large sparse A exceeds 64 bits.
-    e, near = 1.0 * slabs.itemsize, np.maximum(2 ** np.ceil(np.log2(s.n)), NARROWEST_SLAB)
-    width = np.where(slabs.narrows, np.minimum(slabs.columns, near), slabs.columns)
-    number, slab, free = np.ceil(s.n / width), np.minimum(width, s.n), OF_L2 * s.l2_bytes
-    of_dense = s.m * s.k * e
-    values = {
-        **vars(s),
-        "itemsize": e,
-        "slabs": number,
-        "padded": number * width,  # columns with those that fill the last slab
-        "slab": slab,
-        "missed": 1 - free / (s.k * slab * e),  # part of a slab of B that L2 does not hold
-        "beyond": s.nnz * (4 + e) + (s.k + s.m) * s.n * e - free,  # bytes of A, B and C that it does not hold
-        "window_waves": np.ceil(np.ceil(s.m / WINDOW) * number / (s.multiprocessors * WINDOWS_AT_ONCE)),
-        "slab_waves": np.ceil(number / s.multiprocessors),
-        "strip_steps": s.m * (np.ceil(s.longest / PANEL_TILE) + STRIP_OF_PANEL),
-        # Bytes of a dense product beyond L2.
-        "dense_far": np.where(of_dense > s.l2_bytes, of_dense + (s.k + s.m) * s.n * e, 0),
-        "dense_waves": np.ceil(np.ceil(s.m / DENSE_TILE) * np.ceil(s.n / DENSE_TILE) / s.multiprocessors),
-        "unaligned": 1 + ((s.n * e) % 16 > 0),  # 2 if rows of B are no multiple of 16 bytes
-    }
-    found = np.empty((len(QUANTITIES), *np.broadcast(width, s.m, s.panel_tiles).shape))
-    for i, name in enumerate(QUANTITIES):
-        found[i] = values[name]
-    return np.maximum(found, NOTHING)
+def quantities(s: Sizes, slabs: Slabs) -> list[float]:
+    """The :data:`QUANTITIES` of a product. Kernels have a handful of different slabs: arrays would take longer."""
+    e, width = slabs.itemsize, slabs.columns
+    if slabs.narrows:
+        width = min(width, max(power_of_two(s.n), NARROWEST_SLAB))
+    number, slab, free = ceil_div(s.n, width), min(width, s.n), OF_L2 * s.l2_bytes
+    of_dense, of_b_and_c = s.m * s.k * e, (s.k + s.m) * s.n * e
+    values = (
+        *(s.m, s.k, s.n, s.nnz, s.longest, s.blocks, s.multiprocessors, s.l2_bytes),
+        s.panel_tiles if slabs.panels else s.blocks,
+        e,
+        number,
+        number * width,  # columns with those that fill the last slab
+        slab,
+        1 - free / (s.k * slab * e),  # part of a slab of B that L2 does not hold
+        s.nnz * (4 + e) + of_b_and_c - free,  # bytes of A, B and C that it does not hold
+        ceil_div(ceil_div(s.m, WINDOW) * number, s.multiprocessors * WINDOWS_AT_ONCE),
+        ceil_div(number, s.multiprocessors),
+        s.m * (ceil_div(s.longest, PANEL_TILE) + STRIP_OF_PANEL),
+        of_dense + of_b_and_c if of_dense > s.l2_bytes else 0,  # bytes of a dense product beyond L2
+        ceil_div(ceil_div(s.m, DENSE_TILE) * ceil_div(s.n, DENSE_TILE), s.multiprocessors),
+        1 + (s.n * e % 16 > 0),  # 2 if rows of B are no multiple of 16 bytes
+    )
+    return [max(value, NOTHING) for value in values]
 
 
 #: Name → quantity → exponent: a product of powers of quantities.
@@ -190,9 +190,12 @@ def exponents(of: Monomials) -> np.ndarray:
 _OF_TERMS, _OF_TRAITS = exponents(TERMS), exponents(TRAITS)
 
 
-def terms_and_traits(s: Sizes, slabs: Slabs) -> tuple[np.ndarray, np.ndarray]:
-    """The values of terms and the logarithms of traits, float64[TERMS, …] and float64[TRAITS, …]."""
-    logs = np.log(quantities(s, slabs))
+def terms_and_traits(products: Sequence[Sequence[float]]) -> tuple[np.ndarray, np.ndarray]:
+    """The values of terms and the logarithms of traits, float64[TERMS, products] and float64[TRAITS, products].
+
+    ``products`` are :func:`quantities`.
+    """
+    logs = np.log(np.array(products, dtype=np.float64).T)
     return np.exp(_OF_TERMS @ logs), _OF_TRAITS @ logs
 
 
@@ -225,6 +228,7 @@ class Cost:
             "slab": self.slabs.columns,
             "narrows": self.slabs.narrows,
             "itemsize": self.slabs.itemsize,
+            "panels": self.slabs.panels,
             "coefficients_us": {name: _short(x) for name, x in known.items()},
             "traits": self.trees.traits.tolist(),
             "thresholds": [[_short(x) for x in tree] for tree in self.trees.thresholds.tolist()],
@@ -248,18 +252,21 @@ def known() -> Mapping[str, Cost]:
 def _cost(document: Mapping[str, Any]) -> Cost:
     coefficients = np.array([document["coefficients_us"].get(name, 0.0) for name in TERMS])
     trees = Trees(*(np.array(document[part]) for part in ("traits", "thresholds", "leaves")))
-    return Cost(Slabs(document["slab"], document["narrows"], document["itemsize"]), coefficients, trees)
+    return Cost(Slabs(*(document[name] for name in ("slab", "narrows", "itemsize", "panels"))), coefficients, trees)
 
 
 @dataclass(frozen=True)
 class _Together:
     """The costs of some kernels as arrays, in which one look-up serves all of them."""
 
-    slabs: Slabs
+    slabs: tuple[Slabs, ...]
+    """without repetitions"""
+    which: np.ndarray
+    """int64[kernels]: the slabs of a kernel"""
     coefficients: np.ndarray
     """float64[terms, kernels]"""
     asked: np.ndarray
-    """int64[level, kernels, trees]: the index of a question's trait in [traits, kernels]"""
+    """int64[level, kernels, trees]: the index of a question's trait in [traits, slabs]"""
     thresholds: np.ndarray
     """float64[level, kernels, trees]"""
     leaves: np.ndarray
@@ -271,13 +278,15 @@ class _Together:
 @lru_cache(maxsize=64)
 def _together(names: Sequence[str]) -> _Together:
     costs = [known()[name] for name in names]
-    slabs = (np.array([getattr(cost.slabs, part) for cost in costs]) for part in ("columns", "narrows", "itemsize"))
+    slabs = tuple(dict.fromkeys(cost.slabs for cost in costs))
+    which = np.array([slabs.index(cost.slabs) for cost in costs])
     traits, thresholds, leaves = (
         np.stack([getattr(cost.trees, part) for cost in costs]) for part in ("traits", "thresholds", "leaves")
     )
-    asked = len(costs) * traits + np.arange(len(costs))[:, None, None]
+    asked = len(slabs) * traits + which[:, None, None]
     return _Together(
-        Slabs(*slabs),
+        slabs,
+        which,
         np.stack([cost.coefficients for cost in costs], axis=-1),
         np.ascontiguousarray(np.moveaxis(asked, -1, 0)),
         np.ascontiguousarray(np.moveaxis(thresholds, -1, 0)),
@@ -287,11 +296,13 @@ def _together(names: Sequence[str]) -> _Together:
 
 
 def log_us(names: Sequence[str], sizes: Sizes) -> np.ndarray:
-    """Logarithm of the time in µs of a product with each of some kernels; ``sizes`` are numbers, or of each kernel."""
+    """Logarithm of the time in µs of a product with each of some kernels, float64[kernels]."""
     all_of = _together(tuple(names))
-    terms, traits = terms_and_traits(sizes, all_of.slabs)
-    answers = traits.ravel()[all_of.asked] > all_of.thresholds
-    leaf = answers[0].astype(np.int64)
+    terms, traits = terms_and_traits([quantities(sizes, slabs) for slabs in all_of.slabs])
+    answers = (traits.ravel().take(all_of.asked) > all_of.thresholds).view(np.uint8)
+    leaf = answers[0].copy()  # of a byte, and a tree has fewer levels than that
     for answer in answers[1:]:
-        leaf = 2 * leaf + answer
-    return np.log((terms * all_of.coefficients).sum(axis=0)) + all_of.leaves[all_of.first + leaf].sum(axis=-1)
+        leaf <<= 1
+        leaf |= answer
+    corrections = all_of.leaves.take(all_of.first + leaf).sum(axis=-1)
+    return np.log((terms[:, all_of.which] * all_of.coefficients).sum(axis=0)) + corrections
