@@ -15,8 +15,10 @@ tile: {slab: 128, columns: 4, depth: 3, share: 3, fill: 512, threads: 128, ctas:
 constants: {values: tile::Wide<float>, scaled: 0}
 features: [atom_inc]
 launch:
-  grid: ceil_div(m, tile.threads // lanes_of_row(m, n, a.nnz, tile.columns, tile.share, tile.fill * device.multiprocessors)), ceil_div(n, tile.slab)
-  block: lanes_of_row(m, n, a.nnz, tile.columns, tile.share, tile.fill * device.multiprocessors), tile.threads // lanes_of_row(m, n, a.nnz, tile.columns, tile.share, tile.fill * device.multiprocessors)
+  names:
+    lanes: lanes_of_row(m, n, a.nnz, tile.columns, tile.share, tile.fill * device.multiprocessors)
+  grid: ceil_div(m, tile.threads // lanes), ceil_div(n, tile.slab)
+  block: lanes, tile.threads // lanes
   args: a.indptr, a.indices, a.data, b, c, m, min(32, power_of_two(ceil_div(n, tile.columns))), b.ld, c.ld, alpha, beta
 variants:
   tf32:

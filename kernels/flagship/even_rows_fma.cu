@@ -15,8 +15,9 @@ tile: {fours: 2, lanes: 32, threads: 128, ctas: 8}
 constants: {scaled: 0}
 features: [cp_async, cp_async_ca, mov]
 launch:
-  grid: ceil_div(m, tile.threads // max(4, min(tile.lanes, power_of_two(ceil_div(n, 4))))), ceil_div(n, 4 * tile.lanes)
-  block: max(4, min(tile.lanes, power_of_two(ceil_div(n, 4)))), tile.threads // max(4, min(tile.lanes, power_of_two(ceil_div(n, 4))))
+  names: {lanes: "max(4, min(tile.lanes, power_of_two(ceil_div(n, 4))))"}
+  grid: ceil_div(m, tile.threads // lanes), ceil_div(n, 4 * tile.lanes)
+  block: lanes, tile.threads // lanes
   args: a.order, a.indptr, a.indices, a.data, b, c, m, 4 * b.ld, c.ld, alpha, beta
 variants:
   tf32:
@@ -43,8 +44,8 @@ variants:
     tile: {lanes: 8}
     constants: {packet: "tile::Packet16<tile::F16>", rolling: tile::RollingFours16}
     launch: &of_16
-      grid: ceil_div(m, tile.threads // max(4, min(tile.lanes, power_of_two(ceil_div(n, 8))))), ceil_div(n, 8 * tile.lanes)
-      block: max(4, min(tile.lanes, power_of_two(ceil_div(n, 8)))), tile.threads // max(4, min(tile.lanes, power_of_two(ceil_div(n, 8))))
+      names: {lanes: "max(4, min(tile.lanes, power_of_two(ceil_div(n, 8))))"}
+      grid: ceil_div(m, tile.threads // lanes), ceil_div(n, 8 * tile.lanes)
       args: a.order, a.indptr, a.indices, a.data, b, c, m, 2 * b.ld, c.ld, alpha, beta
   bf16:
     idea: even_rows_fma on BF16 operands, with eight columns a lane and sums in FP32

@@ -15,18 +15,16 @@ tile: {fours: 2, columns: 4, lanes: 32, threads: 128, ctas: 8}
 constants: {scaled: 0}
 features: [cp_async, cp_async_ca, mov]
 launch:
-  grid: >-
-    ceil_div(groups_of_rows(m, a.longer, share_bin(m, n, a.nnz, tile.columns, tile.lanes, tile.threads * tile.ctas * device.multiprocessors), tile.threads // lanes_of_group(n, tile.columns, tile.lanes)), tile.threads // lanes_of_group(n, tile.columns, tile.lanes)),
-    ceil_div(n, tile.columns * tile.lanes)
-  block: lanes_of_group(n, tile.columns, tile.lanes), tile.threads // lanes_of_group(n, tile.columns, tile.lanes)
+  names:
+    lanes: lanes_of_group(n, tile.columns, tile.lanes)
+    groups: tile.threads // lanes
+    share: share_bin(m, n, a.nnz, tile.columns, tile.lanes, tile.threads * tile.ctas * device.multiprocessors)
+  grid: ceil_div(groups_of_rows(m, a.longer, share, groups), groups), ceil_div(n, tile.columns * tile.lanes)
+  block: lanes, groups
   args: >-
-    a.runs,
-    rows_of_groups(a.longer, share_bin(m, n, a.nnz, tile.columns, tile.lanes, tile.threads * tile.ctas * device.multiprocessors), 2),
-    rows_of_groups(a.longer, share_bin(m, n, a.nnz, tile.columns, tile.lanes, tile.threads * tile.ctas * device.multiprocessors), 4),
-    rows_of_groups(a.longer, share_bin(m, n, a.nnz, tile.columns, tile.lanes, tile.threads * tile.ctas * device.multiprocessors), 8),
-    rows_of_groups(a.longer, share_bin(m, n, a.nnz, tile.columns, tile.lanes, tile.threads * tile.ctas * device.multiprocessors), 16),
-    rows_of_groups(a.longer, share_bin(m, n, a.nnz, tile.columns, tile.lanes, tile.threads * tile.ctas * device.multiprocessors), 32),
-    a.indices, a.data, b, c, m, 16 // tile.columns * b.ld, c.ld, alpha, beta
+    a.runs, rows_of_groups(a.longer, share, 2), rows_of_groups(a.longer, share, 4), rows_of_groups(a.longer, share, 8),
+    rows_of_groups(a.longer, share, 16), rows_of_groups(a.longer, share, 32), a.indices, a.data, b, c, m,
+    16 // tile.columns * b.ld, c.ld, alpha, beta
 variants:
   tf32:
     idea: spread_rows_fma on TF32 operands, at no less than TF32 precision

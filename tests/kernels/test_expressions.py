@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from spmm_roofline.formats.csr_binned import BEYOND, BINS
 from spmm_roofline.kernels import expressions
-from spmm_roofline.kernels.expressions import ExpressionError, check_numbers, evaluate, namespace, normal, split
+from spmm_roofline.kernels.expressions import (
+    ExpressionError,
+    check_numbers,
+    evaluate,
+    namespace,
+    normal,
+    split,
+    with_names,
+)
 
 
 def test_commas_separate_outside_parentheses_alone():
@@ -64,6 +72,14 @@ def test_a_launch_has_the_groups_of_all_rows(lengths, share, most):
     for count in (2, 4, 8, 16, 32):
         assert expressions.rows_of_groups(longer, share, count) == sum(own >= count for own in groups)
     assert expressions.groups_of_rows(len(lengths), longer, share, most) == sum(min(own, most) for own in groups)
+
+
+def test_names_stand_for_expressions():
+    names = {"lanes": "min(32, n)", "groups": "128 // lanes"}
+    assert with_names("lanes, ceil_div(m * 2, groups)", names) == "min(32, n), ceil_div(m * 2, 128 // min(32, n))"
+    assert with_names("m % groups", {"groups": "a.rows + 1"}) == "m % (a.rows + 1)"
+    with pytest.raises(ExpressionError, match=r"'32 \+' is not an expression"):
+        with_names("lanes", {"lanes": "32 +"})
 
 
 @pytest.mark.parametrize("text", ["n.__class__", "open('x')", "n / 0", "unknown"])

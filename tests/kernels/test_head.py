@@ -238,6 +238,24 @@ def test_an_unknown_name_fails_at_planning(tree, old, new, sentence):
     assert str(path) in str(caught.value)
 
 
+def test_a_launch_may_name_an_expression(tree):
+    before = heads()["mma_bt"]
+    edited(
+        tree,
+        "grid: ceil_div(n, tile.n), a.block_rows",
+        "names: {tiles: 'ceil_div(n, tile.n)'}\n  grid: tiles, a.block_rows",
+    )
+    (head, *_) = read(edited(tree, "names: {tiles:", "names: {wide: tile.n, tiles:"))
+    assert head.functional() == before.functional()
+    (head, *_) = read(edited(tree, "'ceil_div(n, tile.n)'", "'ceil_div(n, wide)'"))
+    assert head.functional() == before.functional() and head.sha256() == before.sha256()
+
+
+def test_a_launch_gives_no_name_that_means_something_else(tree):
+    with pytest.raises(HeadError, match="a launch cannot give the name b, which has a meaning already"):
+        read(edited(tree, "grid: ceil_div", "names: {b: m}\n  grid: ceil_div", count=1))
+
+
 def test_scratch_is_part_of_what_is_launched(tree):
     before = heads()["mma_bt"]
     head = read(edited(tree, "study: smat", "scratch: 8*n\nstudy: smat"))[0]

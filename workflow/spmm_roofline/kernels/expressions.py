@@ -126,6 +126,19 @@ def normal(text: str) -> str:
     return ", ".join(split(text))
 
 
+def with_names(text: str, names: Mapping[str, str]) -> str:
+    """``text`` with each of ``names`` replaced by its expression, in which earlier names may stand."""
+    known: dict[str, ast.expr] = {}
+
+    class Replace(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.expr:
+            return known.get(node.id, node)
+
+    for name, meaning in names.items():
+        known[name] = Replace().visit(_parse(meaning, meaning).body)
+    return ", ".join(ast.unparse(Replace().visit(_parse(element, text).body)) for element in split(text))
+
+
 def check_numbers(text: str, known: Collection[str], arrays: Collection[str] = (), whole: bool = True) -> None:
     """Raise :class:`ExpressionError` unless ``text`` is made of numbers and of the ``known`` names.
 

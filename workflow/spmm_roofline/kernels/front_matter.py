@@ -22,6 +22,7 @@ from ..formats.base import Format
 from . import expressions, includes
 from .arch import supports
 from .head import (
+    EPILOGUE,
     EPILOGUE_PARAMETERS,
     NUMBER_TYPES,
     REORDERED_PARAMETERS,
@@ -75,6 +76,10 @@ _NUMBERS = {
     *("m", "n", "k", "nnz", "alpha", "beta", "steps", "b.ld", "c.ld", "b.nbytes"),
     *("device.multiprocessors", "device.l2_bytes"),
 }
+
+#: Names that a launch cannot give to expressions of its own.
+_TAKEN = {*(name.partition(".")[0] for name in _NUMBERS), *expressions.FUNCTIONS, *EPILOGUE}
+_TAKEN |= {"a", "rows", "scratch", "tile", "resident"}
 
 #: Entries of a head that are copied unchanged.
 _PLAIN = (
@@ -252,10 +257,10 @@ def _head(path: Path, raw: dict[str, Any], variant: str | None, code: str) -> He
         launches=tuple(
             Launch(
                 entry=launch.get("entry", entry),
-                grid=str(launch["grid"]),
-                block=str(launch["block"]),
-                smem=str(launch.get("smem", 0)),
-                args=tuple(expressions.split(str(launch["args"]))),
+                grid=_expanded(path, launch, "grid"),
+                block=_expanded(path, launch, "block"),
+                smem=_expanded(path, launch, "smem"),
+                args=tuple(expressions.split(_expanded(path, launch, "args"))),
                 types=tuple(types.get(launch.get("entry", entry), ())),
                 entries=tuple(types),
                 has_epilogue=launch.get("entry", entry) in with_epilogue,
@@ -270,6 +275,15 @@ def _head(path: Path, raw: dict[str, Any], variant: str | None, code: str) -> He
         work={unit: str(text) for unit, text in raw.get("work", {}).items()},
         **plain,
     )
+
+
+def _expanded(path: Path, launch: dict[str, Any], entry: str) -> str:
+    """An entry of a launch, with the names that the launch gives to expressions replaced by these."""
+    text = str(launch.get(entry, 0))
+    names = {name: str(meaning) for name, meaning in launch.get("names", {}).items()}
+    if taken := sorted(names.keys() & _TAKEN):
+        raise HeadError(f"{path}: a launch cannot give the name {', '.join(taken)}, which has a meaning already")
+    return expressions.with_names(text, names) if names else text
 
 
 def _arrays(head: Head) -> dict[str, str]:
