@@ -14,7 +14,7 @@ from ..formats.arrays import ceil_div, row_of_entry
 from ..kernels.packers import LoadedPacker, functions_of
 from .arrays import Library, Strided, capturing, library_of, needs_operator
 from .launches import MOST
-from .matrix import check_no_capture, matrix_of, records_gradient
+from .matrix import check_may_plan, matrix_of, records_gradient
 
 #: Kernel of ``kernels/sampling``; its variants are for dtypes, widths of heads and sizes of blocks.
 KERNEL = "masked_attention"
@@ -82,7 +82,7 @@ class MaskedAttention:
 
         if records_gradient(mask):
             raise ValueError("mask requires a gradient, and only its pattern matters, not its values: detach it")
-        check_no_capture()
+        check_may_plan()
         csr = matrix_of(_sparse(mask), shape).csr
         self.shape: tuple[int, int] = (int(csr.shape[0]), int(csr.shape[1]))
         self.nnz = int(csr.nnz)

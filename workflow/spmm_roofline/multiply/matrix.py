@@ -155,8 +155,10 @@ def _is_on_host(array: Any) -> bool:
     return type(array) is np.ndarray or str(getattr(array, "device", "")) == "cpu"
 
 
-def check_no_capture() -> None:
-    """Raise ``ValueError`` within a capture, before anything is made of a matrix."""
+def check_may_plan() -> None:
+    """Raise ``ImportError`` without CuPy, and ``ValueError`` within a capture, before anything is made of a matrix."""
+    if missing := without_cupy("SpMM"):
+        raise ImportError(missing)
     if capturing():
         raise ValueError("a CUDA graph cannot capture the planning of a matrix: plan before the capture")
 
@@ -206,9 +208,7 @@ def matrix_of(
     transposes it, or learns where new values belong. ``check`` is called with the size of A before anything is made on
     the device.
     """
-    if missing := without_cupy("SpMM"):
-        raise ImportError(missing)
-    check_no_capture()
+    check_may_plan()
     import cupyx.scipy.sparse as sparse
 
     parts = arrays_of(a)

@@ -28,7 +28,7 @@ from ..kernels.packers import functions_of, pack, packer_of
 from ..paths import KERNELS
 from .arrays import Library, View, capturing, cupy_stream, library_of, needs_operator, requires_gradient
 from .launches import MOST, Launches, Operands
-from .matrix import SUMMED, Matrix, Size, matrix_of, records_gradient, size_of
+from .matrix import SUMMED, Matrix, Size, check_may_plan, matrix_of, records_gradient, size_of
 from .memory import Prediction, csr, dense, dense_within, free_bytes, holds, packed
 from .reorder import best_order
 from .sampled import Repeat as Sampling
@@ -130,6 +130,10 @@ class SpMM:
     #: Arrays of NumPy and CuPy leave ``array @ product`` to this class, which then refuses it.
     __array_ufunc__ = None
 
+    _plan_ms = 0.0
+    #: Thread that plans now.
+    _planner: int | None = None
+
     def __new__(
         cls,
         a: Any = None,
@@ -166,14 +170,15 @@ class SpMM:
 
     def _begin(self, a: Any, dtype: str, kernel: str | None, tune: bool, n: int, shape: tuple[int, int] | None) -> None:
         able = _able(kernel, dtype)
-        self._plan(matrix_of(a, shape, partial(_check_room, dtype, able)), dtype, able, tune, n, Family())
+        check_may_plan()
+        with self._planning():
+            self._plan(matrix_of(a, shape, partial(_check_room, dtype, able)), dtype, able, tune, n, Family())
 
     def _plan(
         self, matrix: Matrix, dtype: str, able: dict[str, Head], tune: bool, n: int, kin: Family, ordered: bool = False
     ) -> None:
         import cupy
 
-        self._plan_ms = 0.0
         self._matrix, self.dtype = matrix if ordered else self._in_best_order(matrix), dtype
         self._given_heads = able
         self._able = {
@@ -541,7 +546,7 @@ class SpMM:
 
     @property
     def plan_ms(self) -> float:
-        """Time spent on analysing A and packing it, in ms."""
+        """Time that the host waited for plans, in ms: copying A, analysing it, choosing a kernel and packing."""
         return self._plan_ms
 
     @staticmethod
@@ -635,7 +640,8 @@ class SpMM:
         able = self._given_heads if dtype == self.dtype else _able(None, dtype)
         relative: SpMM = object.__new__(SpMM)
         relative._reorder = self._reorder
-        relative._plan(matrix, dtype, dict(able), self._tune, self._width, self._kin, ordered)
+        with relative._planning():
+            relative._plan(matrix, dtype, dict(able), self._tune, self._width, self._kin, ordered)
         relative.transposed, relative._stream_of_values = transposed, stream_of_values
         return relative
 
@@ -864,14 +870,25 @@ class SpMM:
 
     @contextmanager
     def _planning(self) -> Iterator[None]:
-        """Add the time of a block, including its work on the device, to :attr:`plan_ms`."""
+        """Add the time of a block, including its work on the device, to :attr:`plan_ms`.
+
+        All work of a block is done at its end, so that products on any stream may follow. A block within another one of
+        its thread is a part of it.
+        """
         import cupy
 
+        if self._planner == get_ident():
+            yield
+            return
         _check_no_capture()
         cupy.cuda.get_current_stream().synchronize()
         start = time.perf_counter()
-        yield
-        cupy.cuda.get_current_stream().synchronize()
+        self._planner = get_ident()
+        try:
+            yield
+            cupy.cuda.get_current_stream().synchronize()
+        finally:
+            self._planner = None
         self._plan_ms += (time.perf_counter() - start) * 1e3
 
 
