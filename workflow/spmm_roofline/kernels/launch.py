@@ -226,14 +226,14 @@ class _Launch:
                 encoded = names[head.tensor_maps[text]["of"]].operand.tensor_map(rows, columns)
                 arguments.append(aligned_copy(encoded))
                 continue
-            number = number_type(declared)
             if text in GIVEN:
+                number = number_type(declared)
                 value = np.ctypeslib.as_ctypes_type(np.dtype(np.uint64) if number is None else number)()
                 self._given.append((value, GIVEN.index(text)))
                 arguments.append(value)
                 continue
             (given,) = expressions.evaluate(text, names)
-            arguments.append(argument_of(head.name, text, declared, given, number))
+            arguments.append(converter(head.name, text, declared)(given))
         function, block, smem = _configured(launch, module, names)
         self._launch = DriverLaunch(function, grid, block, smem, arguments)
 
@@ -296,26 +296,34 @@ def driver_launch() -> Callable[..., int]:
     return launch
 
 
-def argument_of(kernel: str, text: str, declared: str, value: Any, number: Any) -> Any:
-    """An argument as the driver reads it: of dtype ``number``, the address of an array, or a struct of NumPy.
+@cache
+def converter(kernel: str, text: str, declared: str) -> Callable[[Any], Any]:
+    """What makes an argument one that the driver reads: a number of the type ``declared``, or :func:`address`.
 
-    An array may be given by its address. Raises :class:`Unsupported` for a number that does not fit.
+    It raises :class:`Unsupported` for a number that does not fit.
     """
-    if number is not None:
-        own, limits = _of_ctypes(number)
-        if limits and not limits[0] <= value <= limits[1]:
+    number = number_type(declared)
+    if number is None:
+        return address
+    own: Any = np.ctypeslib.as_ctypes_type(number)
+    if number.kind not in "iu":
+        return own
+    limits = np.iinfo(number)
+    least, most = int(limits.min), int(limits.max)
+
+    def fitting(value: int) -> Any:
+        if not least <= value <= most:
             raise Unsupported(f"{kernel} takes {text} as {declared}, and {value} does not fit")
         return own(value)
+
+    return fitting
+
+
+def address(value: Any) -> Any:
+    """The address of an array, which may be given by it, or the bytes of a struct of NumPy."""
     if type(value) is np.ndarray:
         return aligned_copy(value)
     return ctypes.c_uint64(value if isinstance(value, int) else value.data.ptr)
-
-
-@cache
-def _of_ctypes(number: Any) -> tuple[Any, tuple[int, int] | None]:
-    """The type of ctypes of a dtype, and the least and the largest number of a dtype of integers."""
-    limits = np.iinfo(number) if number.kind in "iu" else None
-    return np.ctypeslib.as_ctypes_type(number), (int(limits.min), int(limits.max)) if limits else None
 
 
 def aligned_copy(value: np.ndarray) -> Any:

@@ -12,7 +12,7 @@ from ..paths import KERNELS
 from . import registry
 from .cubins import machine_code
 from .head import Head
-from .launch import DriverLaunch, argument_of, load, number_type
+from .launch import DriverLaunch, converter, load
 
 #: Dynamic shared memory that a function may use without asking, in bytes.
 DEFAULT_SHARED_BYTES = 48 * 1024
@@ -50,7 +50,7 @@ class LoadedPacker:
     def __init__(self, head: Head, cubin: Path) -> None:
         self.head = head
         self._module = load(cubin)
-        #: (device, entry) → function, and the type of each parameter that is a number
+        #: (device, entry) → function, and the converter of each argument
         self._functions: dict[tuple[int, str], tuple[Any, tuple[Any, ...]]] = {}
 
     def __call__(self, entry: str, ctas: int, *arguments: Any, threads: int = 256) -> None:
@@ -73,18 +73,20 @@ class LoadedPacker:
         key = (cupy.cuda.runtime.getDevice(), entry)
         if entry not in self.head.entries:
             raise FormatError(f"packer {self.head.name} has no function {entry}: it takes values of 2, 4 or 8 bytes")
-        declared = self.head.entries[entry]
         if key not in self._functions:
             with _loading:
                 if key not in self._functions:
                     function = self._module.get_function(entry)
                     _ = function.kernel  # CuPy loads the module on first use
-                    self._functions[key] = function, tuple(map(number_type, declared))
-        function, types = self._functions[key]
+                    self._functions[key] = (
+                        function,
+                        tuple(
+                            converter(self.head.name, f"argument {number}", declared)
+                            for number, declared in enumerate(self.head.entries[entry])
+                        ),
+                    )
+        function, converters = self._functions[key]
         if shared > DEFAULT_SHARED_BYTES and function.max_dynamic_shared_size_bytes < shared:
             function.max_dynamic_shared_size_bytes = shared
-        given = [
-            argument_of(self.head.name, f"argument {number}", *each)
-            for number, each in enumerate(zip(declared, arguments, types, strict=True))
-        ]
+        given = [convert(argument) for convert, argument in zip(converters, arguments, strict=True)]
         return DriverLaunch(function, (ctas, 1, 1), (threads, 1, 1), shared, given), given
