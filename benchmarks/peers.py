@@ -101,7 +101,7 @@ def planned(a: Any, dtype: str, **options: Any) -> tuple[SpMM, float]:
 
 
 def taken(a: Any, widths: list[int]) -> dict[tuple[str, int], float]:
-    """(Kernel that SpMM chooses, width) → median time in ms of analysing ``a`` and packing it, in every dtype."""
+    """(Kernel that SpMM chooses, width) → median time in ms of a plan, copy of ``a`` included, in every dtype."""
     found = {}
     for dtype in DTYPES:
         for n in widths:

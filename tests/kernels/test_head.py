@@ -240,20 +240,28 @@ def test_an_unknown_name_fails_at_planning(tree, old, new, sentence):
 
 def test_a_launch_may_name_an_expression(tree):
     before = heads()["mma_bt"]
-    edited(
-        tree,
-        "grid: ceil_div(n, tile.n), a.block_rows",
-        "names: {tiles: 'ceil_div(n, tile.n)'}\n  grid: tiles, a.block_rows",
-    )
-    (head, *_) = read(edited(tree, "names: {tiles:", "names: {wide: tile.n, tiles:"))
+    old = "grid: ceil_div(n, tile.n), a.block_rows"
+    (head, *_) = read(edited(tree, old, "names: {tiles: 'ceil_div(n, tile.n)'}\n  grid: tiles, a.block_rows"))
     assert head.functional() == before.functional()
-    (head, *_) = read(edited(tree, "'ceil_div(n, tile.n)'", "'ceil_div(n, wide)'"))
+    (head, *_) = read(edited(tree, "{tiles: 'ceil_div(n, tile.n)'}", "{wide: tile.n, tiles: 'ceil_div(n, wide)'}"))
     assert head.functional() == before.functional() and head.sha256() == before.sha256()
 
 
 def test_a_launch_gives_no_name_that_means_something_else(tree):
     with pytest.raises(HeadError, match="a launch cannot give the name b, which has a meaning already"):
         read(edited(tree, "grid: ceil_div", "names: {b: m}\n  grid: ceil_div", count=1))
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        ("{tiles: 'm, n'}", "tiles of a launch stands for 'm, n', and must for one expression"),
+        ("{tiles: m, tile_rows: n}", "a launch gives the name tile_rows, and nothing uses it"),
+    ],
+)
+def test_a_name_of_a_launch_is_one_expression_that_something_uses(tree, names, sentence):
+    with pytest.raises(HeadError, match=sentence):
+        read(edited(tree, "grid: ceil_div(n, tile.n), a.block_rows", f"names: {names}\n  grid: tiles, a.block_rows"))
 
 
 def test_scratch_is_part_of_what_is_launched(tree):

@@ -279,6 +279,11 @@ def test_kinds_of_matrices_have_kernels_of_their_own(dtype, m, mean, longest, n,
     assert choose(general(dtype), dtype, product(n, m, mean * m, longest, blocks, m)).name.startswith(beginning)
 
 
+def test_a_width_may_be_a_number_of_numpy():
+    of = product(np.int64(128), 10_000, 300_000, 60, 10_000)
+    assert choose(general("float32"), "float32", of) == choose(general("float32"), "float32", replace(of, n=128))
+
+
 def test_panels_are_surveyed_only_where_they_may_be_the_fastest():
     asked = []
 

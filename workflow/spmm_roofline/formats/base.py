@@ -68,7 +68,7 @@ class Format:
     stores_structure: ClassVar[bool] = True
     #: Whether the format holds every matrix that fits in memory; other formats refuse a matrix they are not made for.
     holds_any: ClassVar[bool] = True
-    #: Integer properties that launch expressions may use, as ``a.<name>``.
+    #: Properties that launch expressions may use, as ``a.<name>``: integers, or tuples of them for a function.
     count_names: ClassVar[tuple[str, ...]] = ("blocks", "nnz")
     #: Array or count → the option of :meth:`from_csr` that must be set for it to exist.
     on_request: ClassVar[dict[str, str]] = {}
@@ -170,7 +170,7 @@ class Format:
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {name: value for name, value in values.items() if hasattr(value, "nbytes") and hasattr(value, "dtype")}
 
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> dict[str, Any]:
         """Value of each of :attr:`count_names`."""
         return {"blocks": self.blocks, "nnz": self.nnz}
 

@@ -59,7 +59,7 @@ class CsrBinned(Csr):
 
 
 def bin_of(length: int) -> int:
-    """The last bin whose rows may be as short as ``length``, at least 1."""
+    """The last bin whose least length is at most ``length``; bin 0 for 0."""
     return max(i for i, least in enumerate(BINS) if least <= max(length, 1))
 
 

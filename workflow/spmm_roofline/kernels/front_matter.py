@@ -283,6 +283,12 @@ def _expanded(path: Path, launch: dict[str, Any], entry: str) -> str:
     names = {name: str(meaning) for name, meaning in launch.get("names", {}).items()}
     if taken := sorted(names.keys() & _TAKEN):
         raise HeadError(f"{path}: a launch cannot give the name {', '.join(taken)}, which has a meaning already")
+    for name, meaning in names.items():
+        if len(expressions.split(meaning)) != 1:
+            raise HeadError(f"{path}: the name {name} of a launch stands for {meaning!r}, and must for one expression")
+        others = (str(launch.get(key, "")) for key in ("grid", "block", "smem", "args"))
+        if not any(re.search(rf"(?<![\w.]){name}\b", used) for used in (*others, *names.values())):
+            raise HeadError(f"{path}: a launch gives the name {name}, and nothing uses it")
     return expressions.with_names(text, names) if names else text
 
 

@@ -300,7 +300,7 @@ def driver_launch() -> Callable[..., int]:
 def converter(kernel: str, text: str, declared: str) -> Callable[[Any], Any]:
     """What makes an argument one that the driver reads: a number of the type ``declared``, or :func:`address`.
 
-    It raises :class:`Unsupported` for a number that does not fit.
+    The function raises :class:`Unsupported` for a number that does not fit.
     """
     number = number_type(declared)
     if number is None:

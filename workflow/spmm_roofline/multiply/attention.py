@@ -78,11 +78,11 @@ class MaskedAttention:
     """
 
     def __init__(self, mask: Any, shape: tuple[int, int] | None = None, queries: int | None = None) -> None:
-        import cupy
-
         if records_gradient(mask):
             raise ValueError("mask requires a gradient, and only its pattern matters, not its values: detach it")
         check_may_plan()
+        import cupy
+
         csr = matrix_of(_sparse(mask), shape).csr
         self.shape: tuple[int, int] = (int(csr.shape[0]), int(csr.shape[1]))
         self.nnz = int(csr.nnz)
@@ -102,6 +102,7 @@ class MaskedAttention:
         self._loaded: set[tuple[str, int]] = set()
         #: Layouts of Q, K and V, scale, stream and thread → the launch, and its arguments for them and for the result.
         self._ready: dict[Any, tuple[Any, list[Any], Any]] = {}
+        cupy.cuda.get_current_stream().synchronize()  # products on other streams may follow
         self.number = next(_numbers)
         PLANS[self.number] = self
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from ..formats.arrays import ceil_div
 from ..formats.csr_split import MOST
-from ..needs import without_cupy
 from .arrays import Library, library_of
-from .matrix import SUMMED, Size, arrays_of, canonical, check_pointers, shape_of, size_of
+from .matrix import SUMMED, Size, arrays_of, canonical, check_may_plan, check_pointers, shape_of, size_of
 from .plan import Family, SpMM, _able, _check_room
 
 #: Most slots of a block: each entry takes one and each row two, which is what all general formats can count.
@@ -38,10 +37,11 @@ class RowBlocks(SpMM):
 
     def _begin(self, a: Any, dtype: str, kernel: str | None, tune: bool, n: int, shape: tuple[int, int] | None) -> None:
         able = _able(kernel, dtype)
+        check_may_plan()
         self._given = size_of(a)
         if hasattr(a, "tocsr"):
             a = canonical(a)
-        if (size := size_of(a)) and not without_cupy("SpMM"):
+        if size := size_of(a):
             _check_room(dtype, able, size)
         each = ((block, dtype, kernel, tune, n, of, self._reorder) for block, of in row_blocks(a, shape))
         self._hold([SpMM(*options) for options in each], Family())

@@ -546,7 +546,11 @@ class SpMM:
 
     @property
     def plan_ms(self) -> float:
-        """Time that the host waited for plans, in ms: copying A, analysing it, choosing a kernel and packing."""
+        """Time that the host waited for plans, in ms.
+
+        The first one copies A, analyses it, chooses a kernel and packs A for it; other widths, samples and new values
+        may pack A again.
+        """
         return self._plan_ms
 
     @staticmethod
@@ -636,11 +640,14 @@ class SpMM:
     def _made(self, dtype: str, transposed: bool, stream_of_values: int | None) -> SpMM:
         known = self._kin.get((dtype, transposed, None))
         ordered = known is not None or transposed == self.transposed
-        matrix = known._matrix if known else self._matrix if transposed == self.transposed else self._matrix.transposed
         able = self._given_heads if dtype == self.dtype else _able(None, dtype)
         relative: SpMM = object.__new__(SpMM)
         relative._reorder = self._reorder
         with relative._planning():
+            if known:
+                matrix = known._matrix
+            else:
+                matrix = self._matrix if transposed == self.transposed else self._matrix.transposed
             relative._plan(matrix, dtype, dict(able), self._tune, self._width, self._kin, ordered)
         relative.transposed, relative._stream_of_values = transposed, stream_of_values
         return relative
