@@ -182,7 +182,9 @@ def main() -> int:
     parser.add_argument("--families", default=FAMILIES, help="of which the matrices are drawn in turn")
     parser.add_argument("--first", type=int, default=0, help="number of the first of them")
     parser.add_argument("--seconds", type=float, default=np.inf, help="begin no matrix after this time")
-    parser.add_argument("--kernels", default="*", metavar="PATTERNS", help="time these alone, such as 'narrow_fma*'")
+    parser.add_argument(
+        "--kernels", default="*", metavar="PATTERNS", help="time these alone, such as 'narrow_fma*,rows_fma'"
+    )
     parser.add_argument("--rivals", action="store_true", help="time re-creations and cuSPARSE as well")
     parser.add_argument("--write", type=Path, required=True, help="CSV for the times, also compressed (.csv.gz)")
     options = parser.parse_args()

@@ -52,6 +52,18 @@ def test_a_product_in_row_blocks(a, dtype, n):
     check(out, a, exact, dtype, 0.5, added - 2.0 * before, relu=True)
 
 
+def test_a_capture_is_refused_before_anything_is_made_of_a(a, monkeypatch):
+    import cupy
+
+    from spmm_roofline import SpMM
+    from spmm_roofline.multiply import blocks
+
+    monkeypatch.setattr(cupy.cuda.runtime, "streamIsCapturing", lambda stream: True)
+    monkeypatch.setattr(blocks, "canonical", None)
+    with pytest.raises(ValueError, match="plan before the capture"):
+        SpMM(a, "float32")
+
+
 def test_a_may_change_after_it_was_planned(a):
     import cupy
 

@@ -777,6 +777,28 @@ def test_what_a_capture_cannot_hold_is_refused_before_it_is_enqueued(monkeypatch
         SpMM(a, "float16")
 
 
+def test_plan_ms_is_all_that_the_host_waits_for(monkeypatch):
+    import time
+
+    from spmm_roofline import SpMM
+    from spmm_roofline.multiply import plan
+
+    def slowly(function):
+        def slow(*arguments, **options):
+            time.sleep(0.03)
+            return function(*arguments, **options)
+
+        return slow
+
+    a = sparse(40, 50, 0.1)
+    for name in ("matrix_of", "pack"):
+        monkeypatch.setattr(plan, name, slowly(getattr(plan, name)))
+    monkeypatch.setattr(plan.choose, "choose", slowly(plan.choose.choose))
+    multiply = SpMM(a, "float32")
+    assert multiply.plan_ms >= 90, "the copy, the choice and packing"
+    assert multiply.T.plan_ms >= 60, "A is here already"
+
+
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_another_stream_gets_scratch_that_it_fills(dtype, device, monkeypatch):
     import cupy

@@ -55,6 +55,13 @@ class Csr(Format):
         return self.shape[0]
 
 
+def longest_first(a: Csr) -> Any:
+    """Rows by descending length, int64[m]; rows of equal length in the order of A."""
+    xp = array_module(a.indptr)
+    m = a.shape[0]
+    return xp.argsort(xp.arange(m, dtype=xp.int64) - xp.diff(a.indptr).astype(xp.int64) * max(m, 1))
+
+
 def padded_to_fours(a: Csr) -> Csr:
     """``a`` with zeros after the last entry, up to a multiple of four entries."""
     xp = array_module(a.indptr)

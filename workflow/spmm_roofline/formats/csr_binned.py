@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Self
 
 from .arrays import array_module
 from .base import Int32
-from .csr import Csr, padded_to_fours
+from .csr import Csr, longest_first, padded_to_fours
 
 #: Least entries of a row of each bin, two bins an octave: 1, 2, 3, 4, 6, 8, 12, …, 2³¹.
 BINS = (1, *(length for power in range(1, 31) for length in (1 << power, 3 << (power - 1))), 1 << 31)
-#: Further bins without a row, so that a launch may ask for some octaves above any bin.
+#: Further bins without a row: a launch asks for rows of up to 32 shares, five octaves above the bin of a share.
 BEYOND = 10
 
 
@@ -37,12 +37,11 @@ class CsrBinned(Csr):
         xp = array_module(a.data)
         packed = padded_to_fours(Csr.from_csr(a, dtype))
         m, indptr = packed.shape[0], packed.indptr
-        rows = xp.arange(m, dtype=xp.int64)
-        lengths = xp.diff(indptr).astype(xp.int64)
-        order = xp.argsort(rows - lengths * max(m, 1))
+        order = longest_first(packed)
         runs = xp.zeros((m, 4), dtype=xp.int32)
         runs[:, 0], runs[:, 1], runs[:, 2] = order, indptr[order], indptr[order + 1]
-        longer = m - xp.searchsorted(lengths[order[::-1]], xp.array(BINS, dtype=xp.int64))
+        ascending = xp.diff(indptr)[order[::-1]].astype(xp.int64)
+        longer = m - xp.searchsorted(ascending, xp.array(BINS, dtype=xp.int64))
         return cls(
             shape=packed.shape,
             nnz=packed.nnz,
@@ -51,7 +50,7 @@ class CsrBinned(Csr):
             indices=packed.indices,
             data=packed.data,
             runs=runs.reshape(-1),
-            longer=(*longer.tolist(), *(0 for _ in range(BEYOND))),
+            longer=(*longer.tolist(), *(0,) * BEYOND),
         )
 
     def counts(self) -> dict[str, Any]:

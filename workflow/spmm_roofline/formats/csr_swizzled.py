@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from .arrays import array_module
 from .base import Int32
-from .csr import Csr, padded_to_fours
+from .csr import Csr, longest_first, padded_to_fours
 
 
 @dataclass(frozen=True)
@@ -25,11 +24,8 @@ class CsrSwizzled(Csr):
     @classmethod
     def from_csr(cls, a: Any, dtype: str = "float32") -> Self:
         """Pack a canonical CSR (m×k); see :meth:`Csr.from_csr`."""
-        xp = array_module(a.data)
         packed = padded_to_fours(Csr.from_csr(a, dtype))
-        rows = xp.arange(packed.shape[0], dtype=xp.int64)
-        lengths = xp.diff(packed.indptr).astype(xp.int64)
-        order = xp.argsort(rows - lengths * max(packed.shape[0], 1)).astype(xp.int32)
+        order = longest_first(packed).astype("int32")
         return cls(packed.shape, packed.nnz, packed.dtype, packed.indptr, packed.indices, packed.data, order)
 
 

@@ -23,9 +23,10 @@ A third way costs about ten products and has no regret: ``SpMM(a, tune=True)`` t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from operator import itemgetter
 
 from ..formats.arrays import ceil_div
 from ..formats.banked_8x32 import SLOTS
@@ -197,27 +198,22 @@ def fastest(kernels: list[Head], product: Product) -> Head | None:
     """
     if not min(product.m, product.k, product.n, product.nnz):
         return None
-    known = {head.name: head for head in kernels if costed(head.name) in costs.known() and takes(head, product)}
+    known = [head for head in kernels if costed(head.name) in costs.known() and takes(head, product)]
     if not known:
         return None
 
-    def times(of: Collection[Head], panel_tiles: int) -> dict[str, float]:
-        return dict(zip((head.name for head in of), product.log_us([*of], panel_tiles), strict=True))
+    def timed(heads: list[Head], panel_tiles: int) -> list[tuple[Head, float]]:
+        return [*zip(heads, product.log_us(heads, panel_tiles), strict=True)]
 
-    predicted = times(known.values(), product.least_panel_tiles())
-    best = min(predicted, key=predicted.__getitem__)
-    if known[best].format == PANELS:
-        # With fewest tiles; now they are counted.
-        of_panels = [head for head in known.values() if head.format == PANELS]
-        if product.look_at_panels:
-            predicted |= times(of_panels, product.look_at_panels().blocks)
-        else:
-            for head in of_panels:
-                del predicted[head.name]
-        if not predicted:
-            return None
-        best = min(predicted, key=predicted.__getitem__)
-    return known[best]
+    predicted = timed(known, product.least_panel_tiles())
+    best, _ = min(predicted, key=itemgetter(1))
+    if best.format != PANELS:
+        return best
+    # It is the fastest if panels have as few tiles as they may: now they are counted, or their kernels left out.
+    predicted = [(head, time) for head, time in predicted if head.format != PANELS]
+    if product.look_at_panels:
+        predicted += timed([head for head in known if head.format == PANELS], product.look_at_panels().blocks)
+    return min(predicted, key=itemgetter(1))[0] if predicted else None
 
 
 def takes(head: Head, product: Product) -> bool:

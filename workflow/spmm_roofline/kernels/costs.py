@@ -19,12 +19,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..formats.arrays import ceil_div
 from ..paths import COSTS
-from .expressions import ceil_div, power_of_two
+from .expressions import power_of_two
 
 #: Part of L2 that B, or a slab of it, finds free.
 OF_L2 = 0.8
@@ -70,38 +71,67 @@ class Slabs:
     """whether it reads A in panels; other kernels take their time whatever panels there are"""
 
 
-#: Quantities of a product, of which terms and traits are made.
-QUANTITIES = (
-    *("m", "k", "n", "nnz", "longest", "blocks", "multiprocessors", "l2_bytes"),
-    *("panel_tiles", "itemsize", "slabs", "padded", "slab", "missed", "beyond"),
-    *("window_waves", "slab_waves", "strip_steps", "dense_far", "dense_waves", "unaligned"),
-)
+class Quantities(NamedTuple):
+    """Quantities of a product, of which terms and traits are made."""
+
+    m: float
+    k: float
+    n: float
+    nnz: float
+    longest: float
+    blocks: float
+    panel_tiles: float
+    multiprocessors: float
+    l2_bytes: float
+    itemsize: float
+    slabs: float
+    padded: float
+    """columns with those that fill the last slab"""
+    slab: float
+    missed: float
+    """part of a slab of B that L2 does not hold"""
+    beyond: float
+    """bytes of A, B and C that L2 does not hold"""
+    window_waves: float
+    slab_waves: float
+    strip_steps: float
+    dense_far: float
+    """bytes of a dense product beyond L2"""
+    dense_waves: float
+    unaligned: float
+    """2 if rows of B are no multiple of 16 bytes, otherwise 1"""
 
 
-def quantities(s: Sizes, slabs: Slabs) -> list[float]:
-    """The :data:`QUANTITIES` of a product. Kernels have a handful of different slabs: arrays would take longer."""
+def quantities(s: Sizes, slabs: Slabs) -> Quantities:
+    """The quantities of a product. Kernels have a handful of different slabs: arrays would take longer."""
     e, width = slabs.itemsize, slabs.columns
     if slabs.narrows:
         width = min(width, max(power_of_two(s.n), NARROWEST_SLAB))
     number, slab, free = ceil_div(s.n, width), min(width, s.n), OF_L2 * s.l2_bytes
     of_dense, of_b_and_c = s.m * s.k * e, (s.k + s.m) * s.n * e
-    values = (
-        *(s.m, s.k, s.n, s.nnz, s.longest, s.blocks, s.multiprocessors, s.l2_bytes),
-        s.panel_tiles if slabs.panels else s.blocks,
-        e,
-        number,
-        number * width,  # columns with those that fill the last slab
-        slab,
-        1 - free / (s.k * slab * e),  # part of a slab of B that L2 does not hold
-        s.nnz * (4 + e) + of_b_and_c - free,  # bytes of A, B and C that it does not hold
-        ceil_div(ceil_div(s.m, WINDOW) * number, s.multiprocessors * WINDOWS_AT_ONCE),
-        ceil_div(number, s.multiprocessors),
-        s.m * (ceil_div(s.longest, PANEL_TILE) + STRIP_OF_PANEL),
-        of_dense + of_b_and_c if of_dense > s.l2_bytes else 0,  # bytes of a dense product beyond L2
-        ceil_div(ceil_div(s.m, DENSE_TILE) * ceil_div(s.n, DENSE_TILE), s.multiprocessors),
-        1 + (s.n * e % 16 > 0),  # 2 if rows of B are no multiple of 16 bytes
+    return Quantities(
+        m=s.m,
+        k=s.k,
+        n=s.n,
+        nnz=s.nnz,
+        longest=s.longest,
+        blocks=s.blocks,
+        panel_tiles=s.panel_tiles if slabs.panels else s.blocks,
+        multiprocessors=s.multiprocessors,
+        l2_bytes=s.l2_bytes,
+        itemsize=e,
+        slabs=number,
+        padded=number * width,
+        slab=slab,
+        missed=1 - free / (s.k * slab * e),
+        beyond=s.nnz * (4 + e) + of_b_and_c - free,
+        window_waves=ceil_div(ceil_div(s.m, WINDOW) * number, s.multiprocessors * WINDOWS_AT_ONCE),
+        slab_waves=ceil_div(number, s.multiprocessors),
+        strip_steps=s.m * (ceil_div(s.longest, PANEL_TILE) + STRIP_OF_PANEL),
+        dense_far=of_dense + of_b_and_c if of_dense > s.l2_bytes else 0,
+        dense_waves=ceil_div(ceil_div(s.m, DENSE_TILE) * ceil_div(s.n, DENSE_TILE), s.multiprocessors),
+        unaligned=1 + (s.n * e % 16 > 0),
     )
-    return [max(value, NOTHING) for value in values]
 
 
 #: Name → quantity → exponent: a product of powers of quantities.
@@ -183,19 +213,16 @@ TRAITS: Monomials = {
 
 
 def exponents(of: Monomials) -> np.ndarray:
-    """The exponent of each quantity in each monomial, float64[len(of), QUANTITIES]."""
-    return np.array([[powers.get(name, 0.0) for name in QUANTITIES] for powers in of.values()])
+    """The exponent of each quantity in each monomial, float64[len(of), quantities]."""
+    return np.array([[powers.get(name, 0.0) for name in Quantities._fields] for powers in of.values()])
 
 
 _OF_TERMS, _OF_TRAITS = exponents(TERMS), exponents(TRAITS)
 
 
-def terms_and_traits(products: Sequence[Sequence[float]]) -> tuple[np.ndarray, np.ndarray]:
-    """The values of terms and the logarithms of traits, float64[TERMS, products] and float64[TRAITS, products].
-
-    ``products`` are :func:`quantities`.
-    """
-    logs = np.log(np.array(products, dtype=np.float64).T)
+def terms_and_traits(products: Sequence[Quantities]) -> tuple[np.ndarray, np.ndarray]:
+    """The values of terms and the logarithms of traits, float64[TERMS, products] and float64[TRAITS, products]."""
+    logs = np.log(np.maximum(np.array(products, dtype=np.float64).T, NOTHING))
     return np.exp(_OF_TERMS @ logs), _OF_TRAITS @ logs
 
 
@@ -300,7 +327,7 @@ def log_us(names: Sequence[str], sizes: Sizes) -> np.ndarray:
     all_of = _together(tuple(names))
     terms, traits = terms_and_traits([quantities(sizes, slabs) for slabs in all_of.slabs])
     answers = (traits.ravel().take(all_of.asked) > all_of.thresholds).view(np.uint8)
-    leaf = answers[0].copy()  # of a byte, and a tree has fewer levels than that
+    leaf = answers[0].copy()  # of eight bits, one a level
     for answer in answers[1:]:
         leaf <<= 1
         leaf |= answer

@@ -18,6 +18,7 @@ from threading import Lock
 from types import SimpleNamespace
 from typing import Any
 
+from ..formats.arrays import ceil_div
 from ..formats.base import FormatError
 from ..formats.csr_binned import bin_of
 from ..formats.partitions import wave_columns, waves_of
@@ -59,20 +60,17 @@ def share_bin(m: int, n: int, nnz: int, columns: int, most: int, threads: int) -
 
 
 def rows_of_groups(longer: Sequence[int], share: int, groups: int) -> int:
-    """Rows that have at least ``groups`` lane groups, a power of two, with shares of bin ``share``; ``longer`` rows are
-    counted by the format."""
+    """Rows that have at least ``groups`` lane groups, a power of two, with shares of bin ``share``.
+
+    ``longer``: of A in the format ``csr_binned``.
+    """
     return longer[share + 2 * (groups.bit_length() - 1)]
 
 
 def groups_of_rows(m: int, longer: Sequence[int], share: int, most: int) -> int:
-    """Lane groups of all rows, of which one has at most ``most``, a power of two."""
+    """Lane groups of all ``m`` rows, of which one has at most ``most``; others as in :func:`rows_of_groups`."""
     doublings = range(1, most.bit_length())
     return m + sum(rows_of_groups(longer, share, 1 << i) << (i - 1) for i in doublings)
-
-
-def ceil_div(a: int, b: int) -> int:
-    """``a / b``, rounded up."""
-    return -(-a // b)
 
 
 def power_of_two(a: int) -> int:

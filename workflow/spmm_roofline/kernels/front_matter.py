@@ -257,17 +257,17 @@ def _head(path: Path, raw: dict[str, Any], variant: str | None, code: str) -> He
         launches=tuple(
             Launch(
                 entry=launch.get("entry", entry),
-                grid=_expanded(path, launch, "grid"),
-                block=_expanded(path, launch, "block"),
-                smem=_expanded(path, launch, "smem"),
-                args=tuple(expressions.split(_expanded(path, launch, "args"))),
+                grid=launch["grid"],
+                block=launch["block"],
+                smem=launch["smem"],
+                args=tuple(expressions.split(launch["args"])),
                 types=tuple(types.get(launch.get("entry", entry), ())),
                 entries=tuple(types),
                 has_epilogue=launch.get("entry", entry) in with_epilogue,
                 takes_unaligned=launch.get("entry", entry) in unaligned,
                 takes_reordered=launch.get("entry", entry) in reordered,
             )
-            for launch in launches
+            for launch in (_expanded(path, launch) for launch in launches)
         ),
         entries={name: tuple(parameters) for name, parameters in types.items()} if raw["study"] in SERVING else {},
         scratch=str(raw.get("scratch", "")),
@@ -277,19 +277,20 @@ def _head(path: Path, raw: dict[str, Any], variant: str | None, code: str) -> He
     )
 
 
-def _expanded(path: Path, launch: dict[str, Any], entry: str) -> str:
-    """An entry of a launch, with the names that the launch gives to expressions replaced by these."""
-    text = str(launch.get(entry, 0))
+def _expanded(path: Path, launch: dict[str, Any]) -> dict[str, Any]:
+    """A launch, with the names that it gives to expressions replaced by these."""
+    entries = {key: str(launch.get(key, 0)) for key in ("grid", "block", "smem", "args")}
     names = {name: str(meaning) for name, meaning in launch.get("names", {}).items()}
+    if not names:
+        return launch | entries
     if taken := sorted(names.keys() & _TAKEN):
         raise HeadError(f"{path}: a launch cannot give the name {', '.join(taken)}, which has a meaning already")
     for name, meaning in names.items():
         if len(expressions.split(meaning)) != 1:
             raise HeadError(f"{path}: the name {name} of a launch stands for {meaning!r}, and must for one expression")
-        others = (str(launch.get(key, "")) for key in ("grid", "block", "smem", "args"))
-        if not any(re.search(rf"(?<![\w.]){name}\b", used) for used in (*others, *names.values())):
+        if not any(re.search(rf"(?<![\w.]){name}\b", text) for text in (*entries.values(), *names.values())):
             raise HeadError(f"{path}: a launch gives the name {name}, and nothing uses it")
-    return expressions.with_names(text, names) if names else text
+    return launch | {key: expressions.with_names(text, names) for key, text in entries.items()}
 
 
 def _arrays(head: Head) -> dict[str, str]:
