@@ -45,6 +45,8 @@ RECORDED = 2
 LEAST_TIMES = 40
 #: Columns of B that a kernel whose head names no slab works on at once: by format, and of lane groups.
 STRIP, LANE_GROUP = 8, 128
+#: Bytes of a row of B that a lane reads at once.
+LANE_BYTES = 16
 CASE = ["device", "suite", "matrix", "n", "l2"]
 
 
@@ -54,7 +56,7 @@ def slabs_of(head: Head) -> costs.Slabs:
         return costs.Slabs(costs.DENSE_TILE, False, itemsize(head.dtype["b"]), False)
     of_rows = head.format in ("csr", "csr_swizzled", "csr_binned")
     if "lanes" in head.tile:
-        columns = head.tile["lanes"] * head.pads["n"]
+        columns = head.tile["lanes"] * LANE_BYTES // itemsize(head.dtype["b"])
     else:
         columns = head.tile.get("slab", LANE_GROUP if of_rows else STRIP)
     return costs.Slabs(columns, of_rows, itemsize(head.dtype["b"]), head.format == choose.PANELS)
@@ -137,7 +139,7 @@ def fitted(head: Head, rows: pd.DataFrame) -> costs.Cost:
 def sizes_of(rows: pd.DataFrame) -> list[costs.Sizes]:
     """The products of some rows."""
     # Some rows were recorded before panels were counted.
-    tiles = rows["panel_tiles"].fillna(rows["blocks"] / 2)
+    tiles = rows["panel_tiles"].astype(float).fillna(rows["blocks"] / 2)
     columns = ("m", "k", "n", "nnz", "row_length_max", "blocks", "multiprocessors", "l2_bytes")
     m, k, n, nnz, longest, blocks, multiprocessors, l2_bytes = (rows[name].astype(int).tolist() for name in columns)
     given = zip(m, k, n, nnz, longest, blocks, tiles.tolist(), multiprocessors, l2_bytes, strict=True)

@@ -34,7 +34,7 @@ from spmm_roofline.measure.timing import Clock
 from spmm_roofline.needs import without_cupy
 
 #: Largest error of a product, relative to the largest element of A·|B|, that counts.
-TOLERANCE = {"float16": 1e-3, "tf32": 1e-3, "float32": 1e-5}
+TOLERANCE = {"float16": 1e-3, "tf32": 1e-3, "float32": 1e-5, "float64": 1e-13}
 
 
 def deviation(c: Any, a: Any, b: Any) -> float:

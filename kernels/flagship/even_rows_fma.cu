@@ -56,6 +56,17 @@ variants:
     tile: {lanes: 8}
     constants: {packet: "tile::Packet16<tile::Bf16>", rolling: tile::RollingFours16}
     launch: *of_16
+  f64:
+    idea: even_rows_fma in FP64, in strips of 16 columns, so that a larger part of a strip of B is found in L1
+    family: rows_f64
+    after: even_rows_fma
+    dtype: {a: float64, b: float64, accumulator: float64, c: float64}
+    tile: {lanes: 8, ctas: 6}
+    constants: {number: double, packet: tile::Packet<double>, rolling: tile::RollingFours64}
+    launch:
+      names: {lanes: "lanes_of_group(n, 2, tile.lanes)"}
+      grid: ceil_div(m, tile.threads // lanes), ceil_div(n, 2 * lanes)
+      args: a.order, a.indptr, a.indices, a.data, b, c, m, 8 * b.ld, c.ld, alpha, beta
 deviations: []
 ---*/
 #include "tile/packet_16.cuh"
@@ -68,6 +79,10 @@ deviations: []
 #define PACKET tile::Packet<float>
 #define ROLLING tile::RollingFours
 #endif
+// Type of sums and factors.
+#ifndef NUMBER
+#define NUMBER float
+#endif
 
 namespace {
 
@@ -76,13 +91,13 @@ using Stored = Packet::Stored;
 
 }  // namespace
 
-// A lane sums the columns of a packet of one row of C: four in FP32, eight in 16 bits. The launch gives a group the lanes
+// A lane sums the columns of a packet of one row of C: two in FP64, four in FP32, eight in 16 bits. The launch gives a group the lanes
 // that the width of B needs, up to tile.lanes, and blockDim.y rows to a CTA. CTAs walk all rows of a slab of B before the
 // next slab; in 16 bits a slab has 64 columns, so that more of its rows are found in L1 and L2.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) even_rows_fma(
     const int* __restrict__ order, const int* __restrict__ indptr, const int* __restrict__ indices,
     const Stored* __restrict__ data, const Stored* __restrict__ b, Stored* __restrict__ c, int m, int stride, int ldc,
-    float alpha, float beta EPILOGUE_PARAMETERS REORDERED_PARAMETERS) {
+    NUMBER alpha, NUMBER beta EPILOGUE_PARAMETERS REORDERED_PARAMETERS) {
     __shared__ ROLLING<TILE_THREADS> staged;
     const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
     const tile::RowsOfC row_of_c = {REORDERED_ROWS};
@@ -90,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) even_rows_
     const int column = (blockIdx.y * blockDim.x + threadIdx.x) * Packet::WIDTH;
     const int row = which < m ? __ldg(order + which) : 0;
     const int start = which < m ? __ldg(indptr + row) : 0, end = which < m ? __ldg(indptr + row + 1) : 0;
-    float sums[Packet::WIDTH] = {};
+    NUMBER sums[Packet::WIDTH] = {};
     // Out-of-range lanes read the first columns; their sums are never stored.
     const Stored* own = b + (static_cast<int>(sizeof(Stored)) * column < stride ? column : 0);
     tile::add_rolling<Packet, TILE_FOURS>(sums, staged, indices, data, start, end, own, stride);

@@ -19,7 +19,7 @@ launch:
     lanes: lanes_of_group(n, tile.columns, tile.lanes)
     groups: tile.threads // lanes
     share: share_bin(m, n, a.nnz, tile.columns, tile.lanes, tile.threads * tile.ctas * device.multiprocessors)
-  grid: ceil_div(groups_of_rows(m, a.longer, share, groups), groups), ceil_div(n, tile.columns * tile.lanes)
+  grid: ceil_div(groups_of_rows(m, a.longer, share, groups), groups), ceil_div(n, tile.columns * lanes)
   block: lanes, groups
   args: >-
     a.runs, rows_of_groups(a.longer, share, 2), rows_of_groups(a.longer, share, 4), rows_of_groups(a.longer, share, 8),
@@ -31,6 +31,16 @@ variants:
     family: rows_tf32
     after: spread_rows_fma
     dtype: {a: tf32, b: tf32}
+  deep:
+    idea: spread_rows_fma in strips of 64 columns with twice the rows of B in flight in each of fewer warps, which leave more of L1 to B
+    after: spread_rows_fma
+    tile: {fours: 4, lanes: 16, ctas: 5}
+  tf32_deep:
+    idea: spread_rows_fma_deep on TF32 operands, at no less than TF32 precision
+    family: rows_tf32
+    after: spread_rows_fma_tf32
+    dtype: {a: tf32, b: tf32}
+    tile: {fours: 4, lanes: 16, ctas: 5}
   f16:
     idea: spread_rows_fma on FP16 operands, with eight columns a lane and sums in FP32
     family: window_f16
@@ -47,6 +57,20 @@ variants:
     pads: {n: 8}
     tile: {columns: 8, lanes: 8}
     constants: {packet: "tile::Packet16<tile::Bf16>", rolling: tile::RollingFours16}
+  f64:
+    idea: spread_rows_fma in FP64, with two columns a lane
+    family: rows_f64
+    after: spread_rows_fma
+    dtype: {a: float64, b: float64, accumulator: float64, c: float64}
+    tile: {columns: 2}
+    constants: {number: double, packet: tile::Packet<double>, rolling: tile::RollingFours64}
+  f64_deep:
+    idea: spread_rows_fma_f64 with twice the rows of B in flight in each of half the warps, which leave more of L1 to B
+    family: rows_f64
+    after: spread_rows_fma_f64
+    dtype: {a: float64, b: float64, accumulator: float64, c: float64}
+    tile: {columns: 2, fours: 4, ctas: 4}
+    constants: {number: double, packet: tile::Packet<double>, rolling: tile::RollingFours64}
 deviations: []
 ---*/
 #include "tile/packet_16.cuh"
@@ -58,6 +82,10 @@ deviations: []
 #ifndef PACKET
 #define PACKET tile::Packet<float>
 #define ROLLING tile::RollingFours
+#endif
+// Type of sums and factors.
+#ifndef NUMBER
+#define NUMBER float
 #endif
 
 namespace {
@@ -105,10 +133,11 @@ __device__ __forceinline__ Share own_share(const int (&rows)[N]) {
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spread_rows_fma(
     const int4* __restrict__ runs, int two, int four, int eight, int sixteen, int thirty_two,
     const int* __restrict__ indices, const Stored* __restrict__ data, const Stored* __restrict__ b,
-    Stored* __restrict__ c, int m, int stride, int ldc, float alpha,
-    float beta EPILOGUE_PARAMETERS REORDERED_PARAMETERS) {
+    Stored* __restrict__ c, int m, int stride, int ldc, NUMBER alpha,
+    NUMBER beta EPILOGUE_PARAMETERS REORDERED_PARAMETERS) {
     __shared__ ROLLING<TILE_THREADS> staged;
-    __shared__ float4 of_groups[Packet::WIDTH / 4][TILE_THREADS];
+    constexpr int PARTS = Packet::WIDTH * sizeof(NUMBER) / 16;
+    __shared__ tile::Sixteen<NUMBER> of_groups[PARTS][TILE_THREADS];
     const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
     const tile::RowsOfC row_of_c = {REORDERED_ROWS};
     const Share own = own_share({two, four, eight, sixteen, thirty_two});
@@ -123,23 +152,20 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spread_row
     // In one register, as long as sums take the others.
     const unsigned place = ptx::kept(own.part << 3 | own.shift);
 
-    float sums[Packet::WIDTH] = {};
+    NUMBER sums[Packet::WIDTH] = {};
     // Out-of-range lanes read the first columns; their sums are never stored.
     const Stored* columns = b + (static_cast<int>(sizeof(Stored)) * column < stride ? column : 0);
     tile::add_rolling<Packet, TILE_FOURS>(sums, staged, indices, data, start, end, columns, stride);
     if (two > 0) {
         const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
 #pragma unroll
-        for (int i = 0; i < Packet::WIDTH; i += 4) {
-            of_groups[i / 4][thread] = make_float4(sums[i], sums[i + 1], sums[i + 2], sums[i + 3]);
-        }
+        for (int i = 0; i < PARTS; ++i) tile::take(of_groups[i][thread], sums + i * Packet::WIDTH / PARTS);
         __syncthreads();
         if (place >> 3 > 0) return;
         for (unsigned other = 1; other < 1u << (place & 7); ++other) {
 #pragma unroll
-            for (int i = 0; i < Packet::WIDTH; i += 4) {
-                const float4 of_other = of_groups[i / 4][thread + other * blockDim.x];
-                sums[i] += of_other.x, sums[i + 1] += of_other.y, sums[i + 2] += of_other.z, sums[i + 3] += of_other.w;
+            for (int i = 0; i < PARTS; ++i) {
+                tile::add(sums + i * Packet::WIDTH / PARTS, of_groups[i][thread + other * blockDim.x]);
             }
         }
     }

@@ -50,6 +50,24 @@ def test_a_row_gets_lanes_for_its_columns_and_its_entries(m, n, nnz, threads, la
 
 
 @pytest.mark.parametrize(
+    ("n", "most", "lanes"),
+    [
+        (8, 32, 4),
+        (41, 32, 8),
+        (300, 32, 32),
+        (64, 8, 8),  # a strip of one line
+        (72, 8, 16),  # two strips of eight lanes, and rows of 144 bytes do not begin at lines
+        (128, 8, 8),  # rows of 256 bytes do
+        (160, 8, 8),  # two strips of sixteen lanes would have lanes for 256 columns, three of eight have them for 192
+        (200, 8, 16),
+        (100, 16, 16),
+    ],
+)
+def test_strips_of_two_lines_where_rows_do_not_begin_at_lines(n, most, lanes):
+    assert expressions.lanes_of_group(n, columns=8, most=most) == lanes
+
+
+@pytest.mark.parametrize(
     ("m", "n", "nnz", "share"),
     [
         (1_000, 32, 200_000, 8),  # 135,168 lanes have 17,000 groups of eight lanes, with 11.8 entries each

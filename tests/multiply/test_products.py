@@ -656,6 +656,8 @@ def test_every_call_without_a_place_gives_an_array_of_its_own():
         ("window_fma", "float32"),
         ("rows_fma_f64", "float64"),
         ("split_fma_f64", "float64"),
+        ("even_rows_fma_f64", "float64"),
+        ("spread_rows_fma_f64_deep", "float64"),
     ],
 )
 def test_a_launch_serves_other_arrays_and_factors(kernel, dtype):

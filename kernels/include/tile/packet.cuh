@@ -1,5 +1,5 @@
 #pragma once
-// Sixteen bytes of a row of B, and their product with a value of A, summed in single precision.
+// Sixteen bytes of a row of B, and their product with a value of A, summed in single precision, in FP64 in double.
 
 #include <cuda_fp16.h>
 
@@ -11,6 +11,7 @@ struct Packet;
 template <>
 struct Packet<float> {
     using Stored = float;
+    using Number = float;
     static constexpr int WIDTH = 4;
     float4 raw;
 
@@ -24,6 +25,23 @@ struct Packet<float> {
     }
     __device__ __forceinline__ static void store(float* target, const float (&sums)[WIDTH]) {
         *reinterpret_cast<float4*>(target) = make_float4(sums[0], sums[1], sums[2], sums[3]);
+    }
+};
+
+template <>
+struct Packet<double> {
+    using Stored = double;
+    using Number = double;
+    enum : int { WIDTH = 2 };  // unlike a constant, no symbol in the machine code of kernels that do not use it
+    double2 raw;
+
+    __device__ __forceinline__ static double widened(double x) { return x; }
+    __device__ __forceinline__ void load(const double* source) {
+        raw = __ldg(reinterpret_cast<const double2*>(source));
+    }
+    __device__ __forceinline__ void add_to(double (&sums)[WIDTH], double value) const {
+        sums[0] += value * raw.x;
+        sums[1] += value * raw.y;
     }
 };
 
@@ -50,6 +68,18 @@ struct Packet<half> {
         *reinterpret_cast<uint4*>(target) = packed;
     }
 };
+
+// Sixteen bytes of the sums of a lane, as one access of shared memory moves them.
+template <class Number>
+using Sixteen = decltype(Packet<Number>::raw);
+__device__ __forceinline__ void take(float4& own, const float* sums) {
+    own = make_float4(sums[0], sums[1], sums[2], sums[3]);
+}
+__device__ __forceinline__ void take(double2& own, const double* sums) { own = make_double2(sums[0], sums[1]); }
+__device__ __forceinline__ void add(float* sums, const float4 own) {
+    sums[0] += own.x, sums[1] += own.y, sums[2] += own.z, sums[3] += own.w;
+}
+__device__ __forceinline__ void add(double* sums, const double2 own) { sums[0] += own.x, sums[1] += own.y; }
 
 // Add a packet of sums to C atomically; other threads add to the same values.
 __device__ __forceinline__ void add_atomically(float* target, const float (&sums)[4]) {

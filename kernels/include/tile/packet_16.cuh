@@ -9,6 +9,7 @@ template <class Of16>
 struct Packet16 {
     using Values = Of16;
     using Stored = unsigned short;
+    using Number = float;
     static constexpr int WIDTH = 8;
     uint4 raw;
 

@@ -5,6 +5,7 @@
 #include "ptx/cp_async.cuh"
 #include "ptx/cp_async_ca.cuh"
 #include "ptx/mov.cuh"
+#include "tile/four.cuh"
 #include "tile/packet.cuh"
 
 namespace tile {
@@ -24,11 +25,22 @@ struct RollingFours16 {
     int4 columns[PLACES];
     ushort4 values[PLACES];
 };
+// The same with values of 64 bits.
+template <int THREADS>
+struct RollingFours64 {
+    static constexpr int PLACES = 2 * THREADS + THREADS / 8;
+    int4 columns[PLACES];
+    Double4 values[PLACES];
+};
 __device__ __forceinline__ void copy_four(float4* shared, const float* global) {
     ptx::cp_async_16_cached(shared, global);
 }
 __device__ __forceinline__ void copy_four(ushort4* shared, const unsigned short* global) {
     ptx::cp_async_8_cached(shared, global);
+}
+__device__ __forceinline__ void copy_four(Double4* shared, const double* global) {
+    ptx::cp_async_16_cached(shared, global);
+    ptx::cp_async_16_cached(&shared->z, global + 2);
 }
 
 // Sums of a packet of columns over the entries start to end - 1 of A; a group may have none. All threads of a warp call
@@ -43,7 +55,7 @@ __device__ __forceinline__ void copy_four(ushort4* shared, const unsigned short*
 //                                     -----           before four 7 is added
 template <class P, int FOURS, class Rolling>
 __device__ __forceinline__ void add_rolling(
-    float (&sums)[P::WIDTH], Rolling& staged, const int* __restrict__ indices,
+    typename P::Number (&sums)[P::WIDTH], Rolling& staged, const int* __restrict__ indices,
     const typename P::Stored* __restrict__ data, int start, int end, const typename P::Stored* __restrict__ b,
     unsigned stride) {
     using Stored = typename P::Stored;

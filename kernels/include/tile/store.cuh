@@ -1,5 +1,5 @@
 #pragma once
-// Stores of four or eight neighbouring columns of a row of C, of which `column` is the first. With FACTORS they store
+// Stores of two, four or eight neighbouring columns of a row of C, of which `column` is the first. With FACTORS they store
 // relu(alpha·sum + beta·C + bias), as far as tile/epilogue.cuh compiles it in; C is not read if beta is 0.
 
 #include "tile/epilogue.cuh"
@@ -18,6 +18,18 @@ __device__ __forceinline__ void store(
         finish<Number>(sum, epilogue, column);
     }
     store_streaming(c, sum);
+}
+
+// The same for two columns in FP64.
+template <bool FACTORS>
+__device__ __forceinline__ void store(
+    double2* c, double2 sum, double alpha, double beta, const Epilogue& epilogue, int column) {
+    if constexpr (FACTORS) {
+        const double2 old = beta != 0 ? *c : double2{}, own = epilogue.bias_of<double2, double>(column);
+        sum.x = alpha * sum.x + beta * old.x, sum.y = alpha * sum.y + beta * old.y;
+        if constexpr (EPILOGUE) sum.x = epilogue.of(sum.x, own.x), sum.y = epilogue.of(sum.y, own.y);
+    }
+    __stcs(c, sum);
 }
 
 // The same, rounded to the 16-bit dtype Values (tile/values_16.cuh).

@@ -44,8 +44,16 @@ def lanes_of_row(m: int, n: int, nnz: int, columns: int, share: int, threads: in
 
 
 def lanes_of_group(n: int, columns: int, most: int) -> int:
-    """Lanes of a group for ``n`` columns, ``columns`` a lane: a power of two, at least four and at most ``most``."""
-    return max(4, min(most, power_of_two(ceil_div(n, columns))))
+    """Lanes of a group for ``n`` columns, ``columns`` a lane: a power of two, at least four and at most ``most``.
+
+    Groups of eight lanes may have sixteen: where rows of B do not begin at lines of 128 bytes, two strips of one line
+    each cost more than one of two lines, unless that leaves lanes without columns.
+    """
+    lanes = max(4, min(most, power_of_two(ceil_div(n, columns))))
+    strip = columns * lanes
+    if lanes == most == 8 and n % strip and ceil_div(n, 2 * strip) * 2 == ceil_div(n, strip):
+        lanes = 16
+    return lanes
 
 
 def share_bin(m: int, n: int, nnz: int, columns: int, most: int, threads: int) -> int:
