@@ -356,6 +356,20 @@ def test_a_refused_table_leaves_the_old_file_alone(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
+def test_files_that_are_checked_together_are_written_as_each_alone(tmp_path):
+    rows = [measured(kernel=kernel, n=n) for kernel in "ab" for n in (8, 16)]
+    files = {tmp_path / "a.csv": rows[:2], tmp_path / "none.csv": [], tmp_path / "b.csv": [*rows[2:], failed(n=32)]}
+    contracts.write_each(files, "measure")
+    for path, own in files.items():
+        contracts.write(contracts.frame(own, "measure"), tmp_path / "alone.csv", "measure")
+        assert path.read_text() == (tmp_path / "alone.csv").read_text()
+    files[tmp_path / "b.csv"][1]["n"] = -1
+    before = [path.read_text() for path in files]
+    with pytest.raises(ContractError, match=r"b\.csv: row 3, column 'n'"):
+        contracts.write_each(files, "measure")
+    assert [path.read_text() for path in files] == before
+
+
 def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "new" / "file.txt"
     contracts.write_text(path, "old\n")

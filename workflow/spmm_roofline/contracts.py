@@ -313,12 +313,7 @@ def read_all(paths: Iterable[str | Path], name: str, processes: int = 1) -> pd.D
     files = _of_each(paths, lambda path: _columns(path, name))
     # One check for all files: hundreds of small ones would take longer to check than to read.
     together = _together(files)
-    ends = list(itertools.accumulate(len(next(iter(file.values()))) for file in files))
-
-    def at(row: int) -> str:
-        file = min(bisect.bisect_right(ends, row), len(paths) - 1)  # files may hold no row
-        return _at(paths[file], row - (ends[file - 1] if file else 0))
-
+    at = _in_files(paths, list(itertools.accumulate(len(next(iter(file.values()))) for file in files)))
     if any(together.values()):
         typed = _typed_texts(together, name)
         if typed is not None:
@@ -332,10 +327,35 @@ def write(data: pd.DataFrame, path: str | Path, name: str) -> None:
     Numbers keep nine significant digits; line ends within a text become ``\\n``. Optional columns that hold nothing
     are left out.
     """
-    checked = check(data, name, path)
+    _write(check(data, name, path), path, name)
+
+
+def write_each(rows: Mapping[str | Path, Sequence[Mapping[str, Any]]], name: str) -> None:
+    """Check the rows of several files together, and write each file as :func:`write` does.
+
+    A file takes longer to check than its rows do. Raises :class:`ContractError` before anything is written.
+    """
+    paths = list(rows)
+    ends = list(itertools.accumulate(map(len, rows.values())))
+    checked = frame(itertools.chain.from_iterable(rows.values()), name, _in_files(paths, ends))
+    for path, end in zip(paths, ends, strict=True):
+        _write(checked.iloc[end - len(rows[path]) : end], path, name)
+
+
+def _write(checked: pd.DataFrame, path: str | Path, name: str) -> None:
     optional = [column.name for column in table(name).columns if column.optional]
     checked = checked.drop(columns=[column for column in optional if checked[column].replace("", None).isna().all()])
     write_text(path, _csv(checked))
+
+
+def _in_files(paths: Sequence[str | Path], ends: Sequence[int]) -> Callable[[int], str]:
+    """Tells the file and the line of a row of the table that several files make; ``ends``: the rows up to each end."""
+
+    def at(row: int) -> str:
+        file = min(bisect.bisect_right(ends, row), len(paths) - 1)  # files may hold no row
+        return _at(paths[file], row - (ends[file - 1] if file else 0))
+
+    return at
 
 
 def check(data: pd.DataFrame, name: str, where: Where = "table") -> pd.DataFrame:

@@ -103,10 +103,10 @@ class _Table:
     def wrong(self) -> list[dict[str, Any]]:
         return [row for row in self.journal.rows.values() if row["status"] == "wrong"]
 
-    def write(self) -> None:
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows, in the order of the suite."""
         order = {name: i for i, name in enumerate(self.features)}
-        rows = sorted(self.journal.rows.values(), key=lambda row: (order[row["matrix"]], row["n"]))
-        contracts.write(contracts.frame(rows, "measure", str(self.task.csv)), self.task.csv, "measure")
+        return sorted(self.journal.rows.values(), key=lambda row: (order[row["matrix"]], row["n"]))
 
 
 def _run(tasks: Sequence[Task], say: Progress) -> None:
@@ -138,8 +138,7 @@ def _run(tasks: Sequence[Task], say: Progress) -> None:
             f"{names} on {first['suite']}: {len(wrong)} of {cases} cases are wrong, first {first['matrix']} with "
             f"n = {first['n']}: {first['message']}. All other rows are kept: mend the kernel and run again"
         )
-    for table in tables:
-        table.write()
+    contracts.write_each({table.task.csv: table.rows() for table in tables}, "measure")
     for table in tables:
         table.journal.finish(table.task.made_of)
 
