@@ -16,9 +16,9 @@ The table is as `regret.py` reads it. It is written after each matrix, so that a
 there already keeps its other rows: of other matrices, and of other kernels with `--kernels`. The tables in
 resources/choices hold what the first four commands measured on an H100, in ten minutes; the first three share one. An
 H200 measured the fourth, and the first 109 matrices of the first. Kernels that joined later have fewer times: on the
-H100, `even_rows_fma_f16` those of 25 matrices to judge by, and of 20 to fit to, and `spread_rows_fma*` all to judge by,
-and the first 190 of the first command to fit to. On the H200 nobody has timed `spread_rows_fma*` and
-`even_rows_fma_narrow`.
+H100, `spread_rows_fma*` and `even_rows_fma_f64` those of the first 190 matrices of the first command, and
+`even_rows_fma_f16` those of 25 matrices to judge by. On the H200 nobody has timed `spread_rows_fma*`,
+`even_rows_fma_narrow` and `even_rows_fma_f64`.
 """
 
 from __future__ import annotations
