@@ -301,7 +301,7 @@ def for_width(able: Mapping[str, Head], n: int) -> Head:
     overtaken = {head.after for head in usual}
 
     def cost(head: Head) -> tuple[int, bool]:
-        slab = head.tile.get("slab", n)
+        slab = head.tile.get("slab", max(n, 1))
         return ceil_div(n, slab) * (slab + SLAB_COST), head.name in overtaken
 
     return min(usual, key=cost)
