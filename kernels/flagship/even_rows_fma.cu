@@ -57,7 +57,7 @@ variants:
     constants: {packet: "tile::Packet16<tile::Bf16>", rolling: tile::RollingFours16}
     launch: *of_16
   f64:
-    idea: even_rows_fma in FP64, in strips of 16 columns, so that a larger part of a strip of B is found in L1
+    idea: even_rows_fma_narrow in FP64, with two columns a lane and strips of 16
     family: rows_f64
     after: even_rows_fma
     dtype: {a: float64, b: float64, accumulator: float64, c: float64}
@@ -91,9 +91,9 @@ using Stored = Packet::Stored;
 
 }  // namespace
 
-// A lane sums the columns of a packet of one row of C: two in FP64, four in FP32, eight in 16 bits. The launch gives a group the lanes
-// that the width of B needs, up to tile.lanes, and blockDim.y rows to a CTA. CTAs walk all rows of a slab of B before the
-// next slab; in 16 bits a slab has 64 columns, so that more of its rows are found in L1 and L2.
+// A lane sums the columns of a packet of one row of C: two in FP64, four in FP32, eight in 16 bits. The launch gives a
+// group the lanes that the width of B needs, up to tile.lanes, and blockDim.y rows to a CTA. CTAs walk all rows of a slab
+// of B before the next slab. Narrow slabs, of one line of 128 bytes, let more of their rows be found in L1 and L2.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) even_rows_fma(
     const int* __restrict__ order, const int* __restrict__ indptr, const int* __restrict__ indices,
     const Stored* __restrict__ data, const Stored* __restrict__ b, Stored* __restrict__ c, int m, int stride, int ldc,

@@ -32,7 +32,7 @@ variants:
     after: spread_rows_fma
     dtype: {a: tf32, b: tf32}
   deep:
-    idea: spread_rows_fma in strips of 64 columns with twice the rows of B in flight in each of fewer warps, which leave more of L1 to B
+    idea: spread_rows_fma with twice the rows of B in flight in fewer warps, which leave more of L1 to strips of 64 columns
     after: spread_rows_fma
     tile: {fours: 4, lanes: 16, ctas: 5}
   tf32_deep:
@@ -65,7 +65,7 @@ variants:
     tile: {columns: 2}
     constants: {number: double, packet: tile::Packet<double>, rolling: tile::RollingFours64}
   f64_deep:
-    idea: spread_rows_fma_f64 with twice the rows of B in flight in each of half the warps, which leave more of L1 to B
+    idea: spread_rows_fma_f64 with twice the rows of B in flight in half the warps, which leave more of L1 to B
     family: rows_f64
     after: spread_rows_fma_f64
     dtype: {a: float64, b: float64, accumulator: float64, c: float64}

@@ -1,5 +1,5 @@
 #pragma once
-// Sixteen bytes of a row of B, and their product with a value of A, summed in single precision, in FP64 in double.
+// Sixteen bytes of a row of B, and their product with a value of A, summed in single precision, or in double in FP64.
 
 #include <cuda_fp16.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-// Stores of two, four or eight neighbouring columns of a row of C, of which `column` is the first. With FACTORS they store
-// relu(alpha·sum + beta·C + bias), as far as tile/epilogue.cuh compiles it in; C is not read if beta is 0.
+// Stores of two, four or eight neighbouring columns of a row of C, of which `column` is the first. With FACTORS they
+// store relu(alpha·sum + beta·C + bias), as far as tile/epilogue.cuh compiles it in; C is not read if beta is 0.
 
 #include "tile/epilogue.cuh"
 
