@@ -133,19 +133,25 @@ exec "$@"
 
 
 def test_jobs_start_in_the_image_of_the_config(tmp_path, monkeypatch):
-    """With a stand-in for apptainer: what is tested is the way from the config to its command line."""
+    """With a stand-in for apptainer: what is tested is the way from the config to its command line.
+
+    The options are those that config/README.md gives.
+    """
     project = make_project(tmp_path / "project")
     program = tmp_path / "bin/apptainer"
     program.parent.mkdir()
     program.write_text(APPTAINER)
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    (project.root / "image.sif").touch()
+    page = (ROOT / "config/README.md").read_text()
+    (command,) = re.findall(r"^    snakemake (.*--sdm apptainer.*)$", page, re.MULTILINE)
+    *options, config = command.split()
+    (project.root / config.removeprefix("container=")).touch()
     path = [str(program.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
     monkeypatch.setenv("PATH", os.pathsep.join(path))
-    project.snakemake("matrices", "--sdm", "apptainer", "--config", "container=image.sif")
+    project.snakemake("matrices", *options, config)
     assert {path.name for path in (project.root / "results/matrices").glob("*.npz")} == {"band.npz", "mesh.npz"}
     started = (project.root / "started").read_text()
-    assert re.search(r"^exec .* \S*image\.sif ", started, re.MULTILINE)
+    assert re.search(r"^exec .*--nv.* \S*spmm-roofline\.sif ", started, re.MULTILINE)
     assert "import_matrices.py" in started
 
 
