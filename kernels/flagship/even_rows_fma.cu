@@ -59,7 +59,7 @@ variants:
   f64:
     idea: even_rows_fma_narrow in FP64, with two columns a lane and strips of 16
     family: rows_f64
-    after: even_rows_fma
+    after: even_rows_fma_narrow
     dtype: {a: float64, b: float64, accumulator: float64, c: float64}
     tile: {lanes: 8, ctas: 6}
     constants: {number: double, packet: tile::Packet<double>, rolling: tile::RollingFours64}

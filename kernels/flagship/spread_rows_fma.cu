@@ -159,13 +159,13 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spread_row
     if (two > 0) {
         const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
 #pragma unroll
-        for (int i = 0; i < PARTS; ++i) tile::take(of_groups[i][thread], sums + i * Packet::WIDTH / PARTS);
+        for (int i = 0; i < PARTS; ++i) tile::copy_sums(of_groups[i][thread], sums + i * Packet::WIDTH / PARTS);
         __syncthreads();
         if (place >> 3 > 0) return;
         for (unsigned other = 1; other < 1u << (place & 7); ++other) {
 #pragma unroll
             for (int i = 0; i < PARTS; ++i) {
-                tile::add(sums + i * Packet::WIDTH / PARTS, of_groups[i][thread + other * blockDim.x]);
+                tile::add_sums(sums + i * Packet::WIDTH / PARTS, of_groups[i][thread + other * blockDim.x]);
             }
         }
     }

@@ -18,7 +18,10 @@ from spmm_roofline.formats.base import FormatError, Survey
 from spmm_roofline.kernels import choose as module
 from spmm_roofline.kernels import costs
 from spmm_roofline.kernels.choose import DENSE, GENERAL, Product, choose, costed, for_width, takes, without_copy
+from spmm_roofline.kernels.expressions import evaluate, namespace, split
+from spmm_roofline.kernels.launch import GRID_LIMIT
 from spmm_roofline.kernels.registry import of_study
+from spmm_roofline.multiply.plan import WIDEST
 from spmm_roofline.paths import COSTS, KERNELS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -280,6 +283,19 @@ def test_a_full_matrix_is_multiplied_as_a_dense_one(kernels, dtype, size, mean, 
 )
 def test_kinds_of_matrices_have_kernels_of_their_own(dtype, m, mean, longest, n, blocks, beginning):
     assert choose(general(dtype), dtype, product(n, m, mean * m, longest, blocks, m)).name.startswith(beginning)
+
+
+def test_no_kernel_needs_more_strips_than_a_grid_has():
+    of = {"n": WIDEST, "m": 1, "k": 1}
+    wide = [head for head in of_study(GENERAL, KERNELS).values() if not module.is_wider(head, WIDEST)]
+    strips = {
+        head.name: evaluate(expression, of | {"tile": namespace(**head.tile)})
+        for head in wide
+        for launch in head.launches
+        for expression in split(launch.grid)[1:]
+    }
+    assert max(strips.values()) <= [GRID_LIMIT], "strips of a wide product may be narrower than plan.py says"
+    assert {"even_rows_fma_f64", "split_fma_f64", "window_f16", "spread_rows_fma"} <= strips.keys()
 
 
 def test_a_width_may_be_a_number_of_numpy():

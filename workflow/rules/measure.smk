@@ -30,7 +30,7 @@ rule measure_ceilings:
         "results/measure/{device}/ceilings.csv",
     log:
         "results/measure/{device}/log/ceilings.log",
-    priority: 1  # while other jobs pack
+    priority: 1  # while other jobs pack, if describing the device ends before them
     conda:
         "../../envs/gpu.yaml"
     resources:

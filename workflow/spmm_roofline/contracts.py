@@ -333,7 +333,8 @@ def write(data: pd.DataFrame, path: str | Path, name: str) -> None:
 def write_each(rows: Mapping[str | Path, Sequence[Mapping[str, Any]]], name: str) -> None:
     """Check the rows of several files together, and write each file as :func:`write` does.
 
-    A file takes longer to check than its rows do. Raises :class:`ContractError` before anything is written.
+    ``rows``: file → its rows, mappings column → value. Small files, checked one by one, take longer to check than to
+    write. Raises :class:`ContractError` before anything is written.
     """
     paths = list(rows)
     ends = list(itertools.accumulate(map(len, rows.values())))

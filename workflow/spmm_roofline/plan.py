@@ -540,7 +540,7 @@ class Plan:
         """Jobs that compile kernels; those that the report asks for have jobs of their own.
 
         The device waits for two of these kernels to be described, so that a job compiles them alone and first. Those of
-        the ceilings are next, because the GPU is free until matrices are packed.
+        the ceilings are next: the GPU is free from the end of that description until matrices are packed.
         """
         needed = dict.fromkeys(self.needed_compilations)
         rest = [(kernel, arch) for kernel in self.compiled for arch in self.archs if (kernel, arch) not in needed]

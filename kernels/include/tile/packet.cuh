@@ -72,14 +72,14 @@ struct Packet<half> {
 // Sixteen bytes of the sums of a lane, as one access of shared memory moves them.
 template <class Number>
 using Sixteen = decltype(Packet<Number>::raw);
-__device__ __forceinline__ void take(float4& own, const float* sums) {
+__device__ __forceinline__ void copy_sums(float4& own, const float* sums) {
     own = make_float4(sums[0], sums[1], sums[2], sums[3]);
 }
-__device__ __forceinline__ void take(double2& own, const double* sums) { own = make_double2(sums[0], sums[1]); }
-__device__ __forceinline__ void add(float* sums, const float4 own) {
+__device__ __forceinline__ void copy_sums(double2& own, const double* sums) { own = make_double2(sums[0], sums[1]); }
+__device__ __forceinline__ void add_sums(float* sums, const float4 own) {
     sums[0] += own.x, sums[1] += own.y, sums[2] += own.z, sums[3] += own.w;
 }
-__device__ __forceinline__ void add(double* sums, const double2 own) { sums[0] += own.x, sums[1] += own.y; }
+__device__ __forceinline__ void add_sums(double* sums, const double2 own) { sums[0] += own.x, sums[1] += own.y; }
 
 // Add a packet of sums to C atomically; other threads add to the same values.
 __device__ __forceinline__ void add_atomically(float* target, const float (&sums)[4]) {

@@ -46,8 +46,9 @@ def lanes_of_row(m: int, n: int, nnz: int, columns: int, share: int, threads: in
 def lanes_of_group(n: int, columns: int, most: int) -> int:
     """Lanes of a group for ``n`` columns, ``columns`` a lane: a power of two, at least four and at most ``most``.
 
-    Groups of eight lanes may have sixteen: where rows of B do not begin at lines of 128 bytes, two strips of one line
-    each cost more than one of two lines, unless that leaves lanes without columns.
+    A lane reads 16 bytes, eight lanes a line. Where rows of B, of ``n`` columns, do not begin at lines, two strips of a
+    line each cost more than one of two lines: groups of eight lanes then have sixteen, unless the second half of
+    the last strip had no columns.
     """
     lanes = max(4, min(most, power_of_two(ceil_div(n, columns))))
     strip = columns * lanes

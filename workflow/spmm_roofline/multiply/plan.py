@@ -41,8 +41,10 @@ ALIGNED = 16
 WHOLE_SLABS = 128
 #: Kernel whose functions copy operands that no kernel can read, and the side of its tiles.
 OPERANDS, TILE = "operands", 32
-#: Most columns of one launch: strips of 32 columns are one dimension of a grid, of up to 65,535.
-WIDEST = GRID_LIMIT * 32 // WHOLE_SLABS * WHOLE_SLABS
+#: Columns of the narrowest strips of a wide product, and the most columns of one launch: strips are one dimension of a
+#: grid, of up to 65,535.
+NARROWEST_STRIP = 16
+WIDEST = GRID_LIMIT * NARROWEST_STRIP // WHOLE_SLABS * WHOLE_SLABS
 
 #: How to repeat a product: the launch, the width of B, and the padded width of C.
 _Ready = tuple[Repeat, int, int]
