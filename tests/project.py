@@ -215,6 +215,7 @@ def make_project(root: Path, kernels: tuple[str, ...] = KERNELS) -> Project:
     project.write_yaml("config/suites/tiny.yaml", TINY)
     project.write_yaml("config/claims.yaml", {"rivals": {"best_sc": ["scalar/*"]}, "claims": [CLAIM]})
     (root / "workflow/scripts/describe_device.py").write_text(STAND_IN_DEVICE)
+    (root / "workflow/scripts/rehearse.py").write_text("")
     (root / "workflow/scripts/measure_kernels.py").write_text(STAND_IN_MEASURE)
     (root / "workflow/scripts/measure_ceilings.py").write_text(STAND_IN_CEILINGS)
     shutil.copy(PROJECT / "tests/measure/stand_in_worker.py", root / "workflow/scripts")

@@ -2,7 +2,15 @@
 
 import pytest
 
-from spmm_roofline.fingerprint import c_code, import_closure, modules, python_code, sha256, without_c_comments
+from spmm_roofline.fingerprint import (
+    c_code,
+    import_closure,
+    modules,
+    of_folder,
+    python_code,
+    sha256,
+    without_c_comments,
+)
 
 SOURCE = """\
 #include "ptx/mma.cuh"
@@ -151,3 +159,15 @@ def test_the_import_closure_follows_relative_imports_within_a_folder(tmp_path):
     found = import_closure(package / "sub/a.py", package)
     assert [path.name for path in found] == ["d.py", "a.py", "b.py", "c.py", "transfer.py"]
     assert package / "sub/transfer.py" not in import_closure(package / "sub/a.py", package, without=["transfer"])
+
+
+def test_a_folder_is_the_names_and_the_bytes_of_its_files(tmp_path):
+    (tmp_path / "h100").mkdir()
+    (tmp_path / "h100/rows.csv").write_text("a")
+    before = of_folder(tmp_path)
+    (tmp_path / "h100/rows.csv").touch()
+    assert of_folder(tmp_path) == before
+    (tmp_path / "h100/rows.csv").write_text("b")
+    changed = of_folder(tmp_path)
+    (tmp_path / "h100/rows.csv").rename(tmp_path / "h100/other.csv")
+    assert len({before, changed, of_folder(tmp_path)}) == 3

@@ -63,6 +63,18 @@ def test_what_describes_the_device_is_compiled_alone_and_first_and_the_ceilings_
     assert len(files) == len(set(files)) and set(plan.all_kernel_rows()) <= set(files)
 
 
+def test_a_measurement_waits_for_its_code_its_matrices_and_one_row_of_each_packing_job(config, gpu):
+    gpu()
+    plan = Plan(config, Stale(everything=True))
+    batch = max(plan.measurements, key=lambda batch: len(batch.files))
+    jobs = [plan.job(table) for table in batch.files]
+    waited, rows = {*batch.inputs}, {row for job in jobs for row in job.formats}
+    assert {job.cubin for job in jobs if job.cubin} | {npz for job in jobs for npz, _ in job.matrices} <= waited
+    for packing in plan.packings:
+        assert len(waited & {*packing.files}) == bool(rows & {*packing.files})
+    assert len(waited) < len(rows)
+
+
 def test_a_gpu_without_a_datasheet_is_measured_and_compiled_for(config, gpu):
     gpu((8, 6), "NVIDIA GeForce RTX 3090")
     plan = Plan(config)

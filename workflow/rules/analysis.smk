@@ -1,6 +1,7 @@
 rule analysis:
     input:
-        PLAN.recorded_files(),
+        # What is recorded changes with its contents, a parameter.
+        ancient(PLAN.recorded()),
         PLAN.modules_of("analysis", "selector"),
         measured=PLAN.measured(),
         profiled=PLAN.profiled(),
@@ -29,7 +30,7 @@ rule analysis:
     # them would wait for each other.
     threads: 1
     params:
-        recorded=PLAN.recorded(),
+        recorded=PLAN.recorded_contents(),
         fingerprints=PLAN.fingerprints,
         heads=PLAN.head_dicts(),
         devices=PLAN.datasheets(),

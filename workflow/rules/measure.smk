@@ -12,7 +12,7 @@ rule describe_device:
         "results/measure/{device}/device.json",
     log:
         "results/measure/{device}/log/device.log",
-    priority: 2  # it rehearses while other jobs pack
+    priority: 2  # the ceilings wait for it
     conda:
         "../../envs/gpu.yaml"
     resources:
@@ -30,7 +30,7 @@ rule measure_ceilings:
         "results/measure/{device}/ceilings.csv",
     log:
         "results/measure/{device}/log/ceilings.log",
-    priority: 1  # while other jobs pack, if describing the device ends before them
+    priority: 1  # while other jobs pack
     conda:
         "../../envs/gpu.yaml"
     resources:
@@ -39,6 +39,22 @@ rule measure_ceilings:
         job=PLAN.ceiling_params,
     script:
         "../scripts/measure_ceilings.py"
+
+
+# While the ceilings are measured nothing else runs on the GPU, so the rehearsal comes after them.
+rule rehearse:
+    input:
+        "results/measure/{device}/device.json",
+    output:
+        touch("results/measure/{device}/rehearsed"),
+    log:
+        "results/measure/{device}/log/rehearse.log",
+    conda:
+        "../../envs/gpu.yaml"
+    resources:
+        **PLAN.gpu_resources,
+    script:
+        "../scripts/rehearse.py"
 
 
 # Needs PyTorch, which the environment need not have: without it all rows say so.
@@ -67,6 +83,7 @@ for batch in PLAN.measurements:
             batch.rule
         input:
             batch.inputs,
+            PLAN.rehearsal(),
         output:
             batch.files,
         log:

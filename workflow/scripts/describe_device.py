@@ -11,5 +11,4 @@ carry_out(
     read_cubin=snakemake.input.read_cubin,
     copy_cubin=snakemake.input.copy_cubin,
     out=snakemake.output[0],
-    with_rehearsal=True,
 )

@@ -106,6 +106,12 @@ def of_content(path: str | Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def of_folder(folder: str | Path) -> str:
+    """Hex SHA-256 of the files below a folder: their names, and their bytes."""
+    files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
+    return sha256(*(part for path in files for part in (path.relative_to(folder).as_posix(), path.read_bytes())))
+
+
 def modules(*paths: str | Path) -> str:
     """Fingerprint of the source files at ``paths``, in order."""
     return sha256(*(of_file(Path(path)) for path in paths))

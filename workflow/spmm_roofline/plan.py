@@ -444,6 +444,10 @@ class Plan:
         """Table of ceilings that this machine measures; empty without a device."""
         return [f"results/measure/{self.device_name}/ceilings.csv"] if self.device else []
 
+    def rehearsal(self) -> list[str]:
+        """What says that CuPy's own kernels are compiled; empty without a device."""
+        return [f"results/measure/{self.device_name}/rehearsed"] if self.device else []
+
     def blocks(self) -> list[str]:
         """Table of blocks that this machine measures; empty without a device, and if the config names none."""
         return [f"results/measure/{self.device_name}/blocks.csv"] if self.block_suites else []
@@ -460,8 +464,12 @@ class Plan:
             raise PlanError(f"analysis.recorded names {unknown[0]!r}, but {RECORDED} has no such device{said}")
         return [present[name] for name in wanted]
 
-    def recorded_files(self) -> list[str]:
-        return sorted(str(path) for folder in self.recorded() for path in Path(folder).rglob("*.*"))
+    def recorded_contents(self) -> dict[str, str]:
+        """Folder of a recorded device → fingerprint of its files.
+
+        They are no inputs of their own: Snakemake would hash two thousand files once for each table of the analysis.
+        """
+        return {folder: fingerprint.of_folder(folder) for folder in self.recorded()}
 
     def papers(self) -> list[str]:
         """Numbers that the papers report, one table per study."""
@@ -650,8 +658,24 @@ class Plan:
         return paths.find(Path(RECORDED) / self.device_name)
 
     def _inputs_of_tables(self, tables: Sequence[str]) -> list[str]:
-        """Files that the measurement of some tables reads."""
-        return sorted({path for table in tables for path in _paths(vars(self.job(table)))})
+        """Files that the measurement of some tables waits for; of those that one job makes, some stand for all.
+
+        Snakemake hashes each input once for each table, which would take seconds.
+        """
+        jobs = [self.job(table) for table in tables]
+        packed = {row: batch.files[0] for batch in self.packings for row in batch.files}
+        return sorted(
+            {
+                path
+                for job in jobs
+                for path in (
+                    job.device_record,
+                    *(npz for npz, _ in job.matrices),
+                    *(packed.get(row, row) for row in job.formats),
+                    *filter(None, (job.cubin, job.packer_cubin, job.read_cubin, job.copy_cubin, job.check_cubin)),
+                )
+            }
+        )
 
     def job(self, table: str) -> Job:
         """The job that makes a table of rows or of counters."""
@@ -913,12 +937,3 @@ def _read(table: Path) -> list[dict[str, str]]:
             return list(csv.DictReader(file))
     except FileNotFoundError:
         return []
-
-
-def _paths(files: Any) -> list[str]:
-    """All paths below ``results/`` in the values of a mapping."""
-    if isinstance(files, dict):
-        return [path for value in files.values() for path in _paths(value)]
-    if isinstance(files, list | tuple):
-        return [path for value in files for path in _paths(value)]
-    return [files] if isinstance(files, str) and files.startswith("results/") else []

@@ -7,7 +7,7 @@ import re
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,23 +121,13 @@ def lease(poll_s: float = 0.2, log=print) -> Iterator[Gpu]:
         time.sleep(poll_s)
 
 
-def describe(
-    device: str, arch: str, read_cubin: Path, copy_cubin: Path, out: Path, with_rehearsal: bool = False
-) -> None:
-    """Measure the copy rate and the replay overhead of an idle device; writes the document ``measured_device``.
-
-    ``with_rehearsal``: first rehearse measuring (:mod:`.rehearse`), so that CuPy compiles its kernels while other jobs
-    still prepare.
-    """
-    from .rehearse import rehearsal
-
+def describe(device: str, arch: str, read_cubin: Path, copy_cubin: Path, out: Path) -> None:
+    """Measure the copy rate and the replay overhead of an idle device; writes the document ``measured_device``."""
     with lease() as gpu:
-        with rehearsal(print) if with_rehearsal else nullcontext():
-            import cupy
+        import cupy
 
-            from .timing import Clock
+        from .timing import Clock
 
-        # The device is idle from here on.
         clock = Clock(read_cubin, copy_cubin)
         properties = cupy.cuda.runtime.getDeviceProperties(0)
         clock.warm_up()

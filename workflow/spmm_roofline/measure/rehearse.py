@@ -1,15 +1,15 @@
 """A rehearsal of measuring on a small matrix, so that CuPy compiles its own kernels: packing and verifying use dozens.
 
-On a machine that has no cache of CuPy's yet this takes half a minute of one processor. The job that describes the
-device does it while other jobs still compile and pack, so that no measure job has to.
+On a machine that has no cache of CuPy's yet this takes half a minute of one processor, or a few seconds of several.
+Measure jobs wait for it.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ from ..kernels.launch import Unsupported, check_case
 from ..kernels.operands import allocate
 from ..kernels.packers import packer_of
 from ..paths import KERNELS
+from .device import lease
+from .progress import Progress
 from .verify import judge
 from .worker import Kernel, Subject, by_packing, reduce_without_cub
 
@@ -50,13 +52,20 @@ class Stage:
         return self.cupy.zeros(y.shape[0])
 
 
-@contextmanager
-def rehearsal(say: Callable[[str], None]) -> Iterator[None]:
-    """Pack and verify as for every kernel that takes a sparse matrix, in a few processes; nothing is timed.
+def rehearse(log: str | Path | None = None) -> None:
+    """Pack and verify on a leased GPU, as for every kernel that takes a sparse matrix; nothing is timed.
 
-    It begins before and ends after what is done in its context. What fails here fails again where it counts, in a row
-    that names it, so that it is only said.
+    What fails here fails again where it counts, in a row that names it, so that it is only said: to standard error, and
+    to the file ``log``. Raises :class:`~.device.NoDevice` without a GPU.
     """
+    say = Progress(log)
+    with lease(log=say):
+        for line in _said_by_parts():
+            say(line)
+
+
+def _said_by_parts() -> list[str]:
+    """What the parts say, each of which is a process."""
     share_package()
     count = min(PROCESSES, forked.processors())
     command = [sys.executable, "-m", "spmm_roofline.measure.rehearse", str(count)]
@@ -64,13 +73,7 @@ def rehearsal(say: Callable[[str], None]) -> Iterator[None]:
         subprocess.Popen([*command, str(part)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         for part in range(count)
     ]
-    try:
-        yield
-    finally:
-        for process in processes:
-            said, _ = process.communicate()
-            for line in said.splitlines():
-                say(line)
+    return [line for process in processes for line in process.communicate()[0].splitlines()]
 
 
 def part(number: int, of: int, say: Callable[[str], None]) -> None:
