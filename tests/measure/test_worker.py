@@ -165,4 +165,4 @@ def test_a_gpu_that_disappeared_is_an_error_that_says_so(measured, monkeypatch):
 
     monkeypatch.setattr(device, "lease", leased)
     with pytest.raises(RuntimeError, match=r"the worker does not start: .*[Dd]evice"):
-        measured("mma_bt", [8])
+        measured("mma_bt", [24])  # a width of which no other test has left rows
