@@ -34,7 +34,7 @@ from spmm_roofline.kernels.head import Head
 from spmm_roofline.paths import COSTS
 
 #: Trees of a kernel, levels of a tree, part of what is left that a tree takes away, samples by which a leaf shrinks.
-TREES, LEVELS, RATE, SHRINKAGE = 160, 5, 0.12, 1.0
+TREES, LEVELS, RATE, SHRINKAGE = 120, 6, 0.15, 1.0
 #: Thresholds of a trait.
 BINS = 40
 #: Rounds in which the weights of least squares follow the times that they predict.

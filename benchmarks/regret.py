@@ -40,7 +40,17 @@ from spmm_roofline.kernels.head import Head
 from spmm_roofline.multiply.memory import dense
 
 ROOT = Path(__file__).resolve().parents[1]
-SUITES = ("flagship", "cutespmm", "attention", "beyond-l2", "real-sample", "quick", "all-kinds", "few-columns")
+SUITES = (
+    "flagship",
+    "cutespmm",
+    "attention",
+    "beyond-l2",
+    "real-sample",
+    "quick",
+    "all-kinds",
+    "few-columns",
+    "double-precision",
+)
 #: Tables of times of generated matrices: fitted-<device>.csv.gz, and judged-<device>.csv.gz for judging alone.
 CHOICES = ROOT / "resources/choices"
 DTYPES = ("float16", "bfloat16", "tf32", "float32", "float64")
