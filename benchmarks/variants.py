@@ -22,13 +22,12 @@ import pandas as pd
 from peers import ROOT, files_in, structure
 
 from spmm_roofline.formats import FORMATS
-from spmm_roofline.formats.values import numpy_dtype
 from spmm_roofline.kernels import heads
 from spmm_roofline.kernels.compile import CompileError
 from spmm_roofline.kernels.cubins import machine_code
 from spmm_roofline.kernels.head import Head
-from spmm_roofline.kernels.launch import Unsupported, check_case, format_options, prepare
-from spmm_roofline.kernels.operands import Dense
+from spmm_roofline.kernels.launch import check_case, format_options, prepare
+from spmm_roofline.kernels.operands import allocate
 from spmm_roofline.kernels.packers import pack, packer_of
 from spmm_roofline.measure.timing import Clock
 from spmm_roofline.needs import without_cupy
@@ -69,18 +68,17 @@ def microseconds(head: Head, a: Any, packed: dict[str, Any], n: int, clock: Cloc
 
     dtype, (m, k) = head.dtype["a"], a.shape
     check_case(head, m, n, k)
-    if n % head.pads.get("n", 1):
-        raise Unsupported(f"{head.name} pads N to a multiple of {head.pads['n']}; operands are not padded here")
     options = format_options(head)
     key = json.dumps([head.format, dtype, options], sort_keys=True)
     if key not in packed:
         form = FORMATS[head.format]
         packed[key] = pack(form, a, dtype, options, packer_of(form))
-    b = (cupy.random.default_rng().random((k, n)) * 2 - 1).astype(numpy_dtype(dtype))
-    c = cupy.full((m, n), np.nan, dtype=b.dtype)
-    call = prepare(head, machine_code(head), packed[key], Dense(b, k, n, False, dtype), Dense(c, m, n, False, dtype))
+    b, c = allocate(head, "b", k, n), allocate(head, "c", m, n)
+    b.fill(cupy.random.default_rng().random((k, n)) * 2 - 1)
+    c.poison()
+    call = prepare(head, machine_code(head), packed[key], b, c)
     call(cupy.cuda.get_current_stream())
-    error = deviation(c, a, b)
+    error = deviation(c.view, a, b.view)
     if not error < TOLERANCE[dtype]:
         raise ValueError(f"the product is wrong: error {error:.2g}")
     return clock.time(call, cold=False, repeat_cap=50, time_cap_ms=100).median_ms * 1e3
