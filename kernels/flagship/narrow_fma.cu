@@ -6,16 +6,16 @@ idea: a lane for each four neighbouring entries instead of for columns, with all
 after: split_fma
 family: rows_f32
 format: csr_split
-format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: tile.warps, groups: tile.groups, batch: tile.batch, least: 32 * tile.depth, wave_columns: "wave_columns(128, device.l2_bytes)"}
+format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors, warps: tile.warps, groups: tile.groups, batch: tile.batch, wave_columns: "wave_columns(128, device.l2_bytes)"}
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}
 layout: {b: row_major, c: row_major}
 pads: {n: 4}
 min_arch: sm_80
 requires: {}
-tile: {slab: 4, depth: 4, groups: 4, batch: 8, warps: 12, ctas: 2}
+tile: {slab: 4, groups: 4, batch: 8, warps: 12, ctas: 2}
 constants: {values: tile::Wide<float>, scaled: 0}
 features: [atom_inc]
-scratch: (4 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
+scratch: (128 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
 launch:
   grid: a.partitions, ceil_div(n, tile.slab)
   block: 32 * tile.warps
@@ -44,16 +44,16 @@ variants:
     dtype: {a: float64, b: float64, accumulator: float64, c: float64}
     tile: {warps: 16, ctas: 1}
     constants: {values: tile::Wide<double>, number: double}
-    scratch: (8 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
+    scratch: (256 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
   f64_single:
     idea: narrow_fma for one column in FP64
     family: rows_f64
     after: narrow_fma_f64
     format_options: {wave_columns: "wave_columns(256, device.l2_bytes)"}
     dtype: {a: float64, b: float64, accumulator: float64, c: float64}
-    tile: {slab: 1}
+    tile: {slab: 1, warps: 16, ctas: 1}
     constants: {values: tile::Wide<double>, number: double}
-    scratch: (8 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
+    scratch: (256 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
   f16:
     idea: narrow_fma on FP16 operands, with eight columns and sums in FP32
     family: window_f16
@@ -106,7 +106,7 @@ deviations:
 using Own = tile::ColumnsOfLane<VALUES, TILE_SLAB>;
 using Sum = Own::Sum;
 using Stored = Own::Stored;
-constexpr int DEPTH = TILE_DEPTH, OF_WARP = 32 * DEPTH;
+constexpr int DEPTH = 4, OF_WARP = 32 * DEPTH;
 using Entries = tile::Vector<Stored, DEPTH>;
 static_assert(TILE_BATCH == tile::SPLIT_BATCH, "a batch has the size that the format deals to a group");
 
@@ -172,7 +172,13 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) narrow_
     Sum open = {};
     bool is_spread = false;
     const auto total = [&] {
-        return is_spread ? open.of_all_lanes() : shuffled(open, 31);
+        if (!is_spread) return shuffled(open, 31);
+        Sum sum = open;
+#pragma unroll
+        for (int bits = 16; bits > 0; bits /= 2) {
+            sum += sum.from([&](NUMBER x) { return __shfl_xor_sync(~0u, x, bits); });
+        }
+        return sum;
     };
     int ended = 0;
 #pragma unroll 1
@@ -250,5 +256,5 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) narrow_
     const auto finished = [&](int row, const Sum& whole) {
         if (lane == 0) store(row, whole);
     };
-    tile::join_rows<true>(shared, first_row, start.y < 0, ended, sum, cut, partials, partial_count, finished);
+    tile::join_rows(shared, first_row, start.y < 0, ended, sum, cut, partials, partial_count, finished);
 }

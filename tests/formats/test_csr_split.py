@@ -75,19 +75,12 @@ def product(packed, b):
 @settings(max_examples=60)
 @given(
     a=skewed(), ctas=st.integers(1, 3), multiprocessors=st.integers(1, 20), warps=st.sampled_from([1, 2, 16]),
-    groups=st.sampled_from([1, 4, 8]), batch=st.sampled_from([1, 8]), least=st.sampled_from([32, 128]),
+    groups=st.sampled_from([1, 4, 8]), batch=st.sampled_from([1, 8]),
 )  # fmt: skip
-def test_groups_make_the_product(a, ctas, multiprocessors, warps, groups, batch, least):
+def test_groups_make_the_product(a, ctas, multiprocessors, warps, groups, batch):
     b = np.random.default_rng(0).random((a.shape[1], 3))
     packed = FORMATS["csr_split"].from_csr(
-        a,
-        dtype="float64",
-        ctas=ctas,
-        multiprocessors=multiprocessors,
-        warps=warps,
-        groups=groups,
-        batch=batch,
-        least=least,
+        a, dtype="float64", ctas=ctas, multiprocessors=multiprocessors, warps=warps, groups=groups, batch=batch
     )
     assert np.allclose(product(packed, b), a @ b)
     assert packed.group_starts[0].tolist() == [0, 0] and packed.group_starts[-1].tolist() == [
@@ -100,8 +93,8 @@ def test_groups_make_the_product(a, ctas, multiprocessors, warps, groups, batch,
     counts = np.diff(packed.group_starts[:, 0]).reshape(-1, warps, groups)
     for partition in counts:
         batches = -(-partition // batch)
-        fewest = partition.sum() // (warps * groups * batch)
-        assert set(batches[:, 0]) <= {fewest, fewest + 1} and (np.diff(batches[:, 0]) <= 0).all()
+        least = partition.sum() // (warps * groups * batch)
+        assert set(batches[:, 0]) <= {least, least + 1} and (np.diff(batches[:, 0]) <= 0).all()
         full = partition[: np.count_nonzero(partition[:, 0]) - 1]
         assert (full % batch == 0).all() and (full == full[:, :1]).all()
 
@@ -110,10 +103,10 @@ def test_groups_make_the_product(a, ctas, multiprocessors, warps, groups, batch,
     assert np.array_equal(np.flatnonzero(packed.columns < 0) + 1, begins[1:])
     # A partition costs its fraction of the total, plus slack on both sides.
     cost, partitions = begins[-1] + len(lengths), len(packed.work)
-    assert partitions == max(min(ctas * multiprocessors, cost // (least * warps)), 1)
+    assert partitions == max(min(ctas * multiprocessors, cost // (32 * warps)), 1)
     cost_before = begin + np.searchsorted(begins, begin)
     slack = max(cost // partitions // 16, 8)
-    assert slack == rule(warps, least).slack(cost, partitions)
+    assert slack == rule(warps).slack(cost, partitions)
     assert np.diff(cost_before).max() <= cost / partitions + 2 * slack + 3
     assert all(lengths[row] > 2 * slack for row in packed.cut[:, 2])
 

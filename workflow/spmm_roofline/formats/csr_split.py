@@ -21,9 +21,9 @@ from .values import rounded, widened
 MOST = 2**31 - 2**10
 
 
-def rule(warps: int, least: int) -> PartitionRule:
-    """Partitions of ``warps`` warps, with ``least`` slots for each: with fewer, a warp would wait longer than it works."""
-    return PartitionRule(segment_cost=1, least_cost=least * warps, least_slack=8, slack_divisor=16)
+def rule(warps: int) -> PartitionRule:
+    """Partitions of ``warps`` warps; a warp with fewer than 32 entries would wait longer than it works."""
+    return PartitionRule(segment_cost=1, least_cost=32 * warps, least_slack=8, slack_divisor=16)
 
 
 @dataclass(frozen=True)
@@ -65,26 +65,25 @@ class CsrSplit(Format):
         groups: int = 4,
         batch: int = 8,
         wave_columns: int = 0,
-        least: int = 32,
         packer: Packer | None = None,
     ) -> Self:
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
 
         There are at most ``ctas`` partitions per multiprocessor in each wave of ``wave_columns`` columns of A
-        (:func:`.partitions.waves_of`), fewer if they would have less than ``least`` slots for each warp, each
-        for ``warps`` warps of ``groups`` lane groups that load ``batch`` slots at once. Raises :class:`FormatError` if slots and rows together may exceed
+        (:func:`.partitions.waves_of`), fewer if they would be too small, each for ``warps`` warps of ``groups``
+        lane groups that load ``batch`` slots at once. Raises :class:`FormatError` if slots and rows together may exceed
         2³¹ - 2¹⁰.
         """
         xp = array_module(a.data)
         m, k, nnz = int(a.shape[0]), int(a.shape[1]), int(a.nnz)
         if nnz + 2 * m > MOST:
             raise FormatError(f"{cls.name} counts with 32 bits, too few for {nnz:,} non-zeros in {m:,} rows")
-        values, dealt, parts = rounded(a.data, dtype), (warps, groups, batch), rule(warps, least)
+        values, dealt = rounded(a.data, dtype), (warps, groups, batch)
         most = ctas * multiprocessors * waves_of(m, k, wave_columns)
         if xp is np:
-            arrays = _on_host(a, values, most, parts, *dealt)
+            arrays = _on_host(a, values, most, *dealt)
         else:
-            arrays = _on_device(a, m, values, most, parts, *dealt, cls.given(packer))
+            arrays = _on_device(a, m, values, most, *dealt, cls.given(packer))
         return cls((m, k), nnz, dtype, *arrays)
 
     def to_csr(self) -> Any:
@@ -110,26 +109,24 @@ class CsrSplit(Format):
         return {**super().counts(), "partitions": len(self.work), "partials": len(self.cut)}
 
 
-def _on_host(
-    a: Any, values: Any, most: int, parts: PartitionRule, warps: int, groups: int, batch: int
-) -> tuple[Any, ...]:
+def _on_host(a: Any, values: Any, most: int, warps: int, groups: int, batch: int) -> tuple[Any, ...]:
     """The arrays of the format, in the order of its fields, in at most ``most`` partitions."""
     begins, columns, data = row_slots(a, values)
     columns[begins[1:] - 1] = ~columns[begins[1:] - 1]
-    work, cut = partitioned(begins, parts, most)
+    work, cut = partitioned(begins, rule(warps), most)
     border = np.append(work[:, 0], work[-1:, 1]).astype(np.int64)
     group_starts, work[:, 1] = _group_starts(begins, border, warps, groups, batch)
     return columns, data, group_starts, work, cut
 
 
 def _on_device(
-    a: Any, m: int, values: Any, most: int, parts: PartitionRule, warps: int, groups: int, batch: int, pack: Packer
+    a: Any, m: int, values: Any, most: int, warps: int, groups: int, batch: int, pack: Packer
 ) -> tuple[Any, ...]:
     """The same arrays as :func:`_on_host`, made on the device."""
     import cupy as xp
 
     begins = builder.row_begins(pack, a)
-    slots, work, cut = builder.partitions(pack, begins, most, parts)
+    slots, work, cut = builder.partitions(pack, begins, most, rule(warps))
     columns, data = builder.scattered_rows(pack, a, values, begins, slots)
     group_starts = xp.empty((len(work) * warps * groups + 1, 2), dtype=xp.int32)
     pack("split_groups", len(work), begins, m, warps, groups, batch, work, group_starts, threads=128)
