@@ -4,6 +4,10 @@
     python benchmarks/choices.py --seed 3 --matrices 77 --write more.csv \\
         --families long,mesh2d,uniform,long,powerlaw,banded
     python benchmarks/choices.py --seed 2 --matrices 36 --write third.csv
+    python benchmarks/choices.py --seed 6 --matrices 163 --write fourth.csv
+    python benchmarks/choices.py --seed 7 --matrices 107 --write fifth.csv
+    python benchmarks/choices.py --seed 5 --matrices 200 --kernels 'cublaslt*' --write dense.csv \\
+        --families pruned,long,uniform,long
     python benchmarks/choices.py --seed 4 --matrices 31 --rivals --write judged.csv
     python benchmarks/regret.py --times judged.csv --device h100
 
@@ -14,11 +18,11 @@ are not timed. `--rivals` adds re-creations of other projects' kernels and cuSPA
 
 The table is as `regret.py` reads it. It is written after each matrix, so that a run may be cut short. A table that is
 there already keeps its other rows: of other matrices, and of other kernels with `--kernels`. The tables in
-resources/choices hold what the first four commands measured on an H100, in ten minutes; the first three share one. An
-H200 measured the fourth, and the first 109 matrices of the first. Kernels that joined later have fewer times: on the
-H100, `spread_rows_fma*` and `even_rows_fma_f64` those of the first 190 matrices of the first command, and
-`even_rows_fma_f16` those of 25 matrices to judge by. On the H200 nobody has timed `spread_rows_fma*`,
-`even_rows_fma_narrow` and `even_rows_fma_f64`.
+resources/choices hold what the first seven commands measured on an H100, in twenty minutes: the last one the matrices
+to judge by, all others those to fit to. An H200 measured the last one, and the first 109 matrices of the first. Kernels
+that joined later have fewer times: on the H100, `spread_rows_fma*` and `even_rows_fma_f64` those of the first 190
+matrices of the first command, and `even_rows_fma_f16` those of 25 matrices to judge by. On the H200 nobody has timed
+`spread_rows_fma*`, `even_rows_fma_narrow` and `even_rows_fma_f64`.
 """
 
 from __future__ import annotations

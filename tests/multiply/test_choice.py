@@ -62,7 +62,7 @@ def recorded(kernels):
 
 
 @pytest.mark.parametrize(("dtype", "mean", "worst"), [
-    ("float16", 0.01, 0.3), ("bfloat16", 0.01, 0.3), ("tf32", 0.017, 0.45), ("float32", 0.014, 0.45),
+    ("float16", 0.01, 0.25), ("bfloat16", 0.01, 0.25), ("tf32", 0.015, 0.45), ("float32", 0.012, 0.45),
 ])  # fmt: skip
 def test_the_chosen_kernel_is_near_the_best_one_known(recorded, kernels, described, dtype, mean, worst):
     found = regret.summary(regret.judged(recorded, kernels, dtype, described))
@@ -75,14 +75,14 @@ def test_the_chosen_kernel_is_near_the_best_one_known(recorded, kernels, describ
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("dtype", "mean", "own"), [
-    ("float16", 0.02, 0.016), ("tf32", 0.02, 0.015), ("float32", 0.02, 0.012), ("float64", 0.02, 0.02),
+    ("float16", 0.01, 0.008), ("tf32", 0.016, 0.014), ("float32", 0.017, 0.011), ("float64", 0.016, 0.016),
 ])  # fmt: skip
 def test_so_it_is_on_matrices_to_which_nothing_was_fitted(kernels, described, device, dtype, mean, own):
     rows = regret.rows_of_table(regret.CHOICES / f"judged-{device}.csv.gz", device, kernels)
     every = regret.judged(rows, kernels, dtype, described)
     assert len(every) == 217
     assert np.expm1(np.log1p(every["regret"]).mean()) < mean
-    assert every["regret"].quantile(0.9) < 0.08
+    assert every["regret"].quantile(0.9) < 0.07
     mine = {name: head for name, head in kernels.items() if head.study == GENERAL or name in DENSE.values()}
     every = regret.judged(rows[rows["kernel"].isin(list(mine))], mine, dtype, described)
     assert np.expm1(np.log1p(every["regret"]).mean()) < own, "against the best general kernel alone"
@@ -100,8 +100,10 @@ def test_the_seed_draws_the_matrices_of_the_tables(monkeypatch):
     table = pd.concat(map(pd.read_csv, sorted(regret.CHOICES.glob("*.csv.gz")))).drop_duplicates("matrix")
     known = table.set_index("matrix")[["m", "k", "nnz"]]
     more = ["long", "mesh2d", "uniform", "long", "powerlaw", "banded"]
-    families = {seed: choices.FAMILIES.split(",") for seed in (1, 2, 4)} | {3: more}
-    for seed, number in ((1, 4), (1, 47), (1, 96), (1, 29), (2, 3), (3, 0), (3, 7), (3, 17), (4, 3), (4, 14)):
+    families = {seed: choices.FAMILIES.split(",") for seed in (1, 2, 4, 6, 7)} | {3: more}
+    families[5] = ["pruned", "long", "uniform", "long"]
+    seen = (1, 4), (1, 47), (1, 96), (1, 29), (2, 3), (3, 0), (3, 7), (3, 17), (4, 3), (4, 14), (5, 0), (6, 7), (7, 13)
+    for seed, number in seen:
         family, name, a, widths = choices.drawn(seed, number, families[seed][number % len(families[seed])])
         assert name == f"{family}-{seed}-{number}" and widths == sorted(set(widths))
         assert (*a.shape, a.nnz) == tuple(known.loc[name])
