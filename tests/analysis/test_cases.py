@@ -120,6 +120,14 @@ def test_there_is_no_baseline_unless_every_algorithm_was_run():
     assert only(analysed([one, refused, mine]), kernel="row_split")["speedup"] == 4.0
 
 
+def test_an_algorithm_for_one_column_is_wanted_for_one_column():
+    third = {**synthetic.HEADS["cusparse_csr_alg3_f32"], "one_column": True}
+    for n, speedup in ((8, 4.0), (1, None)):
+        rows = [row("cusparse_csr_alg2_f32", time_ms=4.0, n=n), row("row_split", time_ms=1.0, n=n)]
+        own = only(analysed(rows, heads={**synthetic.HEADS, "cusparse_csr_alg3_f32": third}), kernel="row_split")
+        assert own["speedup"] == speedup or (own["baseline_missing"], speedup) == ("cusparse_csr_alg3_f32", None)
+
+
 def test_noisy_rows_are_neither_baseline_nor_compared():
     one, other = row("cusparse_csr_alg2_f32", time_ms=4.0), row("cusparse_csr_alg3_f32", time_ms=5.0, noisy=True)
     result = analysed([one, other, row("row_split", time_ms=1.0)])

@@ -136,7 +136,8 @@ def missing(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]]) -> pd.Da
 
     The baseline is the library's best honest configuration: every algorithm whose head names it is run on the case, in
     the same suite and state of L2 and on the same kind of host, or there is no baseline. An algorithm that the
-    library refuses counts as run on every host. Cases on which none was run have no line.
+    library refuses counts as run on every host, and one for a single column is not run on others. Cases on which none
+    was run have no line.
     """
     members = _members(heads)
     hosts_of_case = rows.loc[rows["host"] != "", COMPARABLE].drop_duplicates()
@@ -144,9 +145,11 @@ def missing(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]]) -> pd.Da
     own = hosts_of_case.merge(own.rename(columns={"host": "ran_on"}), on=UNTIMED)
     own = own[(own["ran_on"] == own["host"]) | (own["ran_on"] == "")]
     run = own.groupby([*COMPARABLE, "precision"])["kernel"].agg(frozenset).rename("run").reset_index()
+    of_vectors = {name for name in members if heads[name].get("one_column")}
     wanted = {dtype: frozenset(name for name, of in members.items() if of == dtype) for dtype in members.values()}
     run["baseline_missing"] = [
-        ", ".join(sorted(wanted[dtype] - names)) for dtype, names in zip(run["precision"], run["run"], strict=True)
+        ", ".join(sorted(wanted[dtype] - names - (of_vectors if n > 1 else set())))
+        for dtype, n, names in zip(run["precision"], run["n"], run["run"], strict=True)
     ]
     return run.drop(columns="run")
 
