@@ -8,7 +8,7 @@ There are two ways to choose a kernel:
   device is needed. Costs are fitted to the recorded rows of two devices and to 584 generated matrices on an H100, 109
   of them on an H200 as well (``benchmarks/costs.py``). On 31 other generated matrices regret against the best kernel
   known, re-creations and cuSPARSE included, is 0.8 % in FP16, 1.1 % in FP32 and 1.4 % in TF32 and FP64 on the H100, and
-  0.7, 1.5, 1.4 and 0.9 % on the H200, in the geometric mean; against the best general kernel alone, 0.4 to 1.4 %.
+  0.7, 1.5, 1.4 and 1.0 % on the H200, in the geometric mean; against the best general kernel alone, 0.4 to 1.4 %.
   Nobody has timed ``spread_rows_fma*``, ``even_rows_fma_narrow*`` and ``even_rows_fma_f64`` on the H200. On recorded
   matrices that a fit has not seen it is at most 2.1 % in 16 bits and 3.2 % in FP32 and TF32 (``benchmarks/regret.py``);
   ``tests/multiply/test_choice.py`` holds the costs to that.
