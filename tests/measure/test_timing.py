@@ -39,9 +39,9 @@ def test_the_interval_is_cut_at_the_ends_of_few_samples():
     assert interval_of_median(np.array([5.0])) == (5, 5)
 
 
-def narrow(count, width=0.0):
+def narrow(count, width=0.0, each_ms=0.1):
     """``count`` samples whose interval is ``width``."""
-    return np.sort(np.r_[np.full(count // 2, 1.0), np.full(count - count // 2, 1.0 + width)])
+    return each_ms * np.sort(np.r_[np.full(count // 2, 1.0), np.full(count - count // 2, 1.0 + width)])
 
 
 def test_repeating_ends_when_the_median_is_known():
@@ -50,6 +50,9 @@ def test_repeating_ends_when_the_median_is_known():
     # Half of the samples lie 1 % higher: so does one end of the interval, and the median in the middle.
     assert not settled(narrow(40, 0.0102), 0, 200, 1000)
     assert settled(narrow(40, 0.0098), 0, 200, 1000)
+    # Twenty long calls are believed, and repeated as well if their interval is wide.
+    assert settled(narrow(20, each_ms=1.0), 0, 200, 1000) and not settled(narrow(20, each_ms=0.99), 0, 200, 1000)
+    assert not settled(narrow(20, 0.0102, each_ms=1.0), 0, 200, 1000)
 
 
 def test_repeating_ends_at_the_caps():

@@ -850,7 +850,7 @@ class Plan:
     def provenance(self) -> dict[str, Any]:
         """Values of the protocol that the code uses, for the methods section of the report."""
         from .measure.job import DEFAULT_OPTIONS
-        from .measure.timing import BATCH, CANARY_NOISY, INTERVAL_GOAL, INTERVAL_NOISY, LEAST_SAMPLES
+        from .measure.timing import BATCH, CANARY_NOISY, INTERVAL_GOAL, INTERVAL_NOISY, LEAST_MS, LEAST_SAMPLES
         from .measure.verify import TOLERANCES
 
         return {
@@ -859,6 +859,7 @@ class Plan:
             "timing": {
                 "batch": BATCH,
                 "least_samples": LEAST_SAMPLES,
+                "least_ms": LEAST_MS,
                 "interval_goal_fraction": INTERVAL_GOAL,
                 "interval_noisy_fraction": INTERVAL_NOISY,
                 "canary_noisy_fraction": CANARY_NOISY,

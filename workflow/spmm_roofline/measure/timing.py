@@ -39,7 +39,8 @@ ENERGY_MS = 2000.0
 
 COPY_BYTES = 512 << 20
 BATCH = 20
-LEAST_SAMPLES = 40
+#: Samples before their interval is believed; a batch is enough of them if its calls took this long.
+LEAST_SAMPLES, LEAST_MS = 40, 20.0
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def settled(samples: np.ndarray, spent_ms: float, repeat_cap: float, time_cap_ms
     """Whether to stop repeating: the interval of the median is narrow, or one of the caps is reached."""
     if len(samples) >= repeat_cap or spent_ms > time_cap_ms:
         return True
-    if len(samples) < LEAST_SAMPLES:
+    if len(samples) < LEAST_SAMPLES and samples.sum() < LEAST_MS:
         return False
     low, high = interval_of_median(samples)
     return (high - low) / float(np.median(samples)) < INTERVAL_GOAL
