@@ -55,8 +55,8 @@ class Stage:
 def rehearse(log: str | Path | None = None) -> None:
     """Pack and verify on a leased GPU, as for every kernel that takes a sparse matrix; nothing is timed.
 
-    What fails here fails again where it counts, in a row that names it, so that it is only said: to standard error, and
-    to the file ``log``. Raises :class:`~.device.NoDevice` without a GPU.
+    What fails here fails again where it counts, in a row that names it, so that it is only said: to the file ``log``,
+    or to standard error. Raises :class:`~.device.NoDevice` without a GPU.
     """
     say = Progress(log)
     with lease(log=say):
