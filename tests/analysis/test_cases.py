@@ -122,10 +122,13 @@ def test_there_is_no_baseline_unless_every_algorithm_was_run():
 
 def test_an_algorithm_for_one_column_is_wanted_for_one_column():
     third = {**synthetic.HEADS["cusparse_csr_alg3_f32"], "one_column": True}
-    for n, speedup in ((8, 4.0), (1, None)):
-        rows = [row("cusparse_csr_alg2_f32", time_ms=4.0, n=n), row("row_split", time_ms=1.0, n=n)]
-        own = only(analysed(rows, heads={**synthetic.HEADS, "cusparse_csr_alg3_f32": third}), kernel="row_split")
-        assert own["speedup"] == speedup or (own["baseline_missing"], speedup) == ("cusparse_csr_alg3_f32", None)
+    rows = [
+        row(name, n=n, time_ms=time) for n in (1, 8) for name, time in (("cusparse_csr_alg2_f32", 4), ("row_split", 1))
+    ]
+    result = analysed(rows, heads={**synthetic.HEADS, "cusparse_csr_alg3_f32": third})
+    vector, matrix = (only(result, kernel="row_split", n=n) for n in (1, 8))
+    assert vector.isna()["speedup"] and vector["baseline_missing"] == "cusparse_csr_alg3_f32"
+    assert matrix["speedup"] == 4.0 and matrix["baseline_missing"] == ""
 
 
 def test_noisy_rows_are_neither_baseline_nor_compared():

@@ -1,6 +1,7 @@
 """The rehearsal of measuring, on the emulated device."""
 
 import sys
+from contextlib import contextmanager
 
 import pytest
 from scipy.sparse import csr_array
@@ -50,6 +51,21 @@ def test_what_its_processes_say_is_said(monkeypatch):
     monkeypatch.setattr(rehearse, "PROCESSES", 2)
     monkeypatch.setattr(rehearse.forked, "processors", lambda: 3)
     assert rehearse._said_by_parts() == [f"-m spmm_roofline.measure.rehearse 2 {number}" for number in range(2)]
+
+
+def test_it_leases_a_gpu_and_its_log_has_what_was_said(monkeypatch, tmp_path):
+    leased = []
+
+    @contextmanager
+    def lease(log):
+        leased.append(True)
+        yield
+        leased.clear()
+
+    monkeypatch.setattr(rehearse, "lease", lease)
+    monkeypatch.setattr(rehearse, "_said_by_parts", lambda: ["rehearsal of x: Error"] if leased else [])
+    rehearse.rehearse(tmp_path / "log")
+    assert (tmp_path / "log").read_text() == "rehearsal of x: Error\n" and not leased
 
 
 @pytest.mark.gpu

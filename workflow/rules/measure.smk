@@ -41,7 +41,7 @@ rule measure_ceilings:
         "../scripts/measure_ceilings.py"
 
 
-# While the ceilings are measured nothing else runs on the GPU, so the rehearsal comes after them.
+# It has no priority, so that the ceilings, which must have the GPU to themselves, are measured first.
 rule rehearse:
     input:
         "results/measure/{device}/device.json",

@@ -107,9 +107,9 @@ def of_content(path: str | Path) -> str:
 
 
 def of_folder(folder: str | Path) -> str:
-    """Hex SHA-256 of the files below a folder: their names, and their bytes."""
-    files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
-    return sha256(*(part for path in files for part in (path.relative_to(folder).as_posix(), path.read_bytes())))
+    """Hex SHA-256 of the names and the contents of the files below a folder."""
+    files = (path for path in Path(folder).rglob("*") if path.is_file())
+    return sha256({path.relative_to(folder).as_posix(): of_content(path) for path in files})
 
 
 def modules(*paths: str | Path) -> str:

@@ -658,24 +658,17 @@ class Plan:
         return paths.find(Path(RECORDED) / self.device_name)
 
     def _inputs_of_tables(self, tables: Sequence[str]) -> list[str]:
-        """Files that the measurement of some tables waits for; of those that one job makes, some stand for all.
+        """Files that the measurement of some tables waits for. It reads others as well, which the same jobs make.
 
-        Snakemake hashes each input once for each table, which would take seconds.
+        Snakemake hashes each input once for each table: five hundred of them would take seconds.
         """
-        jobs = [self.job(table) for table in tables]
-        packed = {row: batch.files[0] for batch in self.packings for row in batch.files}
-        return sorted(
-            {
-                path
-                for job in jobs
-                for path in (
-                    job.device_record,
-                    *(npz for npz, _ in job.matrices),
-                    *(packed.get(row, row) for row in job.formats),
-                    *filter(None, (job.cubin, job.packer_cubin, job.read_cubin, job.copy_cubin, job.check_cubin)),
-                )
-            }
-        )
+        first_packed = {row: batch.files[0] for batch in self.packings for row in batch.files}
+        found: set[str] = set()
+        for job in map(self.job, tables):
+            code = job.cubin, job.packer_cubin, job.read_cubin, job.copy_cubin, job.check_cubin
+            found |= {job.device_record, *filter(None, code), *(npz for npz, _ in job.matrices)}
+            found |= {first_packed.get(row, row) for row in job.formats}
+        return sorted(found)
 
     def job(self, table: str) -> Job:
         """The job that makes a table of rows or of counters."""

@@ -136,8 +136,8 @@ def missing(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]]) -> pd.Da
 
     The baseline is the library's best honest configuration: every algorithm whose head names it is run on the case, in
     the same suite and state of L2 and on the same kind of host, or there is no baseline. An algorithm that the
-    library refuses counts as run on every host, and one for a single column is not run on others. Cases on which none
-    was run have no line.
+    library refuses counts as run on every host. One that takes a single column is wanted there alone. Cases on which
+    none was run have no line.
     """
     members = _members(heads)
     hosts_of_case = rows.loc[rows["host"] != "", COMPARABLE].drop_duplicates()

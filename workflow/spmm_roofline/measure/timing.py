@@ -73,7 +73,7 @@ def timing_of(samples: np.ndarray) -> Timing:
 
 
 def settled(samples: np.ndarray, spent_ms: float, repeat_cap: float, time_cap_ms: float) -> bool:
-    """Whether to stop repeating: the interval of the median is narrow, or one of the caps is reached."""
+    """Whether to stop repeating ``samples`` in ms: their interval is believed and narrow, or a cap is reached."""
     if len(samples) >= repeat_cap or spent_ms > time_cap_ms:
         return True
     if len(samples) < LEAST_SAMPLES and samples.sum() < LEAST_MS:
