@@ -15,7 +15,7 @@ requires: {}
 tile: {slab: 4, groups: 4, batch: 8, warps: 12, ctas: 2}
 constants: {values: tile::Wide<float>, scaled: 0}
 features: [atom_inc]
-scratch: (128 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
+scratch: (4 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
 launch:
   grid: a.partitions, ceil_div(n, tile.slab)
   block: 32 * tile.warps
@@ -44,7 +44,7 @@ variants:
     dtype: {a: float64, b: float64, accumulator: float64, c: float64}
     tile: {warps: 16, ctas: 1}
     constants: {values: tile::Wide<double>, number: double}
-    scratch: (256 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
+    scratch: (8 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
   f64_single:
     idea: narrow_fma for one column in FP64
     family: rows_f64
@@ -53,7 +53,7 @@ variants:
     dtype: {a: float64, b: float64, accumulator: float64, c: float64}
     tile: {slab: 1, warps: 16, ctas: 1}
     constants: {values: tile::Wide<double>, number: double}
-    scratch: (256 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
+    scratch: (8 * tile.slab + 4) * a.partials * ceil_div(n, tile.slab)
   f16:
     idea: narrow_fma on FP16 operands, with eight columns and sums in FP32
     family: window_f16
@@ -135,7 +135,8 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) narrow_
     const int end = __ldg(group_starts + (partition * TILE_WARPS + warp + 1) * TILE_GROUPS).x;
     const int first_row = start.y < 0 ? ~start.y : start.y;
     const int slab = blockIdx.y * TILE_SLAB, width = UNALIGNED_WIDTH - slab;
-    const Stored* b_slab = b + slab;
+    const char* const b_slab = reinterpret_cast<const char*>(b + slab);
+    const unsigned stride = sizeof(Stored) * ldb;
     if (threadIdx.x == 0) {
         int4 own = __ldg(work + partition);
         own.y = (own.y + TILE_GROUPS - 1) / TILE_GROUPS;
@@ -148,8 +149,8 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) narrow_
     int at = (start.x & -DEPTH) + DEPTH * lane;
     tile::Vector<int, DEPTH> column;
     Entries value;
-    const auto fetch = [&] {
-        if (at + DEPTH <= end) {
+    const auto fetch = [&](bool all) {
+        if (all || at + DEPTH <= end) {
             column = *reinterpret_cast<const tile::Vector<int, DEPTH>*>(columns + at);
             value = *reinterpret_cast<const Entries*>(data + at);
         } else {
@@ -159,10 +160,10 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) narrow_
             }
         }
     };
-    fetch();
+    fetch(false);
 
-    const auto shuffled = [&](const Sum& sum, int from) {
-        return sum.from([&](NUMBER x) { return __shfl_sync(~0u, x, from); });
+    const auto row_of_b = [&](unsigned row) {
+        return reinterpret_cast<const Stored*>(b_slab + static_cast<unsigned long long>(row) * stride);
     };
     const auto store = [&](int row, const Sum& sum) {
         Own::store<SCALED>(
@@ -172,45 +173,38 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) narrow_
     Sum open = {};
     bool is_spread = false;
     const auto total = [&] {
-        if (!is_spread) return shuffled(open, 31);
-        Sum sum = open;
-#pragma unroll
-        for (int bits = 16; bits > 0; bits /= 2) {
-            sum += sum.from([&](NUMBER x) { return __shfl_xor_sync(~0u, x, bits); });
-        }
-        return sum;
+        if (is_spread) return open.of_all_lanes();
+        return open.from([&](NUMBER x) { return __shfl_sync(~0u, x, 31); });
     };
     int ended = 0;
-#pragma unroll 1
-    for (int left = end - (start.x & -DEPTH); left > 0; left -= OF_WARP) {
+    // Multiply the entries at hand and fetch the next ones. Where all of these or of the next ones are this warp's, as in
+    // most steps, instructions are saved that ask for each of them.
+    const auto step = [&](bool all, bool all_next) {
         Own x[DEPTH];
         NUMBER a[DEPTH];
         unsigned ends[DEPTH], any = 0;
 #pragma unroll
         for (int i = 0; i < DEPTH; ++i) {
-            const bool is_in = at + i >= start.x && at + i < end, is_end = is_in && column.of[i] < 0;
+            const bool is_in = all || (at + i >= start.x && at + i < end), is_end = is_in && column.of[i] < 0;
             const int row = column.of[i] < 0 ? ~column.of[i] : column.of[i];
             x[i] = {}, a[i] = 0;
-            if (is_in) x[i].load(b_slab + static_cast<long long>(row) * ldb, width);
+            if (is_in) x[i].load(row_of_b(row), width);
             if (is_in) a[i] = VALUES::widened(value.of[i]);
             ends[i] = __ballot_sync(~0u, is_end);
             any |= ends[i];
         }
         at += OF_WARP;
-        fetch();
+        fetch(all_next);
         if (any == 0) {
 #pragma unroll
             for (int i = 0; i < DEPTH; ++i) x[i].add_to(open, a[i]);
             is_spread = true;
-            continue;
+            return;
         }
         // Rows that ended before those of this lane.
         int row = first_row + ended;
 #pragma unroll
-        for (int i = 0; i < DEPTH; ++i) {
-            row += __popc(ends[i] & ~(~0u << lane));
-            ended += __popc(ends[i]);
-        }
+        for (int i = 0; i < DEPTH; ++i) row += __popc(ends[i] & ~(~0u << lane));
         // `first` is the sum of this lane up to its first end, `sum` that after the last one.
         Sum first = {}, sum = {};
         int own = 0;
@@ -227,10 +221,11 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) narrow_
                 sum = {};
             }
         }
+        ended = __shfl_sync(~0u, row + own, 31) - first_row;
         // Each lane gets the sums from the last lane in which a row ends on, up to this one.
         const Sum before = total();
         if (lane == 0 && own == 0) sum += before;
-        const unsigned up_to_here = __ballot_sync(~0u, own > 0) & ~0u >> (31 - lane);
+        const unsigned up_to_here = any & ~0u >> (31 - lane);
         const int begin = up_to_here == 0 ? 0 : 31 - __clz(up_to_here);
 #pragma unroll
         for (int by = 1; by < 32; by *= 2) {
@@ -251,10 +246,15 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) narrow_
         open = {};
         if (lane == 31) open = sum;
         is_spread = false;
-    }
+    };
+    int left = end - (start.x & -DEPTH);
+    if (left > 0) step(false, left >= 2 * OF_WARP);
+#pragma unroll 1
+    for (left -= OF_WARP; left >= OF_WARP; left -= OF_WARP) step(true, left >= 2 * OF_WARP);
+    if (left > 0) step(false, false);
     Sum sum = total();
     const auto finished = [&](int row, const Sum& whole) {
         if (lane == 0) store(row, whole);
     };
-    tile::join_rows(shared, first_row, start.y < 0, ended, sum, cut, partials, partial_count, finished);
+    tile::join_rows<true>(shared, first_row, start.y < 0, ended, sum, cut, partials, partial_count, finished);
 }

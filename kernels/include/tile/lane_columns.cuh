@@ -46,6 +46,15 @@ struct ColumnSums {
         for (int i = 0; i < COUNT; ++i) other.of[i] = get(of[i]);
         return other;
     }
+    // The sums of all lanes of a warp, in each of them.
+    __device__ __forceinline__ ColumnSums of_all_lanes() const {
+        ColumnSums sum = *this;
+#pragma unroll
+        for (int bits = 16; bits > 0; bits /= 2) {
+            sum += sum.from([&](Number x) { return __shfl_xor_sync(~0u, x, bits); });
+        }
+        return sum;
+    }
 };
 template <class Number, int COUNT>
 __device__ __forceinline__ void store_partial(ColumnSums<Number, COUNT>* to, const ColumnSums<Number, COUNT>& sum) {

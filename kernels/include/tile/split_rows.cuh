@@ -36,8 +36,8 @@ struct SplitShared {
 // The end of a CTA: the group in which a row begins adds the sums of the groups that follow it in that row, and rows of
 // several CTAs are added by the last one to arrive. `first_row`, `began_before` and `ended` are this group's first row,
 // whether it began in an earlier group, and how many rows have ended; `sum` is that of the open row. store(row, sum)
-// takes complete rows.
-template <int WARPS, int LANES, class Sum, class Store>
+// takes complete rows. With ONE_SUM a group is a warp that has one sum, in lane 0.
+template <bool ONE_SUM = false, int WARPS, int LANES, class Sum, class Store>
 __device__ __forceinline__ void join_rows(
     SplitShared<WARPS, LANES, Sum>& shared, int first_row, bool began_before, int ended, Sum& sum,
     const int4* __restrict__ cut, Sum* partials, int partial_count, const Store& store) {
@@ -76,7 +76,13 @@ __device__ __forceinline__ void join_rows(
             store(first_row + ended, sum);
         } else {
             const Split split = split_of(cut, partial);
-            if (add_partials<LANES>(sum, partials, partial_count, partial, split)) store(split.target, sum);
+            bool is_whole;
+            if constexpr (ONE_SUM) {
+                is_whole = add_partials_of_warp(sum, partials, partial_count, partial, split);
+            } else {
+                is_whole = add_partials<LANES>(sum, partials, partial_count, partial, split);
+            }
+            if (is_whole) store(split.target, sum);
         }
     }
 }
