@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spmm_roofline.measure.timing import BATCH, CANARY_NOISY, INTERVAL_GOAL, LEAST_MS, LEAST_SAMPLES
+from spmm_roofline.measure.timing import BATCH, CANARY_NOISY, INTERVAL_GOAL, LEAST_BATCH, LEAST_MS, LEAST_SAMPLES
 from spmm_roofline.measure.verify import TOLERANCES
 
 from .svg import BLUE, GREEN, OCHRE, PINK, RED, VIOLET, WIDTH, Drawing
@@ -122,7 +122,7 @@ def job() -> Drawing:
     d.text(
         (begin + end) / 2,
         110,
-        f"each kernel and width of a matrix; at least {LEAST_SAMPLES} calls, or {BATCH} if they take {LEAST_MS:g} ms",
+        f"each kernel and width of a matrix; at least {LEAST_SAMPLES} calls, or {LEAST_BATCH} that take {LEAST_MS:g} ms",
         "quiet",
         10,
         "middle",

@@ -55,6 +55,15 @@ def test_repeating_ends_when_the_median_is_known():
     assert not settled(narrow(20, 0.0102, each_ms=1.0), 0, 200, 1000)
 
 
+def test_a_batch_of_long_calls_is_shorter():
+    assert [timing.batch_of(ms) for ms in (0.0, 0.01, 1.0, 1.1, 2.0, 3.3, 4.0, 1700.0)] == [20, 20, 20, 19, 10, 7, 6, 6]
+    # The fewest samples whose range encloses the median in 95 of 100 cases: it misses if all lie on one side.
+    assert 2 * 0.5**timing.LEAST_BATCH < 0.05 < 2 * 0.5 ** (timing.LEAST_BATCH - 1)
+    assert interval_of_median(np.arange(1.0, 7.0)) == (1, 6)
+    # They are believed if they agree.
+    assert settled(narrow(6, each_ms=4.0), 0, 200, 1000) and not settled(narrow(6, 0.0102, each_ms=4.0), 0, 200, 1000)
+
+
 def test_repeating_ends_at_the_caps():
     wide = np.linspace(1, 2, 100)
     assert not settled(wide, 1000, 101, 1000)

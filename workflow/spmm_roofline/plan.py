@@ -843,19 +843,20 @@ class Plan:
     def provenance(self) -> dict[str, Any]:
         """Values of the protocol that the code uses, for the methods section of the report."""
         from .measure.job import DEFAULT_OPTIONS
-        from .measure.timing import BATCH, CANARY_NOISY, INTERVAL_GOAL, INTERVAL_NOISY, LEAST_MS, LEAST_SAMPLES
+        from .measure import timing
         from .measure.verify import TOLERANCES
 
         return {
             "version": __version__,
             "protocol": PROTOCOL,
             "timing": {
-                "batch": BATCH,
-                "least_samples": LEAST_SAMPLES,
-                "least_ms": LEAST_MS,
-                "interval_goal_fraction": INTERVAL_GOAL,
-                "interval_noisy_fraction": INTERVAL_NOISY,
-                "canary_noisy_fraction": CANARY_NOISY,
+                "batch": timing.BATCH,
+                "least_batch": timing.LEAST_BATCH,
+                "least_samples": timing.LEAST_SAMPLES,
+                "least_ms": timing.LEAST_MS,
+                "interval_goal_fraction": timing.INTERVAL_GOAL,
+                "interval_noisy_fraction": timing.INTERVAL_NOISY,
+                "canary_noisy_fraction": timing.CANARY_NOISY,
                 **{name: self.config["measure"].get(name, default) for name, default in DEFAULT_OPTIONS.items()},
             },
             "tolerances": [
