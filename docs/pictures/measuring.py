@@ -122,7 +122,7 @@ def job() -> Drawing:
     d.text(
         (begin + end) / 2,
         110,
-        f"each kernel and width of a matrix; at least {LEAST_SAMPLES} calls, or {LEAST_BATCH} that take {LEAST_MS:g} ms",
+        f"each kernel and width of a matrix; {LEAST_SAMPLES} calls or more, or {LEAST_BATCH} that take {LEAST_MS:g} ms",
         "quiet",
         10,
         "middle",

@@ -842,8 +842,8 @@ class Plan:
 
     def provenance(self) -> dict[str, Any]:
         """Values of the protocol that the code uses, for the methods section of the report."""
-        from .measure.job import DEFAULT_OPTIONS
         from .measure import timing
+        from .measure.job import DEFAULT_OPTIONS
         from .measure.verify import TOLERANCES
 
         return {
