@@ -1,17 +1,21 @@
 """Training and validation on rows whose times are known sums of terms."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from spmm_roofline import contracts
 from spmm_roofline.selector.correction import coordinates
 from spmm_roofline.selector.document import make, read, text
 from spmm_roofline.selector.model import Model
 from spmm_roofline.selector.terms import COUNTS, TERMS, counts, terms
 from spmm_roofline.selector.training import LEAST_MATRICES, Stored, fit, train
-from spmm_roofline.selector.validation import held_out, intervals
+from spmm_roofline.selector.validation import elsewhere, held_out, intervals
 from tests.selector.test_terms import CSR, RATES
 
+ROOT = Path(__file__).resolve().parents[2]
 HEAD = {
     "study": "scalar",
     "format": "csr",
@@ -153,3 +157,13 @@ def test_a_stored_model_predicts_as_the_trained_one():
     times_ms, at = terms(case, KERNEL.work, RATES), coordinates(case, RATES)
     expected = KERNEL.predict(times_ms, at, stored.floor_ms)
     assert stored.predict(known, case)[0] == pytest.approx(np.exp(expected[0]), rel=1e-4)
+
+
+def test_on_another_device_widths_beyond_the_measured_ones_are_not_judged():
+    narrow = ROWS[ROWS["n"] <= 128]
+    sheets = {name: contracts.document(ROOT / f"config/devices/{name}.yaml", "device") for name in ("h100", "h200")}
+    rates = {"h100": RATES, "h200": RATES}
+    rows = {"h100": narrow, "h200": world(matrices=4, seed=9)}
+    judged = elsewhere(rows, rates, {"row_split": HEAD}, {"row_split": "cuda"}, sheets, "h100", "h200")
+    assert len(judged) == len(rows["h200"])
+    assert (judged["predicted"].notna() == (judged["n"] <= 128)).all()

@@ -145,7 +145,8 @@ def elsewhere(
 
     ``rows``: device → rows as in :func:`.training.train`; ``rates``: device → its ceilings, of which the model may know
     those of the target; ``units``: kernel → unit that multiplies; ``sheets``: device → document ``device``.
-    ``predicted`` is a logarithm, NaN for kernels that the source cannot teach or that the target does not run.
+    ``predicted`` is a logarithm, NaN for kernels that the source cannot teach or that the target does not run, and for
+    widths beyond those that the source measured of a kernel, of which advice says so.
     """
     model = _extrapolated(rows[source], rates, heads, units, sheets, source, target)
     judged, predicted = rows[target].reset_index(drop=True), np.full(len(rows[target]), np.nan)
@@ -156,7 +157,8 @@ def elsewhere(
             case = arrays(own)
             times_ms, at = terms(case, kernel.work, model.rates), coordinates(case, model.rates)
             sum_ms = log_sum(times_ms, kernel.coefficients, model.floor_ms)
-            predicted[own.index.to_numpy()] = sum_ms + covariances.mean(kernel.correction, at)
+            known = own["n"].between(kernel.widths[0], kernel.widths[-1])
+            predicted[own.index.to_numpy()] = np.where(known, sum_ms + covariances.mean(kernel.correction, at), np.nan)
     return judged.assign(predicted=predicted)
 
 
