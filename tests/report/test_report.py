@@ -14,7 +14,7 @@ import pytest
 from spmm_roofline import analysis, contracts, report
 from spmm_roofline.figures import FigureError, rivals, throughput
 from spmm_roofline.figures.numbers import rate, significant, times
-from spmm_roofline.report import drawings
+from spmm_roofline.report import drawings, embedded
 from spmm_roofline.report.tables import every, study
 from tests.analysis import synthetic
 
@@ -39,7 +39,8 @@ def build(folder, heads=synthetic.HEADS, provenance=PROVENANCE, **inputs):
 
 def content(packed):
     """What was packed into a text of the page."""
-    return gzip.decompress(base64.b64decode(packed)).decode()
+    signs = packed.encode().translate(bytes.maketrans(embedded.IN_PAGE, embedded.OF_HTML))
+    return gzip.decompress(base64.b85decode(signs)).decode()
 
 
 def whole(page):

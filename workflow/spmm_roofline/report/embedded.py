@@ -13,10 +13,18 @@ from typing import Any
 LEVEL = 6
 
 
+#: Signs of base85 that HTML reads as its own, and those that stand for them in a page.
+OF_HTML, IN_PAGE = b"&<>", b",.:"
+_TO_PAGE = bytes.maketrans(OF_HTML, IN_PAGE)
+
+
 def packed(content: Any) -> str:
-    """A text or a JSON value as base64 of its gzip, which a browser can unpack; equal content gives equal bytes."""
+    """A text or a JSON value as base85 (RFC 1924) of its gzip, with :data:`IN_PAGE` in place of three of its signs.
+
+    The page's script unpacks it. Equal content gives equal bytes. Base64 would be 7 % longer.
+    """
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    return base64.b64encode(gzip.compress(text.encode(), LEVEL, mtime=0)).decode()
+    return base64.b85encode(gzip.compress(text.encode(), LEVEL, mtime=0)).translate(_TO_PAGE).decode()
 
 
 #: What a template marks to be packed.
