@@ -159,6 +159,43 @@ def test_a_clock_asks_for_its_kernels_from_any_folder(tmp_path, monkeypatch):
     assert timing.Clock(Path("own"), Path("other"))._copy == ("dram_copy", "other")
 
 
+class Device:
+    """A stream on which every replay takes ``call_ms`` by its own clock, and events that read that clock."""
+
+    def __init__(self, call_ms):
+        self.now_ms, self.call_ms, self.calls = 0.0, call_ms, 0
+
+    def launch(self, stream):
+        self.now_ms, self.calls = self.now_ms + self.call_ms, self.calls + 1
+
+    def synchronize(self):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+class Event:
+    def record(self, stream):
+        self.at_ms = stream.now_ms
+
+
+@pytest.mark.parametrize(
+    ("call_ms", "warm_ups", "samples"), [(0.01, 3, 40), (0.9, 3, 40), (1.0, 3, 20), (5.0, 3, 6), (1700.0, 1, 6)]
+)
+def test_long_calls_are_repeated_as_often_as_they_need(monkeypatch, call_ms, warm_ups, samples):
+    cuda = SimpleNamespace(get_elapsed_time=lambda before, after: after.at_ms - before.at_ms)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))
+    clock, device = object.__new__(timing.Clock), Device(call_ms)
+    clock.stream, clock._events = device, [(Event(), Event()) for _ in range(timing.BATCH)]
+    found = clock.time_replays(device, cold=False, repeat_cap=200, time_cap_ms=1e9, hold=False)
+    assert (found.samples, device.calls) == (samples, warm_ups + samples)
+    assert found.median_ms == pytest.approx(call_ms)
+
+
 @pytest.mark.gpu
 def test_the_copy_moves_what_it_says_and_a_replay_is_short(clock):
     clock.warm_up()

@@ -205,6 +205,24 @@ def test_unaligned_rows_of_any_width_are_not_copied(dtype, n, uncopied):
         check(out, a, exact, dtype, 0.5, added[first:] - 2.0 * before, relu=True)
 
 
+@pytest.mark.parametrize(("kernel", "dtype"), [
+    ("narrow_fma_single", "float32"), ("narrow_fma_f64_single", "float64"), ("narrow_fma_f16", "float16"),
+])  # fmt: skip
+def test_a_row_may_span_more_ctas_than_a_warp_has_lanes(kernel, dtype, monkeypatch):
+    """All lanes of a warp add up the partial sums of a row of few columns, each lane more than one of them."""
+    from spmm_roofline import SpMM
+    from tests.emulation import device
+
+    monkeypatch.setattr(device, "MULTIPROCESSORS", 132)
+    a = sparse(3, 24_000, 0.9)
+    multiply = SpMM(a, dtype, kernel=kernel)
+    b, exact = dense(24_000, 1, dtype)
+    for _ in range(2):
+        check(multiply(b), a, exact, dtype)
+    (packed,) = multiply._packed.values()
+    assert packed.counts()["partials"] > 3 * 32
+
+
 @pytest.mark.parametrize("sets", [1, 2, 4, 8, 32])
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_rows_are_dealt_to_any_number_of_sets(dtype, sets, monkeypatch):

@@ -11,8 +11,6 @@ from typing import Any
 
 #: Of gzip. The highest makes the page 2 % smaller and takes five times as long.
 LEVEL = 6
-
-
 #: Signs of base85 that HTML reads as its own, and those that stand for them in a page.
 OF_HTML, IN_PAGE = b"&<>", b",.:"
 _TO_PAGE = bytes.maketrans(OF_HTML, IN_PAGE)
