@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from threading import Lock
+from threading import Lock, local
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -185,10 +185,19 @@ def tensor_map(operand, rows, columns):
 
 #: Held during a launch: one runs at a time, whatever its thread.
 _running = Lock()
+#: The device whose context a thread has, once it has called ``setDevice``: the driver gives none to a new thread.
+_context = local()
+INVALID_CONTEXT = 201
+
+
+def _set_device(number):
+    _context.device = number
 
 
 def launch(config, function, arguments, _):
     """``cuLaunchKernelEx`` of the emulated device; the seven sizes are the head of ``config``."""
+    if not hasattr(_context, "device"):
+        return INVALID_CONTEXT
     with _running:
         ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(function)(config, arguments)
     return 0
@@ -226,6 +235,8 @@ class csr_matrix:
             host = scipy.sparse.csr_matrix(a.host() if isinstance(a, csr_matrix) else a, shape=shape)
             self.data, self.indices, self.indptr = map(_held, (host.data, host.indices, host.indptr))
             self.shape = host.shape
+        if self.data.dtype.char not in "?fdFD":
+            raise ValueError("Only bool, float32, float64, complex64 and complex128 are supported")
 
     def host(self):
         return scipy.sparse.csr_matrix(tuple(map(np.asarray, (self.data, self.indices, self.indptr))), self.shape)
@@ -309,6 +320,7 @@ def _modules():
         get_elapsed_time=lambda a, b: (b.at - a.at) * 1e3,
         runtime=SimpleNamespace(
             getDevice=lambda: 0,
+            setDevice=_set_device,
             driverGetVersion=lambda: 13000,
             streamIsCapturing=lambda stream: False,
             memGetInfo=lambda: (1 << 36, 1 << 36),

@@ -10,7 +10,7 @@ from pathlib import Path
 from spmm_roofline.multiply import arrays
 from spmm_roofline.multiply.arrays import library_of
 from spmm_roofline.multiply.launches import MOST
-from tests.multiply.operands import sparse
+from tests.multiply.operands import check, dense, sparse
 from tests.multiply.test_launches import Product, Stream, array, enqueue
 from tests.threads import at_once
 
@@ -80,3 +80,17 @@ def test_threads_keep_launches_at_the_same_time():
     finally:
         sys.setswitchinterval(interval)
     assert len(product.launches._kept) == MOST
+
+
+def test_a_new_thread_launches_before_any_call_of_the_runtime(device):
+    """As threads of PyTorch's autograd do, which have no context of CUDA then."""
+    from spmm_roofline import SpMM
+
+    a = sparse(40, 50, 0.1)
+    for kernel in ("rows_fma", "short_rows_fma", "spread_rows_fma"):
+        multiply = SpMM(a, "float32", kernel=kernel)
+        b, exact = dense(50, 32, "float32")
+        (c, again) = (multiply(b) for _ in range(2))
+        at_once(lambda _, c=c, b=b, multiply=multiply: multiply(b, out=c), range(1))
+        check(c, a, exact, "float32")
+        assert (c == again).all()

@@ -23,6 +23,9 @@ from .operands import Dense
 #: Arguments that may differ from call to call: the addresses of B and C, two factors, and what an epilogue takes.
 GIVEN = ("b", "c", *expressions.FACTORS, *EPILOGUE)
 
+#: Status of the driver for a thread without a context.
+INVALID_CONTEXT = 201
+
 #: Largest grid in y and z.
 GRID_LIMIT = 65535
 
@@ -270,6 +273,12 @@ class DriverLaunch:
             return
         self._config.stream = stream
         status = self._enqueue(*self._given)
+        if status == INVALID_CONTEXT:
+            import cupy
+
+            # A new thread has no context until a call of the runtime gives it that of its current device.
+            cupy.cuda.runtime.setDevice(cupy.cuda.runtime.getDevice())
+            status = self._enqueue(*self._given)
         if status:
             from cupy.cuda import driver
 
