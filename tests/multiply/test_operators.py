@@ -355,20 +355,22 @@ def test_the_operators_keep_what_they_promise(torch, a, n, dtype, planned):
         check_operator("sampled", (torch.stack([x, x]), of_product, multiply.number))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("form", ["csr", "coo", "arrays", "pattern"])
-def test_a_comes_as_tensors(torch, a, form):
+def test_a_comes_as_tensors(torch, a, form, dtype):
     from spmm_roofline import SpMM
 
     b = drawn(torch, (K, N), "float32")
-    whole = torch.tensor(a.toarray()).float()
-    arrays = tuple(torch.tensor(array) for array in (a.indptr.astype("int64"), a.indices.astype("int64"), a.data))
+    whole = torch.tensor(a.toarray()).to(getattr(torch, dtype))
+    values = whole[whole != 0]
+    arrays = *(torch.tensor(array.astype("int64")) for array in (a.indptr, a.indices)), values
     if form == "pattern":
         multiply, whole = SpMM(arrays[:2], "float32", shape=a.shape), (whole != 0).float()
     elif form == "arrays":
         multiply = SpMM(arrays, "float32", shape=a.shape)
     else:
         multiply = SpMM(whole.to_sparse_csr() if form == "csr" else whole.to_sparse_coo(), "float32")
-    near(multiply(b), whole @ b, "float32")
+    near(multiply(b), whole.float() @ b, "float32")
 
 
 def test_samples_of_tensors_that_require_a_gradient_have_one(torch, a):

@@ -223,6 +223,8 @@ def matrix_of(
     if a.dtype.kind == "c":
         raise ValueError(f"A is {a.dtype}; kernels multiply real numbers")
     own, given = a, int(a.nnz)
+    if not sparse.issparse(a):
+        a = a.astype(_held(a.dtype), copy=False)
     # Checked where A lies: the host needs no kernel of CuPy for it, which a first call would have to compile.
     a = canonical(a)
     summed = int(a.nnz) != given
@@ -230,8 +232,7 @@ def matrix_of(
         check(size)
     if sparse.issparse(a):
         return Matrix(a.copy() if a is own else a, summed=summed)
-    # CuPy's sparse matrices cannot hold integers.
-    return Matrix(sparse.csr_matrix(a if a.dtype.kind == "f" else a.astype("float64")), summed=summed)
+    return Matrix(sparse.csr_matrix(a), summed=summed)
 
 
 def arrays_of(a: Any) -> tuple[Any, Any, Any, tuple[int, int] | None] | None:
@@ -268,6 +269,7 @@ def _of_parts(
     if nnz and not (int(columns.min()) >= 0 and int(columns.max()) < k):
         raise ValueError(f"col holds {int(columns.min())} to {int(columns.max())}; A has {k} columns")
     data = cupy.ones(nnz, dtype="float32") if values is None else values_of(values, nnz, copy=True)
+    data = data.astype(_held(data.dtype), copy=False)
     order = None
     rows = row_of_entry(pointers, nnz)
     if nnz > 1:
@@ -302,6 +304,11 @@ def values_of(values: Any, nnz: int, copy: bool = False) -> Any:
         return widened(array, "bfloat16").astype("float32")
     dtype = array.dtype if array.dtype.kind == "f" else "float64"
     return array.astype(dtype, copy=copy and not _is_on_host(values))
+
+
+def _held(dtype: Any) -> str:
+    """The dtype in which a sparse matrix of CuPy, which has no 16-bit numbers and no integers, holds real values."""
+    return "float32" if dtype.kind == "f" and dtype.itemsize <= 4 else "float64"
 
 
 def _indices(array: Any, name: str) -> Any:
