@@ -85,16 +85,17 @@ class PrunedAttention(Module):
         self.qkv, self.output = planned(torch.cat(weights[:3]), dtype), planned(weights[3], dtype)
 
     def forward(self, x: Any) -> Any:
-        from spmm_roofline import spmm
+        from spmm_roofline import linear
 
-        batch, sequence, features = x.shape
-        # A plan multiplies from the left, so activations are features × tokens between here and the end.
-        qkv = spmm(self.qkv, x.reshape(-1, features).T)
-        # PyTorch's attention wants (batch, heads, sequence, width), with the width contiguous.
-        q, k, v = qkv.reshape(3, self.heads, -1, batch, sequence).permute(0, 3, 1, 4, 2).contiguous()
-        attended = F.scaled_dot_product_attention(q, k, v).permute(1, 3, 0, 2)
-        y = spmm(self.output, attended.reshape(features, -1))
-        return y.T.reshape(batch, sequence, features)
+        return attention_of(x, partial(linear, self.qkv), partial(linear, self.output), self.heads)
+
+
+def attention_of(x: Any, qkv: Callable[[Any], Any], output: Callable[[Any], Any], heads: int) -> Any:
+    """Self-attention of x (batch, sequence, features) between two linear layers; ``qkv`` gives three of them."""
+    batch, sequence, features = x.shape
+    q, k, v = qkv(x).view(batch, sequence, 3, heads, -1).permute(2, 0, 3, 1, 4)
+    attended = F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
+    return output(attended.reshape(batch, sequence, features))
 
 
 def planned(weight: Any, dtype: str) -> Any:
@@ -115,10 +116,7 @@ class DenseAttention(Module):
         self.qkv, self.output = torch.cat(weights[:3]).to(tensor_dtype(dtype)), weights[3].to(tensor_dtype(dtype))
 
     def forward(self, x: Any) -> Any:
-        batch, sequence, features = x.shape
-        q, k, v = F.linear(x, self.qkv).view(batch, sequence, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        attended = F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
-        return F.linear(attended.reshape(batch, sequence, features), self.output)
+        return attention_of(x, partial(F.linear, weight=self.qkv), partial(F.linear, weight=self.output), self.heads)
 
 
 def pruned(weight: Any, sparsity: float) -> Any:

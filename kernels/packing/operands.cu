@@ -11,7 +11,7 @@ deviations: []
 
 namespace {
 
-constexpr int TILE = 32;
+constexpr int THREADS = 256;
 
 template <class Bits>
 union Elements {
@@ -102,23 +102,31 @@ __device__ void copy_rows(
     }
 }
 
+// Rows and columns of the tiles that `turn` turns: a row is 128 bytes in 16 bits, and 256 in 32 and 64.
+template <class Bits>
+constexpr int SIDE = sizeof(Bits) == 8 ? 32 : 64;
+
 // to[rows, padded] = from[rows, columns] with zeros after each row, for a `from` whose columns are closer together than
-// its rows. A CTA turns a tile in shared memory.
+// its rows. A CTA of THREADS threads turns a tile in shared memory. All of its loads are under way at once.
 template <class Bits>
 __device__ void turn(
-    const Bits* from, long long down, long long right, int rows, int columns, int padded, int tiles, Bits* to) {
+    const Bits* __restrict__ from, long long down, long long right, int rows, int columns, int padded, int tiles,
+    Bits* __restrict__ to, long long to_down) {
+    constexpr int TILE = SIDE<Bits>, STEP = THREADS / TILE;
     __shared__ Bits tile[TILE][TILE + 1];
     const int row = blockIdx.x / tiles * TILE, column = blockIdx.x % tiles * TILE;
-    const int x = threadIdx.x % TILE, steps = blockDim.x / TILE;
-    for (int y = threadIdx.x / TILE; y < TILE; y += steps) {
+    const int x = threadIdx.x % TILE, first = threadIdx.x / TILE;
+#pragma unroll
+    for (int i = 0; i < TILE / STEP; ++i) {
+        const int y = first + i * STEP;
         const bool is_inside = row + x < rows && column + y < columns;
         tile[y][x] = is_inside ? from[(row + x) * down + (column + y) * right] : Bits{};
     }
     __syncthreads();
-    for (int y = threadIdx.x / TILE; y < TILE; y += steps) {
-        if (row + y < rows && column + x < padded) {
-            to[static_cast<long long>(row + y) * padded + column + x] = tile[x][y];
-        }
+#pragma unroll
+    for (int i = 0; i < TILE / STEP; ++i) {
+        const int y = first + i * STEP;
+        if (row + y < rows && column + x < padded) to[(row + y) * to_down + column + x] = tile[x][y];
     }
 }
 
@@ -144,18 +152,18 @@ extern "C" __global__ void rows_64(
 
 extern "C" __global__ void turn_16(
     const unsigned short* __restrict__ from, long long down, long long right, int rows, int columns, int padded,
-    int tiles, unsigned short* __restrict__ to) {
-    turn(from, down, right, rows, columns, padded, tiles, to);
+    int tiles, unsigned short* __restrict__ to, long long to_down) {
+    turn(from, down, right, rows, columns, padded, tiles, to, to_down);
 }
 
 extern "C" __global__ void turn_32(
     const unsigned* __restrict__ from, long long down, long long right, int rows, int columns, int padded, int tiles,
-    unsigned* __restrict__ to) {
-    turn(from, down, right, rows, columns, padded, tiles, to);
+    unsigned* __restrict__ to, long long to_down) {
+    turn(from, down, right, rows, columns, padded, tiles, to, to_down);
 }
 
 extern "C" __global__ void turn_64(
     const unsigned long long* __restrict__ from, long long down, long long right, int rows, int columns, int padded,
-    int tiles, unsigned long long* __restrict__ to) {
-    turn(from, down, right, rows, columns, padded, tiles, to);
+    int tiles, unsigned long long* __restrict__ to, long long to_down) {
+    turn(from, down, right, rows, columns, padded, tiles, to, to_down);
 }

@@ -13,7 +13,7 @@ from tests import emulation
 validate = pytest.importorskip("numpydoc.validate", reason="needs the extra docs: make test installs it")
 
 OFFERED = [name for name in spmm_roofline._OFFERED if not name.endswith("Error")]
-OPERATORS = ("spmm", "sddmm")
+OPERATORS = ("spmm", "sddmm", "linear")
 #: Rules of numpydoc that the docstrings keep: parameters, returns, errors and their order. Types are annotations.
 KEPT = {"GL07", "GL08", "PR01", "PR02", "PR03", "PR09", "RT03", "SS01"}
 
@@ -55,7 +55,7 @@ def test_the_examples_of_a_docstring_run(name, device):
         import torch
 
         with emulation.of_tensors():
-            names["b"] = torch.randn(70, 16)
+            names |= {"b": torch.randn(70, 16), "x": torch.randn(2, 8, 70)}
             exec("".join(example.source for example in examples), names)
     else:
         exec("".join(example.source for example in examples), names)

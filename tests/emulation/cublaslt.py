@@ -13,7 +13,7 @@ from spmm_roofline.formats.values import rounded, widened
 DTYPES = {0: "float32", 2: "float16", 14: "bfloat16"}
 #: Attributes and values of the library's enumerations.
 WORKSPACE, REDUCTION, ALIGNMENTS = 1, 3, (5, 6, 7, 8)
-EPILOGUE, BIAS_POINTER, RELU, BIAS = 7, 8, 2, 4
+TRANSPOSE_A, EPILOGUE, BIAS_POINTER, RELU, BIAS = 3, 7, 8, 2, 4
 WORKSPACE_BYTES = 256
 
 
@@ -72,6 +72,8 @@ class _Library:
         how, dtype = self._of(product), self._of(of_c)[0]
         ctypes.memset(workspace.value, 0xFF, size.value)
         first, second, result = (self._matrix(*of) for of in ((a, of_a), (b, of_b), (c, of_c)))
+        if how.get(TRANSPOSE_A):
+            first = first.T
         values = alpha._obj.value * (widened(second, dtype) @ widened(first, dtype))
         if beta._obj.value:
             values += beta._obj.value * widened(result, dtype)

@@ -344,8 +344,8 @@ def test_the_attention_without_a_mask_is_not_taken_for_the_masked_one(torch, wei
     [
         (lambda y: y[0].fill_(float("nan")), "hold NaN or infinity"),
         (lambda y: y.mul_(1.01), "relative error"),
-        (lambda y: y[-1].mul_(1.02), "column error"),  # one feature: it is feature-major
-        (lambda y: y[:, -1].mul_(1.02), "row error"),
+        (lambda y: y[-1].mul_(1.02), "row error"),  # one token
+        (lambda y: y[:, -1].mul_(1.02), "column error"),
     ],
 )
 def test_what_is_wrong_is_found(torch, weights, spoil, message):

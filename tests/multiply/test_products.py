@@ -146,7 +146,7 @@ def test_an_operand_is_not_copied_where_a_kernel_can_read_it(monkeypatch):
     a = sparse(70, 90, 0.1)
     multiply = SpMM(a, "float16")
     wide, exact = dense(90, 200, "float16")
-    monkeypatch.setattr(plan, "_padded", None)
+    monkeypatch.setattr(plan, "padded_copy", None)
     check(multiply(wide[:, :48]), a, exact[:, :48], "float16")
     check(multiply(wide[:, 72:]), a, exact[:, 72:], "float16")
 
@@ -172,7 +172,7 @@ def uncopied(monkeypatch):
 
     for limit in ("COPY_PAYS", "COPY_PAYS_FOR_FULL_SLABS", "COPY_PAYS_FOR_WINDOWS"):
         monkeypatch.setattr(choose, limit, float("inf"))
-    monkeypatch.setattr(plan, "_padded", None)
+    monkeypatch.setattr(plan, "padded_copy", None)
 
 
 def uneven(m, k, seed=0):
@@ -274,7 +274,7 @@ def test_few_columns_of_any_rows_are_not_copied(dtype, n, monkeypatch):
     from spmm_roofline import SpMM
     from spmm_roofline.multiply import plan
 
-    monkeypatch.setattr(plan, "_copy_rows", None)
+    monkeypatch.setattr(plan, "copy_rows", None)
     a = uneven(120, 230)
     multiply = SpMM(a, dtype)
     wide, exact = dense(230, 9, dtype)
@@ -315,8 +315,8 @@ def test_rows_are_copied_where_that_pays_or_where_a_kernel_needs_it(monkeypatch)
     from spmm_roofline.multiply import plan
 
     copied = []
-    copy = plan._padded
-    monkeypatch.setattr(plan, "_padded", lambda view, *given: copied.append(view.columns) or copy(view, *given))
+    copy = plan.padded_copy
+    monkeypatch.setattr(plan, "padded_copy", lambda view, *given: copied.append(view.columns) or copy(view, *given))
     few, many = sparse(300, 400, 0.01), sparse(300, 80, 0.9)
     b, exact = dense(400, 33, "float32")
     check(SpMM(few, "float32")(b), few, exact, "float32")
@@ -342,8 +342,8 @@ def test_a_copy_of_b_has_rows_of_a_line_where_windows_read_lines(n, wide, monkey
     from spmm_roofline.multiply import plan
 
     copied = []
-    copy = plan._padded
-    monkeypatch.setattr(plan, "_padded", lambda *given: copied.append(copy(*given)) or copied[-1])
+    copy = plan.padded_copy
+    monkeypatch.setattr(plan, "padded_copy", lambda *given: copied.append(copy(*given)) or copied[-1])
     many, few = sparse(90, 80, 0.3), sparse(90, 80, 0.05)
     b, exact = dense(80, n, "float16")
     for a, kernel, columns in (
@@ -361,7 +361,7 @@ def test_rows_are_copied_between_any_elements(dtype, n, device):
     import cupy
 
     from spmm_roofline.multiply.arrays import library_of
-    from spmm_roofline.multiply.plan import _copy_rows
+    from spmm_roofline.multiply.copies import copy_rows
 
     stream, rng = cupy.cuda.get_current_stream(), np.random.default_rng(n)
     unit = 16 // np.dtype(dtype).itemsize
@@ -383,7 +383,7 @@ def test_rows_are_copied_between_any_elements(dtype, n, device):
         expected = whole_target[of_target[0] :].reshape(rows, -1)
         expected[:, :n], expected[:, n:copied] = given[:, :n], 0
         tables = (x[first:].reshape(rows, -1)[:, :n] for x, (first, _) in ((source, of_source), (target, of_target)))
-        _copy_rows(*(library_of(table, "b").view(table, "b") for table in tables), n, copied, stream)
+        copy_rows(*(library_of(table, "b").view(table, "b") for table in tables), n, copied, stream)
         assert (target.get() == whole_target).all(), (rows, of_source, of_target)
 
 
@@ -499,7 +499,7 @@ def test_another_bias_needs_no_other_launch(monkeypatch):
     biases = [vector(40, "float32", seed) for seed in range(3)]
     multiply(b, bias=biases[0][0])
     multiply(b, bias=biases[0][0], relu=True)
-    for name in ("prepare", "_padded"):
+    for name in ("prepare", "padded_copy"):
         monkeypatch.setattr(plan, name, None)
     monkeypatch.setattr(SpMM, "_multiply", None)
     for bias, added in biases:

@@ -79,7 +79,7 @@ def test_rows_that_begin_at_any_element(dtype, monkeypatch):
 
     for limit in ("COPY_PAYS", "COPY_PAYS_FOR_FULL_SLABS", "COPY_PAYS_FOR_WINDOWS"):
         monkeypatch.setattr(choose, limit, float("inf"))
-    monkeypatch.setattr(plan, "_padded", None)
+    monkeypatch.setattr(plan, "padded_copy", None)
     a = mesh()
     for kernel in UNALIGNED[dtype]:
         multiply = SpMM(a, dtype, kernel=kernel, reorder="rows")

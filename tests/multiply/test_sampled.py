@@ -41,7 +41,7 @@ def test_a_repeated_product_reads_the_new_operands(dtype, transposed, monkeypatc
         found = multiply.sample(y, x) if transposed else multiply.sample(x, y)
         check_sampled(found, exact_x, exact_y, *places(a), dtype)
         # From the second product on, nothing is looked at anew.
-        monkeypatch.setattr(plan, "_reads", None)
+        monkeypatch.setattr(plan, "reads", None)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)

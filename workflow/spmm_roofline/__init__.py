@@ -21,6 +21,7 @@ _OFFERED = {
     "MaskedAttention": "multiply.attention",
     "spmm": "multiply.operators",
     "sddmm": "multiply.operators",
+    "linear": "multiply.operators",
 }
 
 

@@ -5,12 +5,12 @@ There are two ways to choose a kernel:
 - **This module** chooses among the kernels of the study ``flagship`` and the dense product, by the times that
   :mod:`.costs` predicts for them. All of them hold every matrix, but ``strips_f16`` only those with few columns. What
   must be known of A is surveyed on the device (:meth:`Format.survey`), and packing reuses the result; no model of the
-  device is needed. Costs are fitted to the recorded rows of two devices and to 584 generated matrices on an H100, 109
-  of them on an H200 as well (``benchmarks/costs.py``). On 31 other generated matrices regret against the best kernel
-  known, re-creations and cuSPARSE included, is 0.8 % in FP16, 1.1 % in FP32 and 1.4 % in TF32 and FP64 on the H100, and
-  0.7, 1.5, 1.4 and 1.0 % on the H200, in the geometric mean; against the best general kernel alone, 0.4 to 1.4 %.
+  device is needed. Costs are fitted to the recorded rows of two devices and to 1,157 generated matrices on an H100,
+  109 of them on an H200 as well (``benchmarks/costs.py``). On 31 other generated matrices regret against the best
+  kernel known, re-creations and cuSPARSE included, is 0.9 % in FP16, 1.0 % in FP32, 1.1 % in TF32 and FP64 on the H100,
+  and 0.7, 1.6, 1.3 and 0.8 % on the H200, in the geometric mean; against the best general kernel alone, 0.5 to 1.1 %.
   Nobody has timed ``spread_rows_fma*``, ``even_rows_fma_narrow*`` and ``even_rows_fma_f64`` on the H200. On recorded
-  matrices that a fit has not seen it is at most 2.1 % in 16 bits and 3.2 % in FP32 and TF32 (``benchmarks/regret.py``);
+  matrices that a fit has not seen it is at most 1.9 % in 16 bits and 2.7 % in FP32 and TF32 (``benchmarks/regret.py``);
   ``tests/multiply/test_choice.py`` holds the costs to that.
 - **The selector** (:func:`spmm_roofline.select`) ranks all kernels, libraries and special formats included, by the
   times that a trained model predicts for one device. On the recorded rows its regret in the geometric mean is about
@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from math import exp
 from operator import itemgetter
 
 from ..formats.arrays import ceil_div
@@ -87,6 +88,8 @@ SAMPLED_WIDE = 256
 #: where that kernel takes no others. On an H100, in FP32 on 17 matrices of 4 to 68 entries per column with N = 31, 41,
 #: 47, 101 and 301, these limits lose 0.7 % in the geometric mean and 17 % at most.
 COPY_PAYS, COPY_PAYS_FOR_FULL_SLABS, COPY_PAYS_FOR_WINDOWS = 40, 20, 16
+#: Time of a copy that transposes on an H100, in µs: a part for each, and bytes read and written in one.
+COPY_US, COPY_BYTES_PER_US = 2.5, 3e6
 #: Columns of a slab, and those of the last one from which it is rather full.
 SLAB, RATHER_FULL = 32, 13
 #: Bytes of a line, and entries of an average column of A from which a copy of B gets rows of a line where a kernel
@@ -252,6 +255,26 @@ def without_copy(able: Mapping[str, Head], dtype: str, product: Product, aligned
     if len(able) == 1 and aligned.takes_unaligned:
         return aligned
     return named
+
+
+def dense_without_copies(able: Mapping[str, Head], dtype: str, product: Product) -> Head | None:
+    """The dense product of ``able`` for B and C in column-major order, unless another kernel takes less time.
+
+    The dense product takes them as they are, and others multiply a copy of B in row-major order and turn their result.
+    """
+    library = able.get(DENSE.get(dtype, ""))
+    if library is None:
+        return None
+    others = [head for head in able.values() if head.dtype["a"] == dtype and not head.vendor]
+    other = fastest(others, product)
+    if other is None:
+        return library
+    panels = product.look_at_panels if other.format == PANELS else None
+    tiles = panels().blocks if panels else product.least_panel_tiles()
+    of_library, of_other = (exp(time) for time in product.log_us([library, other], tiles))
+    copied_bytes = 2 * (product.m + product.k) * product.n * itemsize(dtype)
+    copies = 2 * COPY_US + copied_bytes / COPY_BYTES_PER_US
+    return library if of_library <= of_other + copies else None
 
 
 def _reads_elements(head: Head) -> bool:

@@ -6,10 +6,12 @@ implementations call PyTorch's ``scaled_dot_product_attention`` between the proj
 sequence, width) and wants the columns of a head contiguous. W_Q, W_K and W_V are stacked, so there are two products.
 
 - ``dense``: the weights with their zeros, and PyTorch's ``linear``; X and Y are token-major, tokens × features.
-- ``ours``: :class:`spmm_roofline.SpMM`, which computes Wᵀ·Xᵀ. X and Y are feature-major, features × tokens, as the
-  layers around would have them. Q, K and V are transposed before the attention and its result behind it, which counts.
-- ``cusparse``: the same with the fastest of cuSPARSE's CSR and COO algorithms, planned once. In place of TF32 it
-  multiplies in FP32: it has no other product for these operands.
+- ``ours``: :meth:`spmm_roofline.SpMM.linear` in place of it. Where a kernel of sparse weights is taken, it transposes X
+  and its result, which counts.
+- ``cusparse``: the fastest of cuSPARSE's CSR and COO algorithms, planned once, which computes Wᵀ·Xᵀ. X and Y are
+  feature-major, features × tokens, as the layers around would have them. Q, K and V are transposed before the attention
+  and its result behind it, which counts. In place of TF32 it multiplies in FP32: it has no other product for these
+  operands.
 - ``thesis``: the fastest of the kernels of Lagos 2025. They multiply in FP32 and take X and Y token-major, so nothing
   is transposed, and Q, K and V are read where ``dense`` has them. Prepared launches are bound to their operands, so the
   result of the attention is copied once.
@@ -162,17 +164,16 @@ def _dense(layer: Layer) -> _Made:
 def _ours(layer: Layer) -> _Made:
     from torch.nn.functional import scaled_dot_product_attention
 
-    x = layer.empty(layer.features, layer.tokens)
+    x = layer.empty(layer.tokens, layer.features)
     stacked, output = (SpMM(weights, layer.dtype, n=layer.tokens) for weights in (layer.stacked, layer.output))
 
     def run() -> Any:
-        q, k, v = layer.heads_of_features(stacked(x))
-        attended = layer.features_of_heads(scaled_dot_product_attention(q, k, v))
-        return output(attended.reshape(layer.features, layer.tokens))
+        q, k, v = layer.heads_of_tokens(stacked.linear(x))
+        return output.linear(layer.tokens_of_heads(scaled_dot_product_attention(q, k, v)))
 
-    names = [product.kernel_for(layer.tokens) for product in (stacked, output)]
+    names = [product.kernel_of_linear(layer.tokens) for product in (stacked, output)]
     known = {"kernel": _named(names), "plan_ms": stacked.plan_ms + output.plan_ms}
-    return x, True, run, lambda: (stacked(x), output(x)), known
+    return x, False, run, lambda: (stacked.linear(x), output.linear(x)), known
 
 
 def _cusparse(layer: Layer) -> _Made:

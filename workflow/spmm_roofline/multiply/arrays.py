@@ -156,6 +156,14 @@ def capturing() -> bool:
         return True
 
 
+def check_no_capture() -> None:
+    if capturing():
+        raise ValueError(
+            "the first product with operands of these shapes plans and allocates, which a CUDA graph cannot capture: "
+            "multiply once before, and with values of a call on the stream that captures"
+        )
+
+
 def needs_operator(*arrays: Any) -> bool:
     """Whether a gradient, a compiler, a mode or autocast of PyTorch must know of a product of these arrays, or None."""
     torch = sys.modules.get("torch")

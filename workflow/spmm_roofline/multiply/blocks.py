@@ -52,6 +52,7 @@ class RowBlocks(SpMM):
         self.transposed, self._stream_of_values = first.transposed, first._stream_of_values
         self._device, self._blocks, self._kin = first._device, blocks, kin
         self._ready = {}  # the blocks know how to repeat their products
+        self._linear, self._planned = {}, set()
         side = 1 if self.transposed else 0
         self._rows = _consecutive(block.shape[side] for block in blocks)
         self._entries = _consecutive(block.nnz for block in blocks)
@@ -80,6 +81,9 @@ class RowBlocks(SpMM):
         block, rows = last
         block.multiply(b[rows], out, alpha, beta, bias, relu)
         return out, None
+
+    def _dense_product(self, n: int) -> None:
+        """None: a dense A of so many entries may take no memory."""
 
     def sample_entries(self, x: Any, y: Any) -> Any:
         """x[i]·y[j] for every entry (i, j) of A, as :meth:`SpMM.sample_entries`."""

@@ -15,7 +15,7 @@ MOST = 128
 
 
 class Operands(NamedTuple):
-    """Operands of one product: B and C of n columns, padded unless unaligned, factors and epilogue."""
+    """Operands of one product: B and C of n columns, padded unless unaligned or turned, factors and epilogue."""
 
     b: View
     c: View
@@ -27,6 +27,8 @@ class Operands(NamedTuple):
     relu: bool = False
     #: Whether rows of B and C, and the bias, begin at any element and are not padded.
     unaligned: bool = False
+    #: Whether B and C are the transposes of these views, in column-major order. The bias then has a value for each row.
+    turned: bool = False
 
     @property
     def scaled(self) -> bool:
@@ -64,7 +66,7 @@ class Launches:
         another thread it is repeated with scratch that ``empty(bytes)`` gives, which a capture can hold. A library's
         call is bound to these arrays and keeps them alive; ``keep`` says whether to store it.
         """
-        of_shapes = (head.name, on.n, on.b.ld, on.c.ld, on.scaled, on.epilogue, on.unaligned)
+        of_shapes = (head.name, on.n, on.b.ld, on.c.ld, on.scaled, on.epilogue, on.unaligned, on.turned)
         # Products that may run at the same time never share scratch.
         here = (*of_shapes, stream.ptr, get_ident())
         of_arrays = (*here, *on.given)

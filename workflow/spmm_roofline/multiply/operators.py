@@ -3,6 +3,7 @@
 ``spmm_roofline::product`` is A·B, or Aᵀ·B, with a bias and ReLU on request, and ``spmm_roofline::sampled`` the product
 X·Yᵀ at the entries of A. Each is the gradient of the other, so both can be differentiated any number of times. With
 values batch×nnz, or with X or Y that begin with a batch, the result is a batch of products with one pattern.
+``spmm_roofline::linear`` is X·Aᵀ with a bias; its gradient is the same with Aᵀ.
 ``spmm_roofline::attention`` has no gradient. A, or a mask, is the number of a plan, because the arguments of an
 operator are tensors and numbers.
 """
@@ -18,6 +19,8 @@ from torch import Tensor, library
 from . import arrays
 from .arrays import current_stream, is_traced, is_watched
 from .attention import PLANS, MaskedAttention
+from .copies import ALIGNED
+from .linear import linear as linear_of_plan
 from .plan import PRODUCTS, SpMM, multiple_of
 
 _library = library.Library("spmm_roofline", "DEF")
@@ -26,6 +29,7 @@ _library.define(
     "-> Tensor"
 )
 _library.define("sampled(Tensor x, Tensor y, int plan) -> Tensor")
+_library.define("linear(Tensor x, int plan, bool transposed, Tensor? bias=None) -> Tensor")
 _library.define("attention(Tensor q, Tensor k, Tensor v, int plan, float scale) -> Tensor")
 
 #: Types of tensors that no subclass of PyTorch must see.
@@ -127,6 +131,44 @@ def sddmm(a: SpMM, x: Tensor, y: Tensor) -> Tensor:
     return _at_entries(_autocast(x), _autocast(y), a.number)
 
 
+def linear(a: SpMM, x: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x·Aᵀ + bias, as ``torch.nn.functional.linear`` with A as its weight, differentiable in ``x`` and ``bias``.
+
+    Within ``torch.autocast`` both are cast, except float64.
+
+    Parameters
+    ----------
+    a
+        A plan, :class:`SpMM`, m×k: output features × input features.
+    x
+        Tensor whose last dimension is k: float16, bfloat16, float32 or float64. If that is not the dtype of ``a``, the
+        plan makes a product of that dtype on first use.
+    bias
+        Tensor m, of the dtype of ``x``.
+
+    Returns
+    -------
+    torch.Tensor
+        The dimensions of ``x`` with m in place of k.
+
+    Raises
+    ------
+    ValueError
+        For operands that do not fit.
+
+    Examples
+    --------
+    >>> from spmm_roofline import SpMM, linear
+    >>> layer = SpMM(a, dtype="float32")                # a: output features x input features
+    >>> y = linear(layer, x)                            # x: (batch, tokens, input features)
+    """
+    x, bias = _autocast(x), None if bias is None else _autocast(bias)
+    if x.ndim == 2:
+        return _turned(x, a.number, False, bias)
+    y = _turned(x.reshape(-1, x.shape[-1]), a.number, False, bias)
+    return y.reshape(*x.shape[:-1], y.shape[-1])
+
+
 def _is_eager(a: SpMM, first: Tensor, second: Tensor | None) -> bool:
     """Whether a plan itself multiplies these tensors, and at most autograd must know of it."""
     return (
@@ -221,6 +263,18 @@ def _multiplied(
         result = _product_with_gradient(*inputs)
     else:
         result = _product(*inputs)
+    return result
+
+
+def _turned(x: Tensor, plan: int, transposed: bool, bias: Tensor | None = None) -> Tensor:
+    """The operator ``linear``, likewise."""
+    result: Tensor
+    if is_traced(x) if bias is None else is_traced(x, bias):
+        result = torch.ops.spmm_roofline.linear(x, plan, transposed, bias)
+    elif _has_gradient(x, bias):
+        result = _linear_with_gradient(x, plan, transposed, bias)
+    else:
+        result = _linear(x, plan, transposed, bias)
     return result
 
 
@@ -322,6 +376,11 @@ def _batch_of_samples(x: Tensor, y: Tensor) -> int | None:
     return batches[0]
 
 
+def _linear(x: Tensor, plan: int, transposed: bool, bias: Tensor | None = None) -> Tensor:
+    result: Tensor = linear_of_plan(_relative(x, plan, transposed), x, bias)
+    return result
+
+
 def _attention(q: Tensor, k: Tensor, v: Tensor, plan: int, scale: float) -> Tensor:
     own = PLANS.get(plan)
     if own is None:
@@ -357,6 +416,12 @@ def _fake_product(
 def _fake_sampled(x: Tensor, y: Tensor, plan: int) -> Tensor:
     batch, nnz = _batch_of_samples(x, y), _plan(plan).nnz
     return x.new_empty(nnz if batch is None else (batch, nnz))
+
+
+def _fake_linear(x: Tensor, plan: int, transposed: bool, bias: Tensor | None = None) -> Tensor:
+    m = _plan(plan).shape[1 if transposed else 0]
+    multiple = ALIGNED // x.dtype.itemsize
+    return x.new_empty((x.shape[0], -(-m // multiple) * multiple))[:, :m]
 
 
 def _fake_attention(q: Tensor, k: Tensor, v: Tensor, plan: int, scale: float) -> Tensor:
@@ -402,6 +467,18 @@ def _sampled_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     return of_x, of_y, None
 
 
+def _keep_linear(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    _, ctx.plan, ctx.transposed, bias = inputs
+    ctx.has_bias = bias is not None
+
+
+def _linear_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    of_x = _turned(gradient, ctx.plan, not ctx.transposed) if ctx.needs_input_grad[0] else None
+    # PyTorch counts no arguments after the last one that was given.
+    of_bias = gradient.sum(0) if ctx.has_bias and ctx.needs_input_grad[3] else None
+    return of_x, None, None, of_bias
+
+
 def _summed(gradients: Tensor, ndim: int) -> Tensor:
     """The gradient of an operand of ``ndim`` dimensions, which a batch may have shared."""
     return gradients.sum(0) if gradients.ndim > ndim else gradients
@@ -424,10 +501,12 @@ def _differentiable(run: Callable[..., Tensor], keep: Any, backward: Any) -> Cal
 
 _product_with_gradient = _differentiable(_product, _keep_product, _product_backward)
 _sampled_with_gradient = _differentiable(_sampled, _keep_sampled, _sampled_backward)
+_linear_with_gradient = _differentiable(_linear, _keep_linear, _linear_backward)
 
 for name, implementation, fake in (
     ("product", _product, _fake_product),
     ("sampled", _sampled, _fake_sampled),
+    ("linear", _linear, _fake_linear),
     ("attention", _attention, _fake_attention),
 ):
     _library.impl(name, implementation, "CUDA")
@@ -436,5 +515,6 @@ for name, implementation, fake in (
 for name, keep, backward in (
     ("product", _keep_product, _product_backward),
     ("sampled", _keep_sampled, _sampled_backward),
+    ("linear", _keep_linear, _linear_backward),
 ):
     library.register_autograd(f"spmm_roofline::{name}", backward, setup_context=keep, lib=_library)

@@ -24,10 +24,12 @@ from ..kernels.cubins import device_target, machine_code
 from ..kernels.head import Head, HeadError
 from ..kernels.launch import GRID_LIMIT, Call, Repeat, check_case, format_options, prepare
 from ..kernels.operands import Dense
-from ..kernels.packers import functions_of, pack, packer_of
+from ..kernels.packers import pack, packer_of
 from ..paths import KERNELS
-from .arrays import Library, View, capturing, cupy_stream, library_of, needs_operator, requires_gradient
+from .arrays import Library, View, check_no_capture, cupy_stream, library_of, needs_operator, requires_gradient
+from .copies import ALIGNED, WHOLE_SLABS, are_rows, copy_rows, fits, has_rows, padded_copy, reads, room_of, zeros
 from .launches import MOST, Launches, Operands
+from .linear import Ready, linear
 from .matrix import SUMMED, Matrix, Size, check_may_plan, matrix_of, records_gradient, size_of
 from .memory import Prediction, csr, dense, dense_within, free_bytes, holds, packed
 from .reorder import best_order
@@ -35,12 +37,6 @@ from .sampled import Repeat as Sampling
 from .sampled import Sampled
 from .values import Replace, Target, given, replacing, slots_of
 
-#: Alignment in bytes that kernels require of the first element of B and C.
-ALIGNED = 16
-#: Every column slab of a kernel divides this width.
-WHOLE_SLABS = 128
-#: Kernel whose functions copy operands that no kernel can read, and the side of its tiles.
-OPERANDS, TILE = "operands", 32
 #: Columns of the narrowest strips of a wide product, and the most columns of one launch: strips are one dimension of a
 #: grid, of up to 65,535.
 NARROWEST_STRIP = 16
@@ -125,6 +121,7 @@ class SpMM:
     >>> c = multiply(b, out=c, alpha=0.5, beta=1.0)     # 0.5·A·b + c, into c
     >>> d = multiply(b, bias=bias, relu=True)           # bias: n values, one for each column of C
     >>> d = multiply.T @ c                              # Aᵀ·C, k×n
+    >>> y = multiply.linear(b.T)                        # X·Aᵀ, n×m, of X with n rows
     >>> values = multiply.sample(c, b)                  # c[i]·b[j] for every entry (i, j) of A
     >>> multiply.update(values)                         # other values in the same places
     """
@@ -204,6 +201,8 @@ class SpMM:
         self._planned: set[tuple[Any, ...]] = set()
         #: Layouts of B, C and bias, stream and thread → the launch, and the padded width of C.
         self._ready: dict[Any, _Ready] = {}
+        #: Layouts of X and bias, stream and thread → how to repeat X·Aᵀ.
+        self._linear: dict[Any, Ready] = {}
         #: Layout of values, stream and thread → how to replace A's.
         self._renewals: dict[Any, Replace] = {}
         self._owns_values = False
@@ -306,8 +305,47 @@ class SpMM:
         return self(b)
 
     def __rmatmul__(self, x: Any) -> Any:
-        """``X @ A``, t×k for X of t×m: (Aᵀ·Xᵀ)ᵀ, so X is read as it is if its columns are contiguous."""
-        return (self.T @ x.T).T
+        """``X @ A``, t×k for X of t×m: :meth:`linear` of Aᵀ."""
+        return self.T.linear(x)
+
+    def linear(self, x: Any, bias: Any = None) -> Any:
+        """x·Aᵀ + bias, as ``torch.nn.functional.linear`` with A as its weight.
+
+        Parameters
+        ----------
+        x
+            Array t×k of the dtype of A, or k for a vector, or with more dimensions before the last one. The dense
+            product, which is taken for rather full A, reads rows of any stride that is a multiple of 16 bytes where
+            they are, and writes rows of the result. Other kernels multiply a transposed copy of x and transpose their
+            result.
+        bias
+            m values of the same library and dtype, added to every row before it is rounded.
+
+        Returns
+        -------
+        array
+            t×m, or m for a vector, or with the first dimensions of x; rows are padded to 16 bytes.
+
+        Raises
+        ------
+        ValueError
+            For operands that do not fit.
+
+        Notes
+        -----
+        Tensors of PyTorch that require a gradient get one, and autocast and compilers know of this product, by
+        :func:`spmm_roofline.linear`.
+
+        Examples
+        --------
+        >>> layer = SpMM(weight, "bfloat16")                # weight: sparse, output features x input features
+        >>> y = layer.linear(x, bias)                       # x: (batch, tokens, input features)
+        """
+        if needs_operator(x, bias):
+            from . import operators
+
+            return operators.linear(self, x, bias)
+        return linear(self, x, bias)
 
     def multiply(
         self,
@@ -382,31 +420,31 @@ class SpMM:
         multiple = self.multiple
         padded = ceil_div(n, multiple) * multiple
         current = cupy_stream(stream)
-        room = _room(library, b)
-        in_place = k > 0 and _reads(given, padded, multiple)
-        direct = to is not None and to.columns == padded and _fits(to, padded, multiple)
+        room = room_of(library, b)
+        in_place = k > 0 and reads(given, padded, multiple)
+        direct = to is not None and to.columns == padded and fits(to, padded, multiple)
         copied = (0 if in_place else k * n) + (0 if to is None or direct else m * n)
-        head = self._without_copy(n, copied) if k and copied and _are_rows(given, to, added) else None
+        head = self._without_copy(n, copied) if k and copied and are_rows(given, to, added) else None
         unaligned = head is not None
         if unaligned:
             in_place, direct = True, to is not None
-        widened = None if added is None or unaligned or _fits(added, padded, multiple) else added
+        widened = None if added is None or unaligned or fits(added, padded, multiple) else added
         scaled, epilogue = alpha != 1.0 or beta != 0.0, added is not None or relu
         ld_of_b, ld_of_c = given.ld if in_place else None, to.ld if to is not None and direct else None
         way = to is None, ld_of_c, unaligned, scaled, epilogue
         like = n, ld_of_b, given.step == 1, *way, widened and widened.step == 1
         if like not in self._planned:
-            _check_no_capture()
+            check_no_capture()
         if not in_place:
             wide = self._columns_of_copy(n, padded)
-            given = _padded(given, wide, current, room) if k else _zeros(padded, self.dtype)
+            given = padded_copy(given, wide, current, room) if k else zeros(padded, self.dtype)
         if widened is not None:
-            added, in_place = _padded(widened, padded, current, room), False
+            added, in_place = padded_copy(widened, padded, current, room), False
         c = out if direct else library.empty(b, (m, padded))
         target = to if to is not None and direct else library.view(c, "c")
         if to is not None and not direct and beta != 0:
-            if _has_rows(to):
-                _copy_rows(to, target, n, n, current)
+            if has_rows(to):
+                copy_rows(to, target, n, n, current)
             else:
                 c[:, :n] = out
         on = Operands(given, target, n, alpha, beta, 0 if added is None else added.pointer, relu, unaligned)
@@ -420,8 +458,8 @@ class SpMM:
             ready = call.repeat, n, padded
         if to is None:
             return c if n == padded else c[:, :n], ready
-        if not direct and _has_rows(to):
-            _copy_rows(target, to, n, n, current)
+        if not direct and has_rows(to):
+            copy_rows(target, to, n, n, current)
         elif not direct:
             out[...] = c[:, :n]
         return out, ready
@@ -492,17 +530,20 @@ class SpMM:
         padded = max(ceil_div(n, multiple), 1) * multiple
         stream = cupy_stream(handle)
         with self._on_own_device(), stream:
-            fits = [view.columns == padded and _reads(view, padded, multiple) for view in views]
-            like = "sample", n, *fits, *(view.step == 1 for view in views)
+            are_read = [view.columns == padded and reads(view, padded, multiple) for view in views]
+            like = "sample", n, *are_read, *(view.step == 1 for view in views)
             if like not in self._planned:
-                _check_no_capture()
-            room = _room(library, x)
-            fitting = [v if fit else _padded(v, padded, stream, room) for v, fit in zip(views, fits, strict=True)]
+                check_no_capture()
+            room = room_of(library, x)
+            fitting = [
+                view if is_read else padded_copy(view, padded, stream, room)
+                for view, is_read in zip(views, are_read, strict=True)
+            ]
             out = library.empty(x, (1, self.nnz))
             if self.nnz:
                 sampled = self._sampled(n)
                 sampled(fitting[0], fitting[1], library.view(out, "out").pointer, room)
-                repeat = sampled.repeat(fitting[0], fitting[1]) if all(fits) else None
+                repeat = sampled.repeat(fitting[0], fitting[1]) if all(are_read) else None
                 if repeat:
                     if len(self._samples) >= MOST:
                         self._samples.clear()
@@ -609,6 +650,11 @@ class SpMM:
         """Name of the kernel for aligned B of ``n`` columns: given, tuned, or the one of least cost."""
         return (self._chosen.get(n) or self._by_cost(n)).name
 
+    def kernel_of_linear(self, t: int) -> str:
+        """Name of the kernel of :meth:`linear` for aligned x of ``t`` rows."""
+        head = self._dense_product(t)
+        return head.name if head else self.kernel_for(t)
+
     # --- relatives: the same matrix transposed, in another dtype, or with values of a call ----------------------------
 
     @property
@@ -631,7 +677,7 @@ class SpMM:
         if key not in self._kin:
             import cupy
 
-            _check_no_capture()
+            check_no_capture()
             with self._kin.lock, self._on_own_device():
                 if key not in self._kin:
                     # A's values may be new, and still on their way on a stream of another library.
@@ -684,7 +730,7 @@ class SpMM:
             return lambda stream, address: None
         unknown = self._packed.keys() - self._slots.keys()
         if unknown or not self._owns_values:
-            _check_no_capture()
+            check_no_capture()
         self._own_values(dtype)
         for key in unknown:
             name, options = json.loads(key)
@@ -780,6 +826,12 @@ class SpMM:
         able = self._able if dense else {name: head for name, head in self._able.items() if not head.vendor}
         return choose.choose(able, self.dtype, dataclasses.replace(self._product, n=n))
 
+    def _dense_product(self, n: int) -> Head | None:
+        """The dense product for B of ``n`` columns, if other kernels and the copies that they need take longer."""
+        if len(self._able) == 1:
+            return next((head for head in self._able.values() if head.name in choose.DENSE.values()), None)
+        return choose.dense_without_copies(self._able, self.dtype, dataclasses.replace(self._product, n=n))
+
     def _columns_of_copy(self, n: int, padded: int) -> int:
         """Columns of a copy of B, ``padded`` or more."""
         if n not in self._chosen and self._tune and len(self._able) > 1:
@@ -848,11 +900,14 @@ class SpMM:
             head = head.unaligned()
         if self.reordered:
             head = head.reordered()
-        _check_no_capture()
+        check_no_capture()
         bound = (head.vendor and not head.takes_factors) or head.tensor_maps or head.clear_c
         # A launch that serves all arrays of these shapes keeps none of them alive.
         views = (view if bound else view._replace(array=None) for view in (on.b, on.c))
-        b, c = (Dense(view.storage(), view.rows, on.n, False, self.dtype) for view in views)
+        b, c = (
+            Dense(view.storage(), view.columns if on.turned else view.rows, on.n, on.turned, self.dtype)
+            for view in views
+        )
         code = None if head.vendor else machine_code(head)
         rows = self._matrix.rows
         return prepare(head, code, self._pack(head), b, c, on.alpha, on.beta, on.bias, on.relu, rows)
@@ -889,7 +944,7 @@ class SpMM:
         if self._planner == get_ident():
             yield
             return
-        _check_no_capture()
+        check_no_capture()
         cupy.cuda.get_current_stream().synchronize()
         start = time.perf_counter()
         self._planner = get_ident()
@@ -928,7 +983,7 @@ def _named(kernel: str) -> Head:
 
 def _check_room(dtype: str, able: Mapping[str, Head], size: Size) -> None:
     """Raise ``MemoryError`` if A cannot fit into the free memory of the device, whatever its structure."""
-    _check_no_capture()
+    check_no_capture()
     formats = {head.format for head in able.values() if head.dtype["a"] == dtype and not head.vendor}
     needed = min((packed(form, size.m, size.nnz, dtype).least for form in formats), default=0)
     needed += csr(size.m, size.nnz, size.value_bytes)
@@ -957,99 +1012,3 @@ def _check_reorder(reorder: str | None, able: dict[str, Head]) -> None:
         raise ValueError(f"reorder is {reorder!r}; it may be None or 'rows'")
     if reorder and not any(head.takes_reordered for head in able.values()):
         raise ValueError(f"{next(iter(able))} cannot put rows of C back in order; leave reorder out")
-
-
-def _check_no_capture() -> None:
-    if capturing():
-        raise ValueError(
-            "the first product with operands of these shapes plans and allocates, which a CUDA graph cannot capture: "
-            "multiply once before, and with values of a call on the stream that captures"
-        )
-
-
-def _fits(view: View, padded: int, multiple: int) -> bool:
-    """Whether a kernel can read or write the matrix where it is, with columns up to ``padded``."""
-    if view.step != 1 or view.pointer % ALIGNED or view.ld < padded:
-        return False
-    whole = padded == view.columns and padded % WHOLE_SLABS == 0 and view.ld % multiple == 0
-    return view.ld == padded or whole
-
-
-def _reads(view: View, padded: int, multiple: int) -> bool:
-    """Whether a kernel can read the matrix where it is. It reads ``ld`` elements of each row, the last one as well."""
-    size = device_dtype(view.dtype).itemsize
-    has_room = view.ld >= padded and view.pointer + view.rows * view.ld * size <= view.end
-    has_places = view.step == 1 and view.ld % multiple == 0 and view.pointer % ALIGNED == 0
-    return _fits(view, padded, multiple) or (has_room and has_places)
-
-
-def _are_rows(*views: View | None) -> bool:
-    """Whether the matrices that are given have contiguous rows, each after the other, of a length that 32 bits hold."""
-    sizes = [(view, device_dtype(view.dtype).itemsize) for view in views if view is not None]
-    return all(
-        (view.step == 1 or view.columns == 1) and view.columns <= view.ld < 2**31 // size and view.pointer % size == 0
-        for view, size in sizes
-    )
-
-
-def _room(library: Library, like: Any) -> Callable[[int], Any]:
-    """``room(bytes)`` allocates memory of CuPy, or of the library within a capture.
-
-    A capture may hold allocations of PyTorch, and none of CuPy. Outside of captures, PyTorch's pool for graphs takes
-    memory that is kept for a leak.
-    """
-    import cupy
-
-    def room(size: int) -> Any:
-        if not capturing():
-            return cupy.empty(size, dtype="uint8")
-        view = library.view(library.empty(like, (1, ceil_div(size, like.dtype.itemsize))), "memory")
-        return view.storage().view("uint8").reshape(-1)[:size]
-
-    return room
-
-
-def _copy_rows(source: View, target: View, columns: int, padded: int, stream: Any) -> None:
-    """Copy the first columns of all rows, with zeros up to ``padded``; elements of a row follow each other in both."""
-    size = device_dtype(source.dtype).itemsize
-    # As the kernel divides them: a lane has a chunk of 16 bytes; a row behind a gap may begin within one.
-    begins_within = target.ld > columns and (target.pointer % ALIGNED or target.ld * size % ALIGNED)
-    chunks = ceil_div(padded * size, ALIGNED) + bool(begins_within)
-    lanes = min(32, 1 << (chunks - 1).bit_length())
-    ctas = ceil_div(source.rows, 256 // lanes)
-    with stream:
-        copy, ends = functions_of(OPERANDS), (target.pointer, target.ld, padded, lanes)
-        copy(f"rows_{8 * size}", ctas, source.pointer, source.ld, source.rows, columns, *ends)
-
-
-def _has_rows(view: View) -> bool:
-    """Whether elements of a row follow each other."""
-    return view.step == 1 or view.columns == 1
-
-
-def _padded(view: View, padded: int, stream: Any, room: Callable[[int], Any]) -> View:
-    """A copy whose rows are padded with zeros to ``padded`` elements."""
-    dtype = device_dtype(view.dtype)
-    rows, columns = view.rows, view.columns
-    with stream:
-        wide = room(rows * padded * dtype.itemsize)
-    end = wide.data.ptr + wide.nbytes
-    copied = View(wide.data.ptr, rows, padded, padded, 1, view.dtype, view.device, end, wide)
-    if rows and _has_rows(view):
-        _copy_rows(view, copied, columns, padded, stream)
-    elif rows:
-        tiles = ceil_div(padded, TILE)
-        count = ceil_div(rows, TILE) * tiles
-        with stream:
-            copy = functions_of(OPERANDS)
-            of_view = view.pointer, view.ld, view.step, rows, columns
-            copy(f"turn_{8 * dtype.itemsize}", count, *of_view, padded, tiles, wide)
-    return copied
-
-
-def _zeros(padded: int, dtype: str) -> View:
-    """One row of zeros, for a matrix without columns."""
-    import cupy
-
-    row = cupy.zeros((1, padded), dtype=device_dtype(dtype))
-    return library_of(row, "b").view(row, "b")

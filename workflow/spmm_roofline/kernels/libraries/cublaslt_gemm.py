@@ -48,7 +48,18 @@ from ..head import Head
 from ..launch import Call, Unsupported
 from ..operands import Dense
 from . import _cublaslt
-from ._cublaslt import COMPUTE_32F, CUDA_R_32F, CUDA_TYPES, WORKSPACE_BYTES, _call, _Candidate, _created, _set
+from ._cublaslt import (
+    COMPUTE_32F,
+    CUDA_R_32F,
+    CUDA_TYPES,
+    TRANSPOSE,
+    TRANSPOSE_A,
+    WORKSPACE_BYTES,
+    CublasLtError,
+    _Candidate,
+    _created,
+    _set,
+)
 
 __all__ = ["prepare"]
 
@@ -75,10 +86,12 @@ def prepare(
     bias: int = 0,
     relu: bool = False,
 ) -> Call:
-    """C = relu(alpha·A·B + beta·C + bias) for A in the format ``dense``, all three row-major; sums in float32.
+    """C = relu(alpha·A·B + beta·C + bias) for A in the format ``dense``, and B and C in one order; sums in float32.
 
-    The library assumes column-major order: it computes Cᵀ = Bᵀ·Aᵀ on the same memory, so a bias has one value for each
-    of its rows. The call serves other arrays of these shapes. The algorithm is the first that the heuristic of the
+    The library assumes column-major order, and a bias with one value for each row of its result. Where B and C are
+    row-major, it computes Cᵀ = Bᵀ·Aᵀ on the same memory, and the bias has one value for each column of C. Where they
+    are column-major, it computes C itself, and the bias has one for each row. The call serves other arrays of these
+    shapes. The algorithm is the first that the heuristic of the
     library proposes; nothing is timed, so equal operands give equal bits. Raises :class:`Unsupported` if it proposes
     none, and :class:`._cublaslt.CublasLtError` if a call fails.
     """
@@ -88,26 +101,30 @@ def prepare(
     if not (m and n and k):
         raise Unsupported(f"{head.name} multiplies no empty operands, and A is {m} x {k} and B {k} x {n}")
     epilogues = (BIAS, RELU, RELU | BIAS) if head.constants["epilogue"] else (NOTHING,)
-    # Rows, columns and leading dimension as the library sees them.
-    shapes = (b.dtype, n, k, b.ld), (a.dtype, k, m, k), (c.dtype, n, m, c.ld)
+    # Rows, columns and leading dimension as the library sees them, in the order of a row-major product.
+    if b.column_major:
+        shapes = (b.dtype, k, n, b.ld), (a.dtype, k, m, k), (c.dtype, m, n, c.ld)
+    else:
+        shapes = (b.dtype, n, k, b.ld), (a.dtype, k, m, k), (c.dtype, n, m, c.ld)
     handle = _handle_of(int(cupy.cuda.Device().id))
-    products = {epilogue: _Product(handle, head.dtype["a"], shapes, epilogue) for epilogue in epilogues}
+    products = {epilogue: _Product(handle, head.dtype["a"], shapes, epilogue, b.column_major) for epilogue in epilogues}
     workspace_bytes = max(product.workspace_bytes for product in products.values())
     own = b.storage.data.ptr, c.storage.data.ptr, alpha, beta, bias, relu
 
     def call(empty: Callable[[int], Any]) -> Call:
         workspace = empty(max(workspace_bytes, 1))
-        factors = ctypes.c_float(), ctypes.c_float()
-        mine = {epilogue: product.again() for epilogue, product in products.items()}
+        mine = {
+            epilogue: _Launch(product.again(), a.data.data.ptr, workspace.data.ptr)
+            for epilogue, product in products.items()
+        }
 
         def repeat(stream: int, b: int, c: int, alpha: float, beta: float, bias: int, relu: bool) -> None:
-            factors[0].value, factors[1].value = alpha, beta
-            product = mine[(RELU if relu else 0) | (BIAS if bias else 0) or NOTHING]
-            product(stream, factors, b, a.data.data.ptr, c, bias, workspace.data.ptr)
+            launch = mine[(RELU if relu else 0) | (BIAS if bias else 0) or NOTHING]
+            launch(stream, b, c, alpha, beta, bias)
 
         return Call(
             lambda stream: repeat(stream.ptr, *own),
-            keeps=(mine, workspace, factors, a, b, c),
+            keeps=(mine, workspace, a, b, c),
             repeat=repeat,
             again=lambda other: call(other),
         )
@@ -116,13 +133,21 @@ def prepare(
 
 
 class _Product:
-    """A product of operands of given shapes with one epilogue: what the library needs to know for each call."""
+    """A product of operands of given shapes with one epilogue: what the library needs to know for each call.
 
-    def __init__(self, handle: Any, dtype: str, shapes: tuple[tuple[str, int, int, int], ...], epilogue: int) -> None:
-        self._of, self._handle = (handle, dtype, shapes, epilogue), handle
+    ``column_major``: A, which the library sees transposed, is its first operand.
+    """
+
+    def __init__(
+        self, handle: Any, dtype: str, shapes: tuple[tuple[str, int, int, int], ...], epilogue: int, column_major: bool
+    ) -> None:
+        self._of, self._handle = (handle, dtype, shapes, epilogue, column_major), handle
+        self._column_major = column_major
         compute = COMPUTE_32F_TF32 if dtype == "tf32" else COMPUTE_32F
         self._product = _owned(self, "cublasLtMatmulDesc", compute, CUDA_R_32F)
         _set("cublasLtMatmulDescSetAttribute", self._product, EPILOGUE, ctypes.c_int32(epilogue))
+        if column_major:
+            _set("cublasLtMatmulDescSetAttribute", self._product, TRANSPOSE_A, ctypes.c_int32(TRANSPOSE))
         self._layouts = [
             _owned(
                 self,
@@ -132,6 +157,8 @@ class _Product:
             )
             for kind, rows, columns, ld in shapes
         ]
+        of_b, of_a, of_c = self._layouts
+        self._operands = (of_a, of_b, of_c) if column_major else (of_b, of_a, of_c)
         self._algorithm: _Candidate | None = None
         # Algorithms are proposed for a bias that is aligned like this address, which is never read.
         self._bias = ctypes.c_void_p(ALIGNED)
@@ -162,36 +189,53 @@ class _Product:
         for operand in ALIGNMENTS:
             prefer(operand, ctypes.c_uint32(ALIGNED))
         found, count = _Candidate(), ctypes.c_int()
-        of_b, of_a, of_c = self._layouts
+        first, second, of_c = self._operands
         status = _cublaslt._library().cublasLtMatmulAlgoGetHeuristic(
-            self._handle, self._product, of_b, of_a, of_c, of_c, preference, 1, ctypes.byref(found), ctypes.byref(count)
+            *(self._handle, self._product, first, second, of_c, of_c, preference, 1),
+            *(ctypes.byref(found), ctypes.byref(count)),
         )
         if status or not count.value or found.state:
-            _, dtype, ((_, n, k, _), (_, _, m, _), _), _ = self._of
+            _, dtype, ((_, *of_b, _), (_, k, m, _), _), *_ = self._of
+            n = of_b[1 if self._column_major else 0]
             raise Unsupported(f"cuBLASLt has no algorithm for {m}×{k} times {k}×{n} in {dtype}")
         return found
 
-    def __call__(
-        self, stream: int, factors: tuple[Any, Any], b: int, a: int, c: int, bias: int, workspace: int
-    ) -> None:
-        if bias:
-            self._bias.value = bias
+    def take_bias(self, address: int) -> None:
+        """Take the bias of the next calls from an address."""
+        if address != self._bias.value:
+            self._bias.value = address
             _set("cublasLtMatmulDescSetAttribute", self._product, BIAS_POINTER, self._bias)
-        of_b, of_a, of_c = self._layouts
-        alpha, beta = factors
-        result = ctypes.c_void_p(c)
-        _call(
-            *("cublasLtMatmul", self._handle, self._product, ctypes.byref(alpha)),
-            *(ctypes.c_void_p(b), of_b, ctypes.c_void_p(a), of_a, ctypes.byref(beta), result, of_c, result, of_c),
-            *(ctypes.byref(self._chosen.algorithm), ctypes.c_void_p(workspace)),
-            *(ctypes.c_size_t(self._chosen.workspace_bytes), ctypes.c_void_p(stream)),
+
+
+class _Launch:
+    """A product with the objects of ctypes that a call passes, made once: making them takes the host longer."""
+
+    def __init__(self, product: _Product, a: int, workspace: int) -> None:
+        self._of = product
+        self._alpha, self._beta = ctypes.c_float(), ctypes.c_float()
+        self._b, self._c, self._stream = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+        of_first, of_second, of_c = product._operands
+        of_a = ctypes.c_void_p(a)
+        first, second = (of_a, self._b) if product._column_major else (self._b, of_a)
+        self._multiply = _cublaslt._library().cublasLtMatmul
+        self._arguments = (
+            *(product._handle, product._product, ctypes.byref(self._alpha), first, of_first, second, of_second),
+            *(ctypes.byref(self._beta), self._c, of_c, self._c, of_c, ctypes.byref(product._chosen.algorithm)),
+            *(ctypes.c_void_p(workspace), ctypes.c_size_t(product.workspace_bytes), self._stream),
         )
+
+    def __call__(self, stream: int, b: int, c: int, alpha: float, beta: float, bias: int) -> None:
+        if bias:
+            self._of.take_bias(bias)
+        self._b.value, self._c.value, self._stream.value = b, c, stream
+        self._alpha.value, self._beta.value = alpha, beta
+        if status := self._multiply(*self._arguments):
+            raise CublasLtError(f"cublasLtMatmul: status {status}")
 
 
 def _owned(owner: Any, kind: str, *arguments: Any) -> ctypes.c_void_p:
     """A descriptor of the library, which is destroyed with its owner."""
-    created = ctypes.c_void_p()
-    _call(f"{kind}Create", ctypes.byref(created), *arguments)
+    created = _created(f"{kind}Create", *arguments)
     weakref.finalize(owner, getattr(_cublaslt._library(), f"{kind}Destroy"), created).atexit = False
     return created
 

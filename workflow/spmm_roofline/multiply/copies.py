@@ -1,0 +1,112 @@
+"""Dense operands that a kernel cannot read or write where they lie, and copies of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..formats.arrays import ceil_div
+from ..formats.values import device_dtype
+from ..kernels.packers import functions_of
+from .arrays import Library, View, capturing, library_of
+
+#: Alignment in bytes that kernels require of the first element of B and C.
+ALIGNED = 16
+#: Every column slab of a kernel divides this width.
+WHOLE_SLABS = 128
+#: Kernel whose functions copy operands that no kernel can read.
+OPERANDS = "operands"
+
+
+def fits(view: View, padded: int, multiple: int) -> bool:
+    """Whether a kernel can read or write the matrix where it is, with columns up to ``padded``."""
+    if view.step != 1 or view.pointer % ALIGNED or view.ld < padded:
+        return False
+    whole = padded == view.columns and padded % WHOLE_SLABS == 0 and view.ld % multiple == 0
+    return view.ld == padded or whole
+
+
+def reads(view: View, padded: int, multiple: int) -> bool:
+    """Whether a kernel can read the matrix where it is. It reads ``ld`` elements of each row, the last one as well."""
+    size = device_dtype(view.dtype).itemsize
+    has_room = view.ld >= padded and view.pointer + view.rows * view.ld * size <= view.end
+    has_places = view.step == 1 and view.ld % multiple == 0 and view.pointer % ALIGNED == 0
+    return fits(view, padded, multiple) or (has_room and has_places)
+
+
+def are_rows(*views: View | None) -> bool:
+    """Whether the matrices that are given have contiguous rows, each after the other, of a length that 32 bits hold."""
+    sizes = [(view, device_dtype(view.dtype).itemsize) for view in views if view is not None]
+    return all(
+        (view.step == 1 or view.columns == 1) and view.columns <= view.ld < 2**31 // size and view.pointer % size == 0
+        for view, size in sizes
+    )
+
+
+def room_of(library: Library, like: Any) -> Callable[[int], Any]:
+    """``room(bytes)`` allocates memory of CuPy, or of the library within a capture.
+
+    A capture may hold allocations of PyTorch, and none of CuPy. Outside of captures, PyTorch's pool for graphs takes
+    memory that is kept for a leak.
+    """
+    import cupy
+
+    def room(size: int) -> Any:
+        if not capturing():
+            return cupy.empty(size, dtype="uint8")
+        view = library.view(library.empty(like, (1, ceil_div(size, like.dtype.itemsize))), "memory")
+        return view.storage().view("uint8").reshape(-1)[:size]
+
+    return room
+
+
+def copy_rows(source: View, target: View, columns: int, padded: int, stream: Any) -> None:
+    """Copy the first columns of all rows, with zeros up to ``padded``; elements of a row follow each other in both."""
+    size = device_dtype(source.dtype).itemsize
+    # As the kernel divides them: a lane has a chunk of 16 bytes; a row behind a gap may begin within one.
+    begins_within = target.ld > columns and (target.pointer % ALIGNED or target.ld * size % ALIGNED)
+    chunks = ceil_div(padded * size, ALIGNED) + bool(begins_within)
+    lanes = min(32, 1 << (chunks - 1).bit_length())
+    ctas = ceil_div(source.rows, 256 // lanes)
+    with stream:
+        copy, ends = functions_of(OPERANDS), (target.pointer, target.ld, padded, lanes)
+        copy(f"rows_{8 * size}", ctas, source.pointer, source.ld, source.rows, columns, *ends)
+
+
+def has_rows(view: View) -> bool:
+    """Whether elements of a row follow each other."""
+    return view.step == 1 or view.columns == 1
+
+
+def padded_copy(view: View, padded: int, stream: Any, room: Callable[[int], Any]) -> View:
+    """A copy whose rows are padded with zeros to ``padded`` elements."""
+    dtype = device_dtype(view.dtype)
+    rows, columns = view.rows, view.columns
+    with stream:
+        wide = room(rows * padded * dtype.itemsize)
+    end = wide.data.ptr + wide.nbytes
+    copied = View(wide.data.ptr, rows, padded, padded, 1, view.dtype, view.device, end, wide)
+    if rows and has_rows(view):
+        copy_rows(view, copied, columns, padded, stream)
+    elif rows:
+        turn(view, copied, padded, stream)
+    return copied
+
+
+def turn(source: View, target: View, padded: int, stream: Any) -> None:
+    """Copy a matrix whose columns are closer together than its rows, with zeros up to ``padded`` columns."""
+    size = device_dtype(source.dtype).itemsize
+    side = 32 if size == 8 else 64  # of a tile, as the kernel has it
+    tiles = ceil_div(padded, side)
+    ctas = ceil_div(source.rows, side) * tiles
+    of_source = source.pointer, source.ld, source.step, source.rows, source.columns
+    with stream:
+        functions_of(OPERANDS)(f"turn_{8 * size}", ctas, *of_source, padded, tiles, target.pointer, target.ld)
+
+
+def zeros(padded: int, dtype: str) -> View:
+    """One row of zeros, for a matrix without columns."""
+    import cupy
+
+    row = cupy.zeros((1, padded), dtype=device_dtype(dtype))
+    return library_of(row, "b").view(row, "b")
