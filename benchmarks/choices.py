@@ -6,6 +6,8 @@
     python benchmarks/choices.py --seed 2 --matrices 36 --write third.csv
     python benchmarks/choices.py --seed 6 --matrices 163 --write fourth.csv
     python benchmarks/choices.py --seed 7 --matrices 107 --write fifth.csv
+    python benchmarks/choices.py --seed 8 --matrices 308 --write sixth.csv
+    python benchmarks/choices.py --seed 9 --matrices 265 --write seventh.csv
     python benchmarks/choices.py --seed 5 --matrices 200 --kernels 'cublaslt*' --write dense.csv \\
         --families pruned,long,uniform,long
     python benchmarks/choices.py --seed 4 --matrices 31 --rivals --write judged.csv
@@ -18,8 +20,8 @@ are not timed. `--rivals` adds re-creations of other projects' kernels and cuSPA
 
 The table is as `regret.py` reads it. It is written after each matrix, so that a run may be cut short. A table that is
 there already keeps its other rows: of other matrices, and of other kernels with `--kernels`. The tables in
-resources/choices hold what the first seven commands measured on an H100, in twenty minutes: the last one the matrices
-to judge by, all others those to fit to. An H200 measured the last one, and the first 109 matrices of the first. Kernels
+resources/choices hold what the first nine commands measured on an H100, in forty minutes: the last one the matrices to
+judge by, all others those to fit to. An H200 measured the last one, and the first 109 matrices of the first. Kernels
 that joined later have fewer times: on the H100, `spread_rows_fma*` and `even_rows_fma_f64` those of the first 190
 matrices of the first command, and `even_rows_fma_f16` those of 25 matrices to judge by. On the H200 nobody has timed
 `spread_rows_fma*`, `even_rows_fma_narrow` and `even_rows_fma_f64`.
