@@ -1,7 +1,9 @@
 """A device for tests of products, real or emulated."""
 
+import numpy as np
 import pytest
 
+from spmm_roofline.kernels import costs
 from tests import emulation
 
 
@@ -25,3 +27,15 @@ def torch(device):
 
     with emulation.of_tensors() if device == "emulated" else torch.device("cuda"):
         yield torch
+
+
+@pytest.fixture
+def dense_is_fastest(monkeypatch):
+    """The dense product is predicted to take the least time wherever it is admitted."""
+    predicted = costs.log_us
+
+    def log_us(names, sizes):
+        is_dense = [name.startswith("cublas") for name in names]
+        return np.where(is_dense, -np.inf, predicted(names, sizes))
+
+    monkeypatch.setattr(costs, "log_us", log_us)

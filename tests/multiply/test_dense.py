@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from spmm_roofline.kernels import costs
 from tests.multiply.operands import check, check_operator, dense, sparse, vector
 
-pytestmark = pytest.mark.usefixtures("device")
+pytestmark = pytest.mark.usefixtures("device", "dense_is_fastest")
 
 #: dtype → the kernel of the dense product.
 DTYPES = {
@@ -20,18 +19,6 @@ DTYPES = {
 
 def weights(m=96, k=128, density=0.6):
     return sparse(m, k, density)
-
-
-@pytest.fixture(autouse=True)
-def dense_is_fastest(monkeypatch):
-    """The dense product is predicted to take the least time wherever it is admitted."""
-    predicted = costs.log_us
-
-    def log_us(names, sizes):
-        is_dense = [name.startswith("cublas") for name in names]
-        return np.where(is_dense, -np.inf, predicted(names, sizes))
-
-    monkeypatch.setattr(costs, "log_us", log_us)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -14,18 +14,6 @@ DTYPES = list(choose.DENSE)
 
 
 @pytest.fixture
-def dense_is_fastest(monkeypatch):
-    """The dense product is predicted to take the least time wherever it is admitted."""
-    predicted = costs.log_us
-
-    def log_us(names, sizes):
-        is_dense = [name.startswith("cublas") for name in names]
-        return np.where(is_dense, -np.inf, predicted(names, sizes))
-
-    monkeypatch.setattr(costs, "log_us", log_us)
-
-
-@pytest.fixture
 def uncopied(dense_is_fastest, monkeypatch):
     """The dense product is taken, and neither X nor a result is copied."""
     from spmm_roofline.multiply import linear
@@ -75,6 +63,19 @@ def test_x_of_any_shape_and_strides(dtype, m, k, density):
         assert y.shape == (3, 20, m)
         check(y.reshape(60, m).T, a, exact[:, :k].T, dtype, more=added[:m, None])
     assert layer.linear(wide[:0, :k]).shape == (0, m)
+
+
+def test_a_without_rows_or_columns():
+    import cupy
+
+    from spmm_roofline import SpMM
+
+    assert SpMM(csr_array((0, 5)), "float32").linear(cupy.zeros((4, 5), "float32")).shape == (4, 0)
+    layer = SpMM(csr_array((5, 0)), "float32")
+    bias, added = vector(5, "float32")
+    for shape in ((4, 0), (2, 2, 0)):
+        y = layer.linear(cupy.zeros(shape, "float32"), bias)
+        assert y.shape == (*shape[:-1], 5) and (y.get() == added).all()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])

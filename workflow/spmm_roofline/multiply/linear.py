@@ -7,6 +7,7 @@ shared memory took longer than both copies (kernels/flagship/NOTES.md, 57).
 
 from __future__ import annotations
 
+from math import prod
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,7 +41,7 @@ def linear(plan: SpMM, x: Any, bias: Any) -> Any:
     if not len(x.shape) or x.shape[-1] != k:
         raise ValueError(f"x is {tuple(x.shape)}; A is {m} x {k}, so the last dimension of x must be {k}")
     if len(x.shape) != 2:
-        return linear(plan, x.reshape(-1, k), bias).reshape(*x.shape[:-1], m)
+        return linear(plan, x.reshape(prod(x.shape[:-1]), k), bias).reshape(*x.shape[:-1], m)
     stream, pointer = library.stream(plan._device), library.pointer(x)
     added, of_bias = (0, None) if bias is None else (library.pointer(bias), library.layout(bias))
     key = library.layout(x), of_bias, (pointer | added) % ALIGNED, stream, get_ident()

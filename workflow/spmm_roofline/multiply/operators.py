@@ -165,7 +165,7 @@ def linear(a: SpMM, x: Tensor, bias: Tensor | None = None) -> Tensor:
     x, bias = _autocast(x), None if bias is None else _autocast(bias)
     if x.ndim == 2:
         return _turned(x, a.number, False, bias)
-    y = _turned(x.reshape(-1, x.shape[-1]), a.number, False, bias)
+    y = _turned(x.flatten(0, -2) if x.ndim > 2 else x[None], a.number, False, bias)
     return y.reshape(*x.shape[:-1], y.shape[-1])
 
 
