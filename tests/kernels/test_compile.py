@@ -9,7 +9,7 @@ import pytest
 from spmm_roofline import contracts
 from spmm_roofline.kernels import heads
 from spmm_roofline.kernels.arch import obstacle
-from spmm_roofline.kernels.compile import CompileError, compile_kernel, resources
+from spmm_roofline.kernels.compile import CompileError, compile_kernel, cubin_of, resources
 from spmm_roofline.kernels.front_matter import read
 
 ARCHS = ["sm_80", "sm_89", "sm_90a"]
@@ -36,6 +36,7 @@ def test_compiles_without_spills_and_to_the_same_bytes(name, tmp_path):
     assert len(archs) and (rows.status == "ok").all(), rows.message.tolist()
     assert rows.registers.between(1, 255).all()
     assert (rows[["spill_store_bytes", "spill_load_bytes"]] == 0).all(axis=None), f"{name} spills registers"
+    assert (rows.message == "").all(), f"{name}: {rows.message.tolist()}"
     assert [hashlib.sha256(cubins[arch]).hexdigest() for arch in archs] == rows.cubin_sha256[archs].tolist()
     _, again = compiled(heads()[name], tmp_path / "second", archs)
     assert again == cubins
@@ -112,6 +113,32 @@ def test_an_older_architecture_is_unsupported(edit, tmp_path):
     rows, _ = compiled(edit("min_arch: sm_80", "min_arch: sm_90a"), tmp_path)
     assert rows.status[ARCHS].tolist() == ["unsupported", "unsupported", "ok"]
     assert rows.message["sm_80"] == "mma_bt needs sm_90a"
+
+
+SERIAL = """
+#include "ptx/wgmma.cuh"
+extern "C" __global__ void serial(float* d, int products) {
+    __shared__ alignas(128) char operands[8192];
+    float sums[64] = {};
+    for (int i = 0; i < products; ++i) {
+        ptx::wgmma_fence();
+        ptx::wgmma_m64n128k16_f32_f16(
+            sums, ptx::wgmma_descriptor(operands, 128, 256), ptx::wgmma_descriptor(operands, 128, 256));
+        ptx::wgmma_commit();
+        EARLY
+        ptx::wgmma_wait<0>();
+        for (int j = 0; j < 64; ++j) d[64 * i + j] = sums[j];
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(("early", "waits"), [("", False), ("d[products] = sums[0];", True)])
+def test_products_that_the_assembler_waits_for_are_reported(early, waits):
+    source = SERIAL.replace("EARLY", early)
+    _, report = cubin_of(source, "serial", "sm_90a", {}, Path("kernels/include"))
+    assert ("message" in report) == waits
+    assert not waits or "wgmma" in report["message"] or "GMMA" in report["message"]
 
 
 def test_a_report_without_resources_is_an_error():

@@ -21,6 +21,7 @@ from spmm_roofline.kernels.choose import DENSE, GENERAL, Product, choose, costed
 from spmm_roofline.kernels.expressions import evaluate, namespace, split
 from spmm_roofline.kernels.launch import GRID_LIMIT
 from spmm_roofline.kernels.registry import of_study
+from spmm_roofline.multiply.copies import WHOLE_SLABS
 from spmm_roofline.multiply.plan import WIDEST
 from spmm_roofline.paths import COSTS, KERNELS
 
@@ -359,6 +360,13 @@ def test_a_kernel_without_a_cost_multiplies_if_there_is_no_other():
 @pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype != "float64"])
 def test_slabs_of_the_usual_format_decide_without_costs(dtype):
     assert for_width(general(dtype), 128).format == module.USUAL
+
+
+def test_a_width_of_whole_slabs_is_one_for_every_general_kernel():
+    """Kernels write whole slabs: beside a narrower view they would write what is not theirs."""
+    for dtype in DTYPES:
+        for name, head in general(dtype).items():
+            assert WHOLE_SLABS % head.tile.get("slab", 1) == 0, name
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -267,6 +267,26 @@ def test_slices_at_any_element_are_not_copied(dtype, uncopied):
                 assert (after == before).all(), "columns beside the view were written"
 
 
+@pytest.mark.parametrize("n", [128, 256, 384])
+def test_nothing_is_written_beside_a_slice_of_whole_lines(n, device):
+    from spmm_roofline import SpMM
+    from spmm_roofline.formats.values import widened
+
+    if device == "emulated" and n != 128:
+        pytest.skip("other widths take the emulation half a minute")
+    a = uneven(90, 150)
+    for head in general_kernels():
+        dtype = head.dtype["a"]
+        wide, exact = dense(150, 768, dtype)
+        out, before = dense(90, 768, dtype, seed=2)
+        columns = slice(128, 128 + n)
+        SpMM(a, dtype, kernel=head.name)(wide[:, columns], out=out[:, columns])
+        check(out[:, columns], a, exact[:, columns], dtype)
+        after = widened(out, dtype).get()
+        after[:, columns] = before[:, columns]
+        assert (after == before).all(), f"{head.name} wrote columns beside the view"
+
+
 @pytest.mark.parametrize(
     ("dtype", "n"), [(dtype, n) for dtype in TOLERANCE for n in (1, 2, 4) if n == 1 or "16" not in dtype]
 )

@@ -20,6 +20,8 @@ from .head import Head
 _RESOURCES = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
+#: What the assembler says where it waits for each product, because other instructions touch its sums meanwhile.
+_SERIAL = re.compile(r"\(C\d+\) (.*(?:are serialized due to|warpgroup\.wait is injected).*)")
 
 #: Held while the compiler is imported: a second thread would find ``cuda.core`` half made.
 _importing = Lock()
@@ -96,7 +98,7 @@ class CompileError(RuntimeError):
 
 def cubin_of(
     source: str, name: str, arch: str, defines: dict[str, str], include: Path, lineinfo: bool = False
-) -> tuple[bytes, dict[str, int]]:
+) -> tuple[bytes, dict[str, Any]]:
     """Machine code of ``source`` for ``arch`` and its resources (columns of the table ``kernels``).
 
     The bytes depend on source, options and compiler alone, so an edit that changes no instruction changes no byte.
@@ -156,8 +158,11 @@ def ptx_of(source: str, name: str, arch: str, defines: dict[str, str], include: 
     return text
 
 
-def resources(log: str) -> dict[str, int]:
-    """Registers, stack, spills and static shared memory from the assembler's report (the largest over entries)."""
+def resources(log: str) -> dict[str, Any]:
+    """Registers, stack, spills and static shared memory from the assembler's report (the largest over entries).
+
+    With a ``message`` if it makes asynchronous products wait for each other.
+    """
     frames = _RESOURCES.findall(log)
     registers = _REGISTERS.findall(log)
     if not frames or not registers:
@@ -169,7 +174,7 @@ def resources(log: str) -> dict[str, int]:
         "spill_store_bytes": stores,
         "spill_load_bytes": loads,
         "static_shared_bytes": max(map(int, _SHARED.findall(log)), default=0),
-    }
+    } | ({"message": said[0].strip()} if (said := _SERIAL.findall(log)) else {})
 
 
 def compiler() -> str:

@@ -13,7 +13,7 @@ from .arrays import Library, View, capturing, library_of
 #: Alignment in bytes that kernels require of the first element of B and C.
 ALIGNED = 16
 #: Every column slab of a kernel divides this width.
-WHOLE_SLABS = 128
+WHOLE_SLABS = 256
 #: Kernel whose functions copy operands that no kernel can read.
 OPERANDS = "operands"
 

@@ -270,7 +270,7 @@ class SpMM:
             contiguous.
         out
             Array m×n of the same library and dtype, which gets the result. It is written in place if its rows are
-            aligned and padded to 16 bytes, or its width is a multiple of 128, or as ``b`` for unaligned rows.
+            aligned and padded to 16 bytes, or its width is a multiple of 256, or as ``b`` for unaligned rows.
         alpha, beta
             Factors of the product and of ``out``.
         bias

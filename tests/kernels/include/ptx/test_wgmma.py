@@ -1,4 +1,4 @@
-"""ptx/wgmma*.cuh for 16-bit operands and fence_async.cuh: the layouts in their comments, against NumPy.
+"""ptx/wgmma*.cuh for operands of 16 bits and TF32, and fence_async.cuh: the layouts in their comments, against NumPy.
 
 They contain wgmma_descriptor, fence_proxy_async, wgmma_fence, wgmma_commit, wgmma_wait and the products
 wgmma_m64n128k16_f32_f16, wgmma_m64n128k16_f32_bf16, wgmma_m64n128k8_f32_tf32, wgmma_sp_m64n256k32_f32_f16 and
@@ -6,8 +6,9 @@ wgmma_sp_m64n256k32_f32_bf16, and wgmma_rows_descriptor with its products
 wgmma_m64n128k16_f32_f16_rows, wgmma_m64n128k16_f32_bf16_rows, wgmma_m64n256k16_f32_f16_rows,
 wgmma_m64n256k16_f32_bf16_rows and wgmma_sp_m64n256k32_f32_bf16_rows, and wgmma_columns_64_descriptor with the products
 wgmma_m64n64k16_f16_f16_registers, wgmma_m64n128k16_f16_f16_registers, wgmma_m64n128k16_f32_f16_registers,
-wgmma_sp_m64n64k32_f16_f16, wgmma_sp_m64n128k32_f16_f16 and wgmma_sp_m64n128k32_f32_f16; the model of 2:4 fragments is
-tested with ptx/mma_sp.cuh.
+wgmma_sp_m64n64k32_f16_f16, wgmma_sp_m64n128k32_f16_f16 and wgmma_sp_m64n128k32_f32_f16, and in ptx/wgmma_tf32.cuh
+wgmma_columns_32_descriptor with wgmma_m64n64k8_f32_tf32_registers; the model of 2:4 fragments is tested with
+ptx/mma_sp.cuh.
 """
 
 import itertools
@@ -293,3 +294,49 @@ def test_a_product_of_registers_with_columns_of_b(hopper_function, n, sums, sele
     arguments = (cupy.asarray(bits), cupy.asarray(metadata), cupy.asarray(swizzled_columns(b)), held)
     hopper_function(source)((1,), (128,), arguments)
     assert np.array_equal(held.get(), by_thread(d + tile @ b).astype(dtype)), "these integers and their sums are exact"
+
+
+TF32_ROWS = """
+#include "ptx/fence_async.cuh"
+#include "ptx/wgmma.cuh"
+#include "ptx/wgmma_tf32.cuh"
+extern "C" __global__ void probe(const unsigned* a, const unsigned* b, float* d, bool add) {
+    __shared__ alignas(256) unsigned of_b[2 * 64 * 8];
+    for (int i = threadIdx.x; i < 2 * 64 * 8; i += 128) of_b[i] = b[i];
+    ptx::fence_proxy_async_shared();
+    __syncthreads();
+    float fd[32];
+    for (int i = 0; i < 32; ++i) fd[i] = d[32 * threadIdx.x + i];
+    unsigned fa[2][4];
+    for (int i = 0; i < 8; ++i) fa[i / 4][i % 4] = a[8 * threadIdx.x + i];
+    ptx::wgmma_fence();
+    for (int i = 0; i < 2; ++i) {
+        // Eight columns of one product lie between those of the other.
+        ptx::wgmma_m64n64k8_f32_tf32_registers(
+            fd, fa[i], ptx::wgmma_columns_32_descriptor(of_b + 64 * i, 512), add || i > 0);
+    }
+    ptx::wgmma_commit();
+    ptx::wgmma_wait<0>();
+    for (int i = 0; i < 32; ++i) d[32 * threadIdx.x + i] = fd[i];
+}
+"""
+
+
+@pytest.mark.parametrize("add", [True, False])
+def test_a_tf32_product_with_a_in_registers(hopper_function, add):
+    import cupy
+
+    rng = np.random.default_rng()
+    a, b, d = (rng.integers(-8, 8, shape) for shape in ((64, 16), (16, 64), (64, 64)))
+    rows = 16 * WARP + G
+    words = np.stack([a[rows + 8 * (i % 2), 8 * k + T + i // 2 * 4] for k in range(2) for i in range(4)], axis=1)
+    # The last 13 bits of an operand count for nothing.
+    last = np.where(words != 0, rng.integers(0, 2**13, words.shape), 0).astype(np.uint32)
+    words = words.astype(np.float32).view(np.uint32) | last
+    columns = b.T.astype(np.float32).view(np.uint32).reshape(8, 8, 2, 2, 4)
+    halves = np.arange(2) ^ np.arange(8)[:, None] // 4
+    # Eight columns, their products of eight rows, then columns, whose halves are swizzled.
+    laid = columns.transpose(0, 2, 1, 3, 4)[:, :, np.arange(8)[:, None], halves]
+    sums = cupy.asarray(by_thread(d).astype(np.float32))
+    hopper_function(TF32_ROWS)((1,), (128,), (cupy.asarray(words), cupy.asarray(laid.ravel()), sums, np.bool_(add)))
+    assert np.array_equal(sums.get(), by_thread(add * d + a @ b)), "these integers and their sums are exact"
