@@ -24,7 +24,7 @@ resources/choices hold what the first nine commands measured on an H100, in fort
 judge by, all others those to fit to. An H200 measured the last one, and the first 109 matrices of the first. Kernels
 that joined later have fewer times: on the H100, `spread_rows_fma*` and `even_rows_fma_f64` those of the first 190
 matrices of the first command, and `even_rows_fma_f16` those of 25 matrices to judge by. On the H200 nobody has timed
-`spread_rows_fma*`, `even_rows_fma_narrow` and `even_rows_fma_f64`.
+`spread_rows_fma*`, `even_rows_fma_narrow`, `even_rows_fma_f64` and `panel_tf32`.
 """
 
 from __future__ import annotations

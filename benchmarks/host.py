@@ -99,6 +99,25 @@ def of_torch(a: csr_array) -> Calls:
     yield "torch.mm, with its backward pass", with_backward(lambda x: dense @ x)
     sparse = torch.tensor(a.toarray(), device="cuda").half().to_sparse_csr()
     yield "torch.sparse.mm", lambda: torch.sparse.mm(sparse, b)
+    yield from of_layers()
+
+
+def of_layers() -> Calls:
+    """Calls with a weight of which so much is left that the dense product is taken, beside PyTorch's layer."""
+    import torch
+    from torch.nn import functional
+
+    a = random_array((512, 512), density=0.3, format="csr", rng=np.random.default_rng(0))
+    multiply, dense = SpMM(a, "float16"), torch.tensor(a.toarray(), device="cuda").half()
+    x, bias = torch.randn(64, 512, device="cuda").half(), torch.randn(512, device="cuda").half()
+    b = torch.randn(512, N, device="cuda").half()
+    taken = {multiply.kernel_for(N), multiply.kernel_of_linear(len(x))}
+    if taken != {"cublaslt_gemm_f16"}:
+        raise AssertionError(f"{', '.join(sorted(taken))} instead of the dense product")
+    yield "dense product", lambda: multiply(b)
+    yield "linear, dense product", lambda: multiply.linear(x)
+    yield "linear, dense product and bias", lambda: multiply.linear(x, bias)
+    yield "torch.nn.functional.linear", lambda: functional.linear(x, dense)
 
 
 def of_jax(a: csr_array) -> Calls:

@@ -100,6 +100,7 @@ SHEETS: dict[str, tuple[str, tuple[str, ...]]] = {
             "split_f16",
             "narrow_fma",
             "strips_f16",
+            "panel_tf32",
         ),
     ),
     "gemm24": ("2:4 GEMM", ("gemm24", "gemm24_wgmma_bf16")),
@@ -953,8 +954,10 @@ def staged(d: Drawing, x: float, y: float, head: Head) -> float:
     )
 
 
-@shows("panel_f16")
+@shows("panel_f16", "panel_tf32")
 def row_panel(d: Drawing, x: float, y: float, head: Head) -> float:
+    by_engine = "cp_async_bulk" in head.features
+    copy = "have the copy engine bring" if by_engine else "copy"
     s = Scene(d, x, y)
     _window(s, range(2, 10), (0, SIDE))
     top = aside(d, x, y, "the ring of a CTA")
@@ -971,10 +974,15 @@ def row_panel(d: Drawing, x: float, y: float, head: Head) -> float:
         y,
         (
             SHARED,
-            f"{tile['stages']} stages: {tile['producers']} producer warps copy the 32 rows of B of a tile, and write "
+            f"{tile['stages']} stages: {tile['producers']} producer warps {copy} the 32 rows of B of a tile, and write "
             "the tile of A: zeros, then its list of entries",
         ),
-        (GROUP, f"a warpgroup: one instruction multiplies 64 rows by {tile['slab']} columns"),
+        (
+            GROUP,
+            "a warpgroup for 128 columns: an instruction multiplies 64, in registers, by 64 rows"
+            if by_engine
+            else f"a warpgroup: one instruction multiplies 64 rows by {tile['slab']} columns",
+        ),
         (OTHER_GROUP, "the next tiles"),
         ("", "parts of a long panel: the last to arrive adds"),
     )

@@ -38,7 +38,7 @@ NOT_YET_IN_WAVES = {"dblp-2010", "delaunay_n17"}
 
 #: Kernels that became faster since they were recorded on the H200, in some suites or in all. Their rows are marked as
 #: stale until they are recorded anew.
-FASTER = r"rode|sputnik(_f16)?|narrow_fma.*"
+FASTER = r"rode|sputnik(_f16)?|narrow_fma.*|panel_f16.*"
 
 
 def test_no_verified_row_stands_above_its_limit(launched):

@@ -7,11 +7,12 @@ There are two ways to choose a kernel:
   must be known of A is surveyed on the device (:meth:`Format.survey`), and packing reuses the result; no model of the
   device is needed. Costs are fitted to the recorded rows of two devices and to 1,157 generated matrices on an H100,
   109 of them on an H200 as well (``benchmarks/costs.py``). On 31 other generated matrices regret against the best
-  kernel known, re-creations and cuSPARSE included, is 0.9 % in FP16, 1.0 % in FP32, 1.1 % in TF32 and FP64 on the H100,
-  and 0.7, 1.6, 1.3 and 0.8 % on the H200, in the geometric mean; against the best general kernel alone, 0.5 to 1.1 %.
-  Nobody has timed ``spread_rows_fma*``, ``even_rows_fma_narrow*`` and ``even_rows_fma_f64`` on the H200. On recorded
-  matrices that a fit has not seen it is at most 1.9 % in 16 bits and 2.7 % in FP32 and TF32 (``benchmarks/regret.py``);
-  ``tests/multiply/test_choice.py`` holds the costs to that.
+  kernel known, re-creations and cuSPARSE included, is 0.8 % in FP16, 1.0 % in FP32, 1.2 % in TF32 and 1.1 % in FP64
+  on the H100, and 0.7, 1.6, 1.2 and 0.8 % on the H200, in the geometric mean; against the best general kernel alone,
+  0.5 to 1.1 %. Nobody has timed ``spread_rows_fma*``, ``even_rows_fma_narrow*``, ``even_rows_fma_f64`` and
+  ``panel_tf32`` on generated matrices on the H200. On recorded matrices that a fit has not seen it is at most 2.3 %
+  in 16 bits and 2.9 % in FP32 and TF32 (``benchmarks/regret.py``); ``tests/multiply/test_choice.py`` holds the costs
+  to that.
 - **The selector** (:func:`spmm_roofline.select`) ranks all kernels, libraries and special formats included, by the
   times that a trained model predicts for one device. On the recorded rows its regret in the geometric mean is about
   1 % for matrices, and 3 to 5 % for kinds of matrices, that the training did not see (table ``analysis_selector``). It
