@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from exact import OF_LIBRARIES, TOLERANCE, array_of, error, product_of, random, replayed, representable, tensor
+from exact import OF_LIBRARIES, TOLERANCE, array_of, error, product_of, random, replayed, tensor
 
 from spmm_roofline import SpMM
 from spmm_roofline.formats.values import rounded
@@ -53,7 +53,7 @@ def measured(
     from torch.nn import functional
 
     a = weight(m, k, sparsity)
-    whole = representable(random((max(tokens), k)))
+    whole = random((max(tokens), k))
     exact, magnitudes = product_of(a, whole.T.copy())
 
     def timed(layer: Callable[[], Any], of: tuple[Any, Any], stored: str, most: dict[str, float]) -> float:

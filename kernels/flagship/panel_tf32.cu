@@ -92,9 +92,9 @@ extern "C" __global__ void __launch_bounds__(32 * (CONSUMERS + TILE_PRODUCERS), 
     int partial_count, int m, int ldb, int ldc, float alpha, float beta EPILOGUE_PARAMETERS REORDERED_PARAMETERS) {
     const tile::Epilogue epilogue = EPILOGUE_ARGUMENTS;
     const tile::RowsOfC row_of_c = {REORDERED_ROWS};
-    extern __shared__ char unaligned[];
+    extern __shared__ char shared[];
     __shared__ tile::Ring ring;
-    const tile::Stages<Tile> stages(unaligned);
+    const tile::Stages<Tile> stages(shared);
     const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
     const int slab = blockIdx.y * TILE_SLAB;
     int next = work_ptr[static_cast<long long>(blockIdx.x) * partitions / gridDim.x];

@@ -32,6 +32,7 @@ deviations: []
 #include "ptx/wgmma_rows.cuh"
 #include "ptx/wgmma_sp.cuh"
 #include "schedule/grouped_tiles.cuh"
+#include "tile/turn.cuh"
 #include "tile/values_16.cuh"
 
 // Shared memory bounds a sparse product on this chip: at full rate wgmma reads 128 bytes of B per cycle, which is all
@@ -52,14 +53,6 @@ struct Barriers {
 struct Fragments {
     uint4 data[STEP_PRODUCTS];
     unsigned metadata[STEP_STAGES];
-};
-
-// The stage and the parity of a barrier's phase, counted over all steps of all tiles.
-struct Turn {
-    int stage = 0, parity = 0;
-    __device__ __forceinline__ void next() {
-        if (++stage == TILE_STAGES) stage = 0, parity ^= 1;
-    }
 };
 
 }  // namespace
@@ -95,7 +88,7 @@ extern "C" __global__ void __cluster_dims__(TILE_CTAS, 1, 1) __launch_bounds__(3
     if (warpgroup == WARPGROUPS) {
         ptx::registers_down<40>();
         if (threadIdx.x == 128 * WARPGROUPS) {
-            Turn turn;
+            tile::Turn turn;
             for (int tile = first; tile < tiles; tile += apart) {
                 const auto position = position_of(tile);
                 for (int k0 = 0; k0 < steps * STEP_STAGES * TILE_K; k0 += TILE_K, turn.next()) {
@@ -135,7 +128,7 @@ extern "C" __global__ void __cluster_dims__(TILE_CTAS, 1, 1) __launch_bounds__(3
             ++fetched;
         };
         float sums[TILE_N / 2];
-        Turn turn;
+        tile::Turn turn;
         int freed = 0;
         auto release = [&]() {
             if (threadIdx.x % 128 < TILE_CTAS) ptx::mbarrier_arrive(&barriers.empty[freed], threadIdx.x % 128);

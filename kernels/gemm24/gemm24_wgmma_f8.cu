@@ -32,6 +32,7 @@ deviations: []
 #include "ptx/wgmma.cuh"
 #include "ptx/wgmma_sp_f8.cuh"
 #include "schedule/grouped_tiles.cuh"
+#include "tile/turn.cuh"
 #include "tile/values_16.cuh"
 
 // A product moves as many bytes of A and B as one of 16-bit values and multiplies twice as many, so that what bounds
@@ -51,14 +52,6 @@ struct Barriers {
 struct Fragments {
     uint4 data[STEP_PRODUCTS];
     unsigned metadata[STEP_PRODUCTS];
-};
-
-// The stage and the parity of a barrier's phase, counted over all steps of all tiles.
-struct Turn {
-    int stage = 0, parity = 0;
-    __device__ __forceinline__ void next() {
-        if (++stage == TILE_STAGES) stage = 0, parity ^= 1;
-    }
 };
 
 }  // namespace
@@ -96,7 +89,7 @@ extern "C" __global__ void __cluster_dims__(TILE_CTAS, 1, 1) __launch_bounds__(3
         if (threadIdx.x == 128 * WARPGROUPS) {
             // Each CTA of the cluster loads its part of the columns of B for both.
             const int column = rank * (TILE_N / TILE_CTAS);
-            Turn turn;
+            tile::Turn turn;
             for (int tile = first; tile < tiles; tile += apart) {
                 const auto position = position_of(tile);
                 for (int k0 = 0; k0 < steps * TILE_STEP * TILE_K; k0 += TILE_K, turn.next()) {
@@ -131,7 +124,7 @@ extern "C" __global__ void __cluster_dims__(TILE_CTAS, 1, 1) __launch_bounds__(3
             ++fetched;
         };
         float sums[TILE_N / 2];
-        Turn turn;
+        tile::Turn turn;
         int freed = 0;
         auto release = [&]() {
             if (threadIdx.x % 128 < TILE_CTAS) ptx::mbarrier_arrive(&barriers.empty[freed], threadIdx.x % 128);

@@ -106,8 +106,8 @@ class Device:
     """The current device: three multiprocessors, so that partitions and their borders are many on small matrices."""
 
     id = 0
-    #: The host emulates no instruction of a later architecture.
-    compute_capability = "80"
+    #: Hopper: its asynchronous products are emulated as well.
+    compute_capability = "90"
 
     def __init__(self, id=0):
         self.id = id

@@ -1,27 +1,17 @@
 """Kernels on blocks of 64 rows: on the host, as the emulation of a device runs them, against exact products."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from scipy.sparse import coo_array, csr_array, random_array, vstack
 
-from spmm_roofline.formats import FORMATS
 from spmm_roofline.kernels import heads
 from spmm_roofline.matrices.generated import tiles
 from tests import emulation
+from tests.kernels.products import emulated_product, integers
 
 NAMES = [name for name, head in heads().items() if head.format == "bcsr_panels"]
 #: Bytes of shared memory that CTAs of a multiprocessor share on sm_90a, and what the device takes of them for each.
 SHARED, RESERVED = 228 << 10, 1 << 10
-
-
-def integers(a, rng):
-    """A matrix with the structure of ``a`` and values so small that FP16 adds up their products exactly."""
-    a = csr_array(a)
-    a.sort_indices()
-    a.data = rng.choice([-2.0, -1.0, 1.0, 2.0], a.nnz)
-    return a
 
 
 def matrices(rng):
@@ -33,24 +23,6 @@ def matrices(rng):
     yield integers(coo_array((np.ones(len(mixed.rows)), (mixed.rows, mixed.columns)), shape=mixed.shape), rng), 72
     full = np.ones((1, 3200))
     yield integers(vstack([random_array((100, 3200), density=0.001, rng=rng), full]), rng), 8
-
-
-def emulated_product(name, a, b):
-    """A·B of a kernel, called twice, since the counters of partial sums must be as before."""
-    head = heads()[name]
-    with emulation.emulated() as cupy:
-        from spmm_roofline.kernels.launch import prepare
-        from spmm_roofline.kernels.operands import allocate
-
-        packed = FORMATS[head.format].from_csr(a, "float16", **head.options(emulation.device.MULTIPROCESSORS))
-        on_device = {field: cupy.asarray(array) for field, array in packed.arrays().items()}
-        of_b, of_c = allocate(head, "b", *b.shape), allocate(head, "c", a.shape[0], b.shape[1])
-        of_b.fill(b)
-        call = prepare(head, emulation.host_code(head), dataclasses.replace(packed, **on_device), of_b, of_c)
-        for _ in range(2):
-            of_c.poison()
-            call(cupy.cuda.Stream())
-        return packed, np.array(of_c.widened())
 
 
 @pytest.mark.parametrize("order", ["", "reversed"])
@@ -90,23 +62,3 @@ def test_as_many_ctas_share_a_multiprocessor_as_the_head_says(name):
     static = 32 * head.tile["stages"] * (1 + head.tile["m"] // 64)
     assert head.tile["ctas"] * (shared + static + RESERVED) <= SHARED
     assert threads == 32 * (head.tile["m"] // 16 + 1)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_products_of_a_block_overlap_with_the_loads_of_the_next(name):
-    """The assembler says when it makes each product wait for the one before."""
-    import io
-
-    from cuda.core import Program, ProgramOptions
-
-    from spmm_roofline.kernels import includes
-    from spmm_roofline.kernels.compile import toolkit_includes
-
-    head, log = heads()[name], io.StringIO()
-    folders = [str(includes.root_of(head.path)), *toolkit_includes()]
-    macros = list(head.defines().items())
-    options = ProgramOptions(
-        arch="sm_90a", std="c++17", define_macro=macros, include_path=folders, ptxas_options=["-v"], no_cache=True
-    )
-    Program(head.path.read_text(), "c++", options).compile("cubin", logs=log)
-    assert "ptxas info" in log.getvalue() and "serialized" not in log.getvalue()

@@ -15,6 +15,7 @@
 #include "ptx/atom_inc.cuh"
 #include "ptx/mbarrier.cuh"
 #include "tile/split.cuh"
+#include "tile/turn.cuh"
 
 namespace tile {
 
@@ -22,14 +23,6 @@ constexpr int PANEL_ROWS = 64, PANEL_COLUMNS = 32;
 
 struct Ring {
     unsigned long long full[TILE_STAGES], empty[TILE_STAGES];
-};
-
-// The stage and the parity of a barrier's phase, counted over all tiles.
-struct Turn {
-    int stage = 0, parity = 0;
-    __device__ __forceinline__ void next() {
-        if (++stage == TILE_STAGES) stage = 0, parity ^= 1;
-    }
 };
 
 // The list of panels. Entries of `work`: x is the first tile of a panel or of a part of it, y the tile after the last one,

@@ -25,6 +25,7 @@
 #include "ptx/wgmma.cuh"
 #include "ptx/wgmma_columns.cuh"
 #include "tile/split.cuh"
+#include "tile/turn.cuh"
 
 namespace tile {
 
@@ -73,14 +74,6 @@ struct Ring {
     unsigned long long full[TILE_STAGES], empty[TILE_STAGES];
     // The format's `tiles`, with halves counted from the first one of the block.
     int4 codes[TILE_STAGES][WARPS / 4];
-};
-
-// The stage and the parity of a barrier's phase, counted over all blocks.
-struct Turn {
-    int stage = 0, parity = 0;
-    __device__ __forceinline__ void next() {
-        if (++stage == TILE_STAGES) stage = 0, parity ^= 1;
-    }
 };
 
 // Where the stages lie.

@@ -1,0 +1,6 @@
+#pragma once
+namespace ptx {
+
+inline void fence_proxy_async_shared() {}
+
+}  // namespace ptx

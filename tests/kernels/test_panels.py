@@ -1,0 +1,37 @@
+"""Kernels on panels of 64 rows: on the host, as the emulation of a device runs them, against exact products."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, random_array, vstack
+
+from spmm_roofline.formats.panels_64x32 import FORMAT
+from spmm_roofline.formats.values import rounded, widened
+from spmm_roofline.kernels import heads
+from tests import emulation
+from tests.kernels.products import emulated_product, integers
+
+NAMES = [name for name, head in heads().items() if head.format == FORMAT.name]
+
+
+def matrices(rng):
+    """Matrices and widths: less than a slab, the border of a warpgroup's columns, more than a slab, and long panels."""
+    yield integers(random_array((1, 1), density=1, rng=rng), rng), 8
+    yield integers(random_array((70, 100), density=0.05, rng=rng), rng), 136
+    yield integers(random_array((300, 333), density=0.03, rng=rng), rng), 264
+    yield integers(csr_array((130, 50)), rng), 128
+    yield integers(vstack([random_array((100, 3200), density=0.001, rng=rng), np.ones((1, 3200))]), rng), 40
+
+
+@pytest.mark.parametrize("order", ["", "reversed"])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_product_is_exact(name, order, monkeypatch):
+    if not emulation.compiler():
+        pytest.skip("the emulation of a device needs the C++ compiler g++")
+    monkeypatch.setenv("SPMM_ROOFLINE_ORDER", order)
+    rng, cuts, stored = np.random.default_rng(), 0, heads()[name].dtype["c"]
+    for a, n in matrices(rng):
+        b = rng.integers(-3, 4, (a.shape[1], n)).astype(float)
+        packed, c = emulated_product(name, a, b)
+        cuts += len(packed.cut)
+        assert np.array_equal(c, widened(rounded(a @ b, stored), stored)), f"{a.shape} at N = {n}"
+    assert cuts, "a panel was cut"
