@@ -125,6 +125,27 @@ def test_copies_count_where_the_dense_product_needs_none(monkeypatch):
         assert "gemm" not in layer.kernel_for(256)
 
 
+def test_layers_take_the_dense_product_of_an_emptier_matrix(dense_is_fastest, monkeypatch):
+    """Twice as much memory is worth two copies."""
+    from spmm_roofline import SpMM
+    from spmm_roofline.multiply import memory, plan
+
+    a = sparse(96, 128, 0.003)
+    assert memory.dense(96, 128, a.nnz, "float16") == 0, "more than 32 times its CSR"
+    size = memory.dense(96, 128, a.nnz, "float16", choose.DENSE_PER_CSR_OF_LAYERS)
+    assert size == 96 * 128 * 2
+    layer, (x, exact) = SpMM(a, "float16"), dense(40, 128, "float16")
+    assert "gemm" not in layer.kernel_for(40) and layer.kernel_of_linear(40) == "cublaslt_gemm_f16"
+    check(layer.linear(x).T, a, exact.T, "float16")
+    check(layer(x.T.copy()), a, exact.T, "float16")
+    assert {launch[0] for launch in layer._launches._kept} == {layer.kernel_for(40), "cublaslt_gemm_f16"}
+    a.data *= 2
+    layer.update(a.data)
+    check(layer.linear(x).T, a, exact.T, "float16")
+    monkeypatch.setattr(plan, "free_bytes", lambda: 8 * size - 1)
+    assert "gemm" not in SpMM(a, "float16").kernel_of_linear(40)
+
+
 def test_a_named_kernel_is_taken():
     from spmm_roofline import SpMM
 

@@ -52,8 +52,9 @@ DENSE: Mapping[str, str] = {
     "tf32": "cublaslt_gemm_tf32",
     "float32": "cublaslt_gemm",
 }
-#: Most bytes of a dense A: as a multiple of its CSR, and as a fraction of the device's free memory.
-DENSE_PER_CSR, DENSE_OF_FREE = 32, 1 / 8
+#: Most bytes of a dense A: as a multiple of its CSR, the same in layers, where other kernels copy X and the result, and
+#: as a fraction of the device's free memory.
+DENSE_PER_CSR, DENSE_PER_CSR_OF_LAYERS, DENSE_OF_FREE = 32, 64, 1 / 8
 #: Rows of a dense A begin at multiples of this many bytes: its library is slower with others.
 DENSE_ROW_BYTES = 16
 #: Entries of a tile of eight rows from which tall windows are packed, and slots of strips for each entry up to which
@@ -258,22 +259,18 @@ def without_copy(able: Mapping[str, Head], dtype: str, product: Product, aligned
     return named
 
 
-def dense_without_copies(able: Mapping[str, Head], dtype: str, product: Product) -> Head | None:
-    """The dense product of ``able`` for B and C in column-major order, unless another kernel takes less time.
+def dense_without_copies(library: Head, others: list[Head], product: Product) -> Head | None:
+    """The dense product ``library`` for B and C in column-major order; None if one of the ``others`` takes less time.
 
     The dense product takes them as they are, and others multiply a copy of B in row-major order and turn their result.
     """
-    library = able.get(DENSE.get(dtype, ""))
-    if library is None:
-        return None
-    others = [head for head in able.values() if head.dtype["a"] == dtype and not head.vendor]
     other = fastest(others, product)
     if other is None:
         return library
     panels = product.look_at_panels if other.format == PANELS else None
     tiles = panels().blocks if panels else product.least_panel_tiles()
     of_library, of_other = (exp(time) for time in product.log_us([library, other], tiles))
-    copied_bytes = 2 * (product.m + product.k) * product.n * itemsize(dtype)
+    copied_bytes = 2 * (product.m + product.k) * product.n * itemsize(library.dtype["b"])
     copies = 2 * COPY_US + copied_bytes / COPY_BYTES_PER_US
     return library if of_library <= of_other + copies else None
 

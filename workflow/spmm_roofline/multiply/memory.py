@@ -89,16 +89,16 @@ def holds(form: str, m: int, k: int, nnz: int, shared_bytes: int) -> bool:
     return kind is not Panels64x32 or (tiles <= MOST_TILES and slots < 2**31)
 
 
-def dense(m: int, k: int, nnz: int, dtype: str) -> int:
+def dense(m: int, k: int, nnz: int, dtype: str, per_csr: int = choose.DENSE_PER_CSR) -> int:
     """Bytes of all of A, zeros included; 0 where it may not be chosen, whatever the structure of A.
 
-    It may take :data:`.choose.DENSE_PER_CSR` times the bytes of its CSR, and its rows are aligned. Its library has
-    16-bit dtypes, TF32 and FP32.
+    It may take ``per_csr`` times the bytes of its CSR, and its rows are aligned. Its library has 16-bit dtypes, TF32
+    and FP32.
     """
     size = device_dtype(dtype).itemsize
     may = dtype in choose.DENSE and k * size % choose.DENSE_ROW_BYTES == 0
     # To replace its values, each is numbered once, in float64.
-    fits = m * k * size <= choose.DENSE_PER_CSR * csr(m, nnz, size) and 8 * m * k <= LIMIT_BYTES
+    fits = m * k * size <= per_csr * csr(m, nnz, size) and 8 * m * k <= LIMIT_BYTES
     return m * k * size if may and fits else 0
 
 

@@ -216,23 +216,31 @@ class SpMM:
         self._pack(self._by_cost(n))
         self._register()
 
+    #: The dense product, if layers may take it.
+    _of_layers: Head | None = None
+
     def _leave_out(self) -> None:
         """Leave out kernels that the device does not run or whose format may be too small for A, and the dense product
-        unless A may take so much memory; a kernel that the caller names stays.
+        unless A may take so much memory, which is more in layers; a kernel that the caller names stays.
         """
         import cupy
 
         if len(self._able) == 1:
             return
-        (m, k), nnz, library = self._matrix.shape, self._matrix.nnz, choose.DENSE.get(self.dtype)
+        (m, k), nnz = self._matrix.shape, self._matrix.nnz
+        library = self._able.get(choose.DENSE.get(self.dtype, ""))
         shared, arch = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"], device_target()
         self._able = {
             name: head
             for name, head in self._able.items()
             if supports(arch, head.min_arch) and holds(head.format, m, k, nnz, shared)
         }
-        if library in self._able and not 0 < dense(m, k, nnz, self.dtype) <= choose.DENSE_OF_FREE * free_bytes():
-            del self._able[library]
+        if library:
+            room = choose.DENSE_OF_FREE * free_bytes()
+            if not 0 < dense(m, k, nnz, self.dtype) <= room:
+                del self._able[library.name]
+            if 0 < dense(m, k, nnz, self.dtype, choose.DENSE_PER_CSR_OF_LAYERS) <= room:
+                self._of_layers = library
 
     def _in_best_order(self, matrix: Matrix) -> Matrix:
         """The matrix with its rows in an order that reads fewer rows of B, if that is wanted and there is one."""
@@ -606,7 +614,8 @@ class SpMM:
         :data:`.kernels.choose.DENSE_PER_CSR` times its CSR, and an eighth of the free memory. If ``k`` excludes that
         and A has four entries or more per row, ``most`` is at most five times what a plan takes, plus 1 MiB. Aᵀ,
         another dtype, ``tune=True``, and a width, ReLU or unaligned rows with another format take more, once each. So
-        does packing while it runs. Another order of rows takes 4·(m + nnz) bytes more.
+        does packing while it runs, and :meth:`linear` for its dense product, up to twice as much as others. Another
+        order of rows takes 4·(m + nnz) bytes more.
 
         Parameters
         ----------
@@ -830,7 +839,10 @@ class SpMM:
         """The dense product for B of ``n`` columns, if other kernels and the copies that they need take longer."""
         if len(self._able) == 1:
             return next((head for head in self._able.values() if head.name in choose.DENSE.values()), None)
-        return choose.dense_without_copies(self._able, self.dtype, dataclasses.replace(self._product, n=n))
+        if self._of_layers is None:
+            return None
+        others = [head for head in self._able.values() if not head.vendor]
+        return choose.dense_without_copies(self._of_layers, others, dataclasses.replace(self._product, n=n))
 
     def _columns_of_copy(self, n: int, padded: int) -> int:
         """Columns of a copy of B, ``padded`` or more."""
