@@ -109,7 +109,6 @@ __device__ __forceinline__ void multiply(
 
 // A CTA works on the panels of its partitions, one after the other. Producer warps fill stages, each warp every
 // TILE_PRODUCERS-th one; a warpgroup of consumers multiplies them. Both read the list of panels.
-// Out-of-range columns load the last valid chunk; their results are never stored.
 extern "C" __global__ void __launch_bounds__(32 * (CONSUMERS + TILE_PRODUCERS), TILE_CTAS) panel_f16(
     const int* __restrict__ work_ptr, int partitions, const int4* __restrict__ work, const int4* __restrict__ cut,
     const int2* __restrict__ runs, const int* __restrict__ columns, const unsigned short* __restrict__ positions,
@@ -125,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(32 * (CONSUMERS + TILE_PRODUCERS), 
     int next = work_ptr[static_cast<long long>(blockIdx.x) * partitions / gridDim.x];
     const int end = work_ptr[static_cast<long long>(blockIdx.x + 1) * partitions / gridDim.x];
 
-    if (threadIdx.x == 0) tile::start<Tile>(ring, CONSUMERS);
+    if (threadIdx.x == 0) tile::start_ring<Tile>(ring, CONSUMERS);
     __syncthreads();
     if (next == end) return;
 

@@ -54,7 +54,8 @@ struct Tile {
         __syncwarp();
         ptx::cp_async_bulk(rows + lane * ROW, b + (static_cast<long long>(column) * ldb + slab), bytes, barrier);
     }
-    // The format's position is that of a value of 16 bits in rows of 16 bytes; here both are twice as large.
+    // The format's position is that of a value of 16 bits in rows of 16 bytes; here both are twice as large, and the
+    // halves of rows are swizzled.
     static __device__ __forceinline__ void write(char* tile, unsigned position, unsigned value) {
         const unsigned at = 2 * position;
         *reinterpret_cast<unsigned*>(tile + (at ^ (at >> 3 & 16))) = value;
@@ -102,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(32 * (CONSUMERS + TILE_PRODUCERS), 
 
     // A warpgroup without columns would only hold the others up.
     const int consumers = min(CONSUMERS, (ldc - slab + 127) / 128 * 4);
-    if (threadIdx.x == 0) tile::start<Tile>(ring, consumers);
+    if (threadIdx.x == 0) tile::start_ring<Tile>(ring, consumers);
     __syncthreads();
     if (next == end) return;
 

@@ -50,9 +50,9 @@ struct Stages {
     }
 };
 
-// Called by one thread.
+// Initialises the barriers, which `consumers` warps free. One thread calls it, before the CTA meets.
 template <class Tile>
-__device__ __forceinline__ void start(Ring& ring, int consumers) {
+__device__ __forceinline__ void start_ring(Ring& ring, int consumers) {
     for (int i = 0; i < TILE_STAGES; ++i) {
         ptx::mbarrier_init(&ring.full[i], Tile::COPIES + 1);
         ptx::mbarrier_init(&ring.empty[i], consumers);

@@ -168,13 +168,16 @@ def resources(log: str) -> dict[str, Any]:
     if not frames or not registers:
         raise CompileError(f"the assembler's report has no resource lines; it says: {log.strip()!r}")
     stack, stores, loads = (max(int(frame[i]) for frame in frames) for i in range(3))
-    return {
+    report: dict[str, Any] = {
         "registers": max(map(int, registers)),
         "stack_bytes": stack,
         "spill_store_bytes": stores,
         "spill_load_bytes": loads,
         "static_shared_bytes": max(map(int, _SHARED.findall(log)), default=0),
-    } | ({"message": said[0].strip()} if (said := _SERIAL.findall(log)) else {})
+    }
+    if serial := _SERIAL.search(log):
+        report["message"] = serial[1].strip()
+    return report
 
 
 def compiler() -> str:
