@@ -137,7 +137,7 @@ extern "C" __global__ void serial(float* d, int products) {
 def test_products_that_the_assembler_waits_for_are_reported(early, waits):
     source = SERIAL.replace("EARLY", early)
     _, report = cubin_of(source, "serial", "sm_90a", {}, Path("kernels/include"))
-    assert ("wgmma" in report.get("message", "")) == waits
+    assert ("warpgroup.wait is injected" in report.get("message", "")) == waits
 
 
 def test_a_report_without_resources_is_an_error():
