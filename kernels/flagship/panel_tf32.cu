@@ -98,8 +98,9 @@ extern "C" __global__ void __launch_bounds__(32 * (CONSUMERS + TILE_PRODUCERS), 
     const tile::Stages<Tile> stages(shared);
     const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
     const int slab = blockIdx.y * TILE_SLAB;
-    int next = work_ptr[static_cast<long long>(blockIdx.x) * partitions / gridDim.x];
-    const int end = work_ptr[static_cast<long long>(blockIdx.x + 1) * partitions / gridDim.x];
+    const int2 items = tile::items_of_cta(work_ptr, partitions);
+    int next = items.x;
+    const int end = items.y;
 
     // A warpgroup without columns would only hold the others up.
     const int consumers = min(CONSUMERS, (ldc - slab + 127) / 128 * 4);

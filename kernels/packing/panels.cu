@@ -21,8 +21,8 @@ constexpr int ROWS = 64, COLUMNS = 32, RUN = 4, TILE_BYTES = 2 * ROWS * COLUMNS,
 constexpr int WORDS = 4096, SECTION = 32 * WORDS, WORDS_OF_WARP = WORDS / WARPS;
 // Tiles whose entries a CTA counts at once, row by row.
 constexpr int TILES = 64;
-// How work is cut and dealt (formats/panels_64x32.py), and the threads of the one CTA that cuts.
-constexpr int PANEL_COST = 2, SHARES = 2, LEAST_SPLIT = 8, MOST_PARTITIONS = 512, CUTTER = 1024;
+// How work is split and dealt (formats/panels_64x32.py), and the threads of the one CTA that splits.
+constexpr int PANEL_COST = 2, MOST_PARTITIONS = 512, CUTTER = 1024;
 
 // The columns of a panel in one section: a bit each, and how many of the section come before each word.
 struct Marked {
@@ -212,73 +212,15 @@ __device__ void pack_panel(
     }
 }
 
-}  // namespace
-
-// First tile of each panel, begins[panels + 1]; the last element is the number of tiles. The caller clears `states`.
-extern "C" __global__ void __launch_bounds__(packing::CTA) count_panels(
-    const int* __restrict__ indptr, const int* __restrict__ indices, int m, packing::Count* states,
-    int* __restrict__ begins) {
-    __shared__ Marked marked;
-    const int index = take_ticket(states), number = index / CTA;
-    const Panel panel = panel_of(indptr, indices, m, number);
-    int marked_section = -1;
-    const int used = each_section(indptr, indices, panel, marked, marked_section, [](int, int) {});
-    const int tiles = max((used + COLUMNS - 1) / COLUMNS, 1);
-    const Count up_to = scan_grid(threadIdx.x == 0 ? tiles : 0, index, states);
-    if (index == 0) begins[0] = 0;
-    if (threadIdx.x == 0) begins[number + 1] = low_of(up_to);
-}
-
-// Items of work, in the order of the panels: a panel, or equal parts of one that is long for `partitions` partitions.
-//
-//   items[i]    first tile, tile after the last one, panel, partial sum or -1
-//   cut[q]      first partial sum of the same panel, their number, the panel, 0
-//   counts      tiles, items, partial sums
-extern "C" __global__ void __launch_bounds__(CUTTER) cut_panels(
-    const int* __restrict__ begins, int panels, int partitions, int4* __restrict__ items, int4* __restrict__ cut,
-    int* __restrict__ counts) {
-    const long long cost = begins[panels] + static_cast<long long>(PANEL_COST) * panels;
-    const int most = static_cast<int>(max(SHARES * cost / partitions, static_cast<long long>(LEAST_SPLIT)));
-    int items_before = 0, partials_before = 0;
-    for (int first = 0; first < panels; first += CUTTER) {
-        const int panel = first + threadIdx.x;
-        const int begin = panel < panels ? begins[panel] : 0, tiles = panel < panels ? begins[panel + 1] - begin : 0;
-        const int parts = (tiles + most - 1) / most, cuts = parts > 1 ? parts : 0;
-        Count total;
-        const Count up_to = scan_cta<CUTTER>(pair(parts, cuts), total);
-        const int item = items_before + low_of(up_to) - parts, partial = partials_before + high_of(up_to) - cuts;
-        for (int part = 0; part < parts; ++part) {
-            const int from = begin + static_cast<int>(static_cast<long long>(tiles) * part / parts);
-            const int to = begin + static_cast<int>(static_cast<long long>(tiles) * (part + 1) / parts);
-            items[item + part] = make_int4(from, to, panel, cuts > 0 ? partial + part : -1);
-            if (cuts > 0) cut[partial + part] = make_int4(partial, parts, panel, 0);
-        }
-        items_before += low_of(total), partials_before += high_of(total);
-    }
-    if (threadIdx.x == 0) counts[0] = begins[panels], counts[1] = items_before, counts[2] = partials_before;
-}
-
-// The items longest first, in rounds of `round`; among equals the first one.
-extern "C" __global__ void __launch_bounds__(CTA) order_items(
-    const int4* __restrict__ items, int count, int round, int* __restrict__ order) {
-    const int own = thread();
-    if (own >= count) return;
-    const int first = own / round * round, end = min(first + round, count), tiles = items[own].y - items[own].x;
-    int earlier = 0;
-    for (int i = first; i < end; ++i) {
-        const int other = items[i].y - items[i].x;
-        earlier += other > tiles || (other == tiles && i < own);
-    }
-    order[first + earlier] = own;
-}
+// The work of a partition, and its items.
+struct Load {
+    int work, items;
+};
 
 // Deals the items in this order, each to the partition that has least work; among equals the first. One warp, which holds
 // the work of all partitions in registers.
-//
-//   dealt[i]    partition of an item, and its number among those of the partition
-extern "C" __global__ void __launch_bounds__(32) deal_items(
-    const int4* __restrict__ items, const int* __restrict__ order, int count, int partitions, int2* __restrict__ dealt,
-    int* __restrict__ work_ptr, int4* __restrict__ work) {
+__device__ void deal(
+    const int4* items, const int* order, int count, int partitions, int2* dealt, Load (&loads)[MOST_PARTITIONS]) {
     constexpr int OWN = MOST_PARTITIONS / 32;
     const int lane = threadIdx.x;
     // Work of partition 32·i + lane, then the partition itself, in the low bits.
@@ -308,20 +250,104 @@ extern "C" __global__ void __launch_bounds__(32) deal_items(
             }
         }
     }
-    int before = 0;
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
-        int up_to = dealt_to[i];
-        for (int distance = 1; distance < 32; distance *= 2) {
-            const int below = __shfl_up_sync(~0u, up_to, distance);
-            if (lane >= distance) up_to += below;
-        }
-        if (32 * i + lane < partitions) work_ptr[32 * i + lane + 1] = before + up_to;
-        before += __shfl_sync(~0u, up_to, 31);
+        loads[32 * i + lane] = {static_cast<int>(key[i] / MOST_PARTITIONS), dealt_to[i]};
     }
-    if (lane == 0) work_ptr[0] = 0;
-    __syncwarp();
-    for (int item = lane; item < count; item += 32) work[work_ptr[dealt[item].x] + dealt[item].y] = items[item];
+}
+
+}  // namespace
+
+// First tile of each panel, begins[panels + 1]; the last element is the number of tiles. The caller clears `states`.
+extern "C" __global__ void __launch_bounds__(packing::CTA) count_panels(
+    const int* __restrict__ indptr, const int* __restrict__ indices, int m, packing::Count* states,
+    int* __restrict__ begins) {
+    __shared__ Marked marked;
+    const int index = take_ticket(states), number = index / CTA;
+    const Panel panel = panel_of(indptr, indices, m, number);
+    int marked_section = -1;
+    const int used = each_section(indptr, indices, panel, marked, marked_section, [](int, int) {});
+    const int tiles = max((used + COLUMNS - 1) / COLUMNS, 1);
+    const Count up_to = scan_grid(threadIdx.x == 0 ? tiles : 0, index, states);
+    if (index == 0) begins[0] = 0;
+    if (threadIdx.x == 0) begins[number + 1] = low_of(up_to);
+}
+
+// Items of work, in the order of the panels: a panel, or equal parts of one that is long for `partitions` partitions.
+//
+//   items[i]    first tile, tile after the last one, panel, partial sum or -1
+//   cut[q]      first partial sum of the same panel, their number, the panel, 0
+//   counts      tiles, items, partial sums
+extern "C" __global__ void __launch_bounds__(CUTTER) cut_panels(
+    const int* __restrict__ begins, int panels, int partitions, int4* __restrict__ items, int4* __restrict__ cut,
+    int* __restrict__ counts) {
+    const long long cost = begins[panels] + static_cast<long long>(PANEL_COST) * panels;
+    int items_before = 0, partials_before = 0;
+    for (int first = 0; first < panels; first += CUTTER) {
+        const int panel = first + threadIdx.x;
+        const int begin = panel < panels ? begins[panel] : 0, tiles = panel < panels ? begins[panel + 1] - begin : 0;
+        const int wanted = static_cast<int>((2ll * tiles * partitions + 3 * cost - 1) / (3 * cost));
+        const int most = max(static_cast<int>(sqrt(static_cast<double>(tiles / 4))), 1);
+        const int parts = panel < panels ? min(wanted, most) : 0;
+        const int cuts = parts > 1 ? parts : 0;
+        Count total;
+        const Count up_to = scan_cta<CUTTER>(pair(parts, cuts), total);
+        const int item = items_before + low_of(up_to) - parts, partial = partials_before + high_of(up_to) - cuts;
+        for (int part = 0; part < parts; ++part) {
+            const int from = begin + static_cast<int>(static_cast<long long>(tiles) * part / parts);
+            const int to = begin + static_cast<int>(static_cast<long long>(tiles) * (part + 1) / parts);
+            items[item + part] = make_int4(from, to, panel, cuts > 0 ? partial + part : -1);
+            if (cuts > 0) cut[partial + part] = make_int4(partial, parts, panel, 0);
+        }
+        items_before += low_of(total), partials_before += high_of(total);
+    }
+    if (threadIdx.x == 0) counts[0] = begins[panels], counts[1] = items_before, counts[2] = partials_before;
+}
+
+// The items longest first, in rounds of `round`; among equals the first one.
+extern "C" __global__ void __launch_bounds__(CTA) order_items(
+    const int4* __restrict__ items, int count, int round, int* __restrict__ order) {
+    const int own = thread();
+    if (own >= count) return;
+    const int first = own / round * round, end = min(first + round, count), tiles = items[own].y - items[own].x;
+    int earlier = 0;
+    for (int i = first; i < end; ++i) {
+        const int other = items[i].y - items[i].x;
+        earlier += other > tiles || (other == tiles && i < own);
+    }
+    order[first + earlier] = own;
+}
+
+// Deals the items, and numbers the partitions so that 2i has the i-th most work and 2i + 1 the i-th least. One CTA.
+//
+//   dealt[i]    partition of an item before they are numbered, and its number among the items of the partition
+extern "C" __global__ void __launch_bounds__(MOST_PARTITIONS) deal_items(
+    const int4* __restrict__ items, const int* __restrict__ order, int count, int partitions, int2* __restrict__ dealt,
+    int* __restrict__ work_ptr, int4* __restrict__ work) {
+    __shared__ Load loads[MOST_PARTITIONS];
+    __shared__ int places[MOST_PARTITIONS], begins[MOST_PARTITIONS];
+    const int own = threadIdx.x, half = (partitions + 1) / 2;
+    if (own < 32) deal(items, order, count, partitions, dealt, loads);
+    begins[own] = 0;
+    __syncthreads();
+    if (own < partitions) {
+        int rank = 0;
+        for (int i = 0; i < partitions; ++i) {
+            rank += loads[i].work > loads[own].work || (loads[i].work == loads[own].work && i < own);
+        }
+        places[own] = rank < half ? 2 * rank : 2 * (partitions - rank) - 1;
+        begins[places[own]] = loads[own].items;
+    }
+    __syncthreads();
+    int total;
+    const int items_here = begins[own], up_to = scan_cta<MOST_PARTITIONS>(items_here, total);
+    begins[own] = up_to - items_here;
+    if (own < partitions) work_ptr[own + 1] = up_to;
+    if (own == 0) work_ptr[0] = 0;
+    __syncthreads();
+    for (int item = own; item < count; item += MOST_PARTITIONS) {
+        work[begins[places[dealt[item].x]] + dealt[item].y] = items[item];
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(packing::CTA) pack_panels_16(

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array, vstack
 
 from spmm_roofline.formats import FormatError, panels_64x32
-from spmm_roofline.formats.panels_64x32 import COLUMNS, PANEL_COST, ROUND, ROWS, RUN, Panels64x32
+from spmm_roofline.formats.items import PANEL_COST, cost_of, items_of
+from spmm_roofline.formats.panels_64x32 import COLUMNS, ROUND, ROWS, RUN, Panels64x32
 from spmm_roofline.kernels.packers import pack, packer_of
 from tests import emulation
 
@@ -75,6 +76,21 @@ def test_a_long_panel_is_cut_and_others_are_not():
     assert lengths.max() - lengths.min() <= 1 and lengths.sum() == 4000 // COLUMNS
 
 
+@settings(max_examples=60)
+@given(tiles=st.lists(st.integers(1, 4000), min_size=1, max_size=60), partitions=st.integers(1, 300))
+def test_long_panels_are_split(tiles, partitions):
+    begins, tiles = np.concatenate([[0], np.cumsum(tiles)]), np.array(tiles)
+    work, cut = items_of(begins, panels_64x32._parts(begins, partitions))
+    assert len(work) <= len(tiles) + partitions and len(cut) <= 2 * partitions, "arrays on a device have this size"
+    lengths, share = work[:, 1] - work[:, 0], cost_of(begins) / partitions
+    assert (np.bincount(work[:, 2], lengths) == tiles).all()
+    parts = np.bincount(work[:, 2])
+    assert (parts <= np.maximum(np.sqrt(tiles) / 2, 1)).all()
+    has_room = (parts + 1) <= np.sqrt(tiles) / 2
+    assert (lengths[has_room[work[:, 2]]] <= np.ceil(1.5 * share)).all()
+    assert not set(cut[:, 2]) & set(np.flatnonzero(tiles <= 1.5 * share))
+
+
 @pytest.mark.parametrize("count", [1, 7, 40, 700])
 def test_the_longest_panels_are_dealt_first_and_evenly(count):
     rng = np.random.default_rng()
@@ -84,6 +100,7 @@ def test_the_longest_panels_are_dealt_first_and_evenly(count):
     load = np.add.reduceat(np.append(cost, 0), packed.work_ptr[:-1]) * (np.diff(packed.work_ptr) > 0)
     assert load.sum() == cost.sum()
     assert load.max() <= cost.sum() / 40 + cost.max(), "what a greedy algorithm guarantees"
+    assert (np.diff(load[::2]) <= 0).all() and (np.diff(load[1::2]) >= 0).all() and load[::2].min() >= load[1::2].max()
     for first, end in zip(packed.work_ptr[:-1], packed.work_ptr[1:], strict=True):
         rounds = packed.work[first:end, 2] // (ROUND * 40)
         assert (np.diff(rounds) >= 0).all(), "panels of a round are worked on before those of the next"

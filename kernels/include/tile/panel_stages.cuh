@@ -10,7 +10,7 @@
 //   write(tile, position, value)
 //                      stores an entry of A; its position is the format's
 //
-// Needs TILE_STAGES and TILE_PRODUCERS.
+// Needs TILE_STAGES, TILE_PRODUCERS and TILE_CTAS.
 
 #include "ptx/atom_inc.cuh"
 #include "ptx/mbarrier.cuh"
@@ -35,6 +35,16 @@ struct Panels {
     const unsigned short* positions;
     const Value* data;
 };
+
+// First item of this CTA, and the one after its last: those of one partition, or of neighbours in a grid of fewer CTAs.
+// Partitions 2i and 2i + 1 have a fair share of the work together, and so have the CTAs that begin on a multiprocessor at
+// the same time, i and i + gridDim.x / 2.
+__device__ __forceinline__ int2 items_of_cta(const int* __restrict__ work_ptr, int partitions) {
+    const int apart = (gridDim.x + TILE_CTAS - 1) / TILE_CTAS;
+    const int own = blockIdx.x % apart * TILE_CTAS + blockIdx.x / apart;
+    const auto begin_of = [&](int cta) { return work_ptr[static_cast<long long>(cta) * partitions / gridDim.x]; };
+    return make_int2(begin_of(own), begin_of(own + 1));
+}
 
 // Where the stages lie. B comes first, since it may have to begin at a multiple of 1024 bytes.
 template <class Tile>

@@ -14,14 +14,14 @@ import numpy as np
 from .arrays import array_module, ceil_div, csr_of_entries, distinct, row_of_entry
 from .base import FormatError, Int32, UInt32, Values
 from .blocks import BlockFormat, Blocks, entries
-from .items import items_of
+from .items import cost_of, items_of
 from .two_four import NIBBLES, entries_24, split
 
 #: Rows and columns of a tile, and columns of a half: the operand of one warp in one product.
 TILE_M, TILE_K, HALF_K = 16, 32, 16
-#: A panel of up to so many blocks is never cut, because partial sums take time to add up. With 48, matrices of few
-#: panels waited for one of them while most multiprocessors were idle.
-LEAST_CUT = 16
+#: A panel is cut if it has more blocks than so many shares of a CTA, and more than the least, because partial sums take
+#: time to add up. With 48, matrices of few panels waited for one of them while most multiprocessors were idle.
+SHARES, LEAST_CUT = 2, 16
 #: Metadata of the two halves of a dense tile: columns 0 and 1 of every group of four, and columns 2 and 3.
 FIRST_PAIR, SECOND_PAIR = (int(NIBBLES[bits]) * 0x1111_1111 for bits in (0b0011, 0b1100))
 
@@ -173,7 +173,9 @@ def _work(begins: Any, ctas: int) -> tuple[Any, Any]:
     """
     xp = array_module(begins)
     host = begins if xp is np else begins.get()
-    work, cut = items_of(host.astype(np.int64), ctas, LEAST_CUT)
+    most = max(SHARES * cost_of(host) // ctas, LEAST_CUT)
+    parts = np.maximum(ceil_div(np.diff(host), most), 1)
+    work, cut = items_of(host.astype(np.int64), parts.astype(np.int64))
     magnitude = np.frexp(work[:, 1] - work[:, 0])[1]
     return xp.asarray(work[np.argsort(-magnitude, kind="stable")]), xp.asarray(cut)
 

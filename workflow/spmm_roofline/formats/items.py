@@ -8,26 +8,25 @@ import numpy as np
 
 #: A panel costs two extra tiles, for its rows of C.
 PANEL_COST = 2
-#: A panel is split if it has more tiles than this many shares of a partition, and more than the least.
-SHARES = 2
 
 
-def items_of(begins: Any, partitions: int, least: int) -> tuple[Any, Any]:
-    """``work`` in the order of the panels, and ``cut``, for panels whose tiles begin at ``begins``, int64[panels+1].
+def cost_of(begins: Any) -> int:
+    """What all panels cost, in tiles; those of a panel begin at ``begins``, int[panels+1]."""
+    return int(begins[-1]) + PANEL_COST * (len(begins) - 1)
 
-    No panel of up to ``least`` tiles is split.
+
+def items_of(begins: Any, parts: Any) -> tuple[Any, Any]:
+    """``work`` in the order of the panels, and ``cut``, if each panel is split into so many equal parts, int64[panels].
+
+    The tiles of a panel begin at ``begins``, int64[panels+1].
     """
-    panels = len(begins) - 1
-    tiles = np.diff(begins)
-    most = max(SHARES * (int(begins[-1]) + PANEL_COST * panels) // partitions, least)
-    parts = np.maximum(-(-tiles // most), 1)
-    first = np.cumsum(parts) - parts
-    panel = np.repeat(np.arange(panels), parts)
-    part = np.arange(len(panel)) - first[panel]
+    panel = np.repeat(np.arange(len(parts)), parts)
+    part = np.arange(len(panel)) - (np.cumsum(parts) - parts)[panel]
+    tiles = np.diff(begins)[panel]
     is_cut = parts[panel] > 1
     work = np.zeros((len(panel), 4), dtype=np.int32)
-    work[:, 0] = begins[panel] + tiles[panel] * part // parts[panel]
-    work[:, 1] = begins[panel] + tiles[panel] * (part + 1) // parts[panel]
+    work[:, 0] = begins[panel] + tiles * part // parts[panel]
+    work[:, 1] = begins[panel] + tiles * (part + 1) // parts[panel]
     work[:, 2] = panel
     work[:, 3] = np.where(is_cut, np.cumsum(is_cut) - 1, -1)
     cut_panel, cut_part = panel[is_cut], part[is_cut]

@@ -16,7 +16,7 @@ import numpy as np
 from . import builder
 from .arrays import array_module, ceil_div, csr_of_entries, distinct, nonzero_slots, row_of_entry
 from .base import Format, FormatError, Int32, Packer, Survey, UInt16, Values
-from .items import PANEL_COST, items_of
+from .items import PANEL_COST, cost_of, items_of
 from .values import rounded, widened
 
 #: Rows of a panel and columns of a tile.
@@ -25,8 +25,6 @@ ROWS, COLUMNS = 64, 32
 TILE_BYTES = 2 * ROWS * COLUMNS
 #: The entries of a tile are listed in runs, which kernels read at once.
 RUN = 4
-#: A panel of up to so many tiles is not split.
-LEAST_SPLIT = 8
 #: Panels are dealt to partitions longest first, in rounds of this many for each partition, so that those that are
 #: worked on at the same time lie close together.
 ROUND = 4
@@ -48,7 +46,8 @@ class Panels64x32(Format):
       core matrices of 8×8 values, four of them along the columns, then the next eight rows
       (``kernels/include/ptx/wgmma.cuh``). What only fills a run of four lies behind the tile;
     - ``data`` dtype[slots]: the values;
-    - ``work_ptr`` int32[partitions+1]: first item of a partition;
+    - ``work_ptr`` int32[partitions+1]: first item of a partition. Of all of them, 2i has the i-th most work and 2i + 1
+      the i-th least, so that both together have a fair share;
     - ``work`` int32[items, 4]: a panel, or a part of a long one: first tile, the tile after its last one, panel, and
       its partial sum as an index in ``cut``, or -1. A CTA works on the items of its partition in this order;
     - ``cut`` int32[partials, 4]: first partial sum of the same panel, their number, the panel, and 0.
@@ -171,14 +170,25 @@ def _on_host(a: Any, values: Any, partitions: int) -> tuple[Any, ...]:
     data = np.zeros(slots, dtype=values.dtype)
     data[slot] = values[order]
     runs = np.stack([begin, begin + np.diff(filled)], axis=1).astype(np.int32)
-    dealt = _dealt(*items_of(begins, partitions, LEAST_SPLIT), partitions)
+    dealt = _dealt(*items_of(begins, _parts(begins, partitions)), partitions)
     return columns.reshape(tiles, COLUMNS), runs, positions, data, *dealt
+
+
+def _parts(begins: Any, partitions: int) -> Any:
+    """Number of parts of each panel, int64[panels], so that no part exceeds one and a half shares of a partition.
+
+    But a panel of t tiles has at most √t / 2 parts, because the sums of its parts are added up one after the other.
+    """
+    tiles = np.diff(begins)
+    parts = ceil_div(2 * tiles * partitions, 3 * cost_of(begins)) if len(tiles) else tiles
+    return np.maximum(np.minimum(parts, np.sqrt(tiles // 4).astype(np.int64)), 1)
 
 
 def _dealt(work: Any, cut: Any, partitions: int) -> tuple[Any, Any, Any]:
     """``work_ptr``, ``work`` and ``cut`` after each item was dealt to the partition that had least work.
 
-    Longest first within a round; among equals the first item, and the first partition.
+    Longest first within a round; among equals the first item, and the first partition. Then those with most and those
+    with least work take turns.
     """
     cost = work[:, 1] - work[:, 0] + PANEL_COST
     rounds = np.arange(len(work)) // (ROUND * partitions)
@@ -189,6 +199,9 @@ def _dealt(work: Any, cut: Any, partitions: int) -> tuple[Any, Any, Any]:
         least, partition = load[0]
         heapq.heapreplace(load, (least + cost_of_item, partition))
         dealt[partition].append(item)
+    ranked = [dealt[partition] for _, partition in sorted(load, key=lambda of: (-of[0], of[1]))]
+    half = ceil_div(partitions, 2)
+    dealt[::2], dealt[1::2] = ranked[:half], ranked[half:][::-1]
     work_ptr = _offsets(np.array([len(items) for items in dealt])).astype(np.int32)
     return work_ptr, work[[item for items in dealt for item in items]], cut
 
@@ -218,7 +231,7 @@ def _on_device(a: Any, begins: Any, values: Any, partitions: int, pack: Packer) 
     indptr, indices = _structure(a)
     panels = ceil_div(m, ROWS)
     work_ptr = xp.zeros(partitions + 1, dtype=xp.int32)
-    # Every second share of a partition makes at most one more item, and a split panel has at least two partial sums.
+    # A share of a partition makes at most one more item, and a split panel has more than one share.
     items, cut = xp.empty((panels + partitions, 4), dtype=xp.int32), xp.empty((2 * partitions, 4), dtype=xp.int32)
     counts = xp.zeros(3, dtype=xp.int32)
     if panels:
@@ -231,7 +244,7 @@ def _on_device(a: Any, begins: Any, values: Any, partitions: int, pack: Packer) 
     if panels:
         order, dealt = xp.empty(count, dtype=xp.int32), xp.empty((count, 2), dtype=xp.int32)
         pack("order_items", builder.ctas(count), items, count, ROUND * partitions, order)
-        pack("deal_items", 1, items, order, count, partitions, dealt, work_ptr, work, threads=32)
+        pack("deal_items", 1, items, order, count, partitions, dealt, work_ptr, work, threads=MOST_PARTITIONS)
         entry = f"pack_panels_{8 * values.itemsize}"
         pack(entry, panels, indptr, indices, values, begins, m, columns, runs, positions, data)
     return columns, runs, positions, data, work_ptr, work, cut[:partials]
