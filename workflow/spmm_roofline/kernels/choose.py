@@ -8,11 +8,11 @@ There are two ways to choose a kernel:
   device is needed. Costs are fitted to the recorded rows of two devices and to 1,157 generated matrices on an H100,
   109 of them on an H200 as well (``benchmarks/costs.py``). On 31 other generated matrices regret against the best
   kernel known, re-creations and cuSPARSE included, is 0.8 % in FP16, 1.0 % in FP32, 1.2 % in TF32 and 1.1 % in FP64
-  on the H100, and 0.7, 1.6, 1.2 and 0.8 % on the H200, in the geometric mean; against the best general kernel alone,
+  on the H100, and 0.9, 1.6, 1.2 and 0.8 % on the H200, in the geometric mean; against the best general kernel alone,
   0.5 to 1.1 %. Nobody has timed ``spread_rows_fma*``, ``even_rows_fma_narrow*``, ``even_rows_fma_f64`` and
-  ``panel_tf32`` on generated matrices on the H200. On recorded matrices that a fit has not seen it is at most 2.3 %
-  in 16 bits and 2.9 % in FP32 and TF32 (``benchmarks/regret.py``); ``tests/multiply/test_choice.py`` holds the costs
-  to that.
+  ``panel_tf32`` on generated matrices on the H200, where times of ``panel_f16*`` are older than their code. On
+  recorded matrices that a fit has not seen it is at most 2.1 % in 16 bits and 3.0 % in FP32 and TF32
+  (``benchmarks/regret.py``); ``tests/multiply/test_choice.py`` holds the costs to that.
 - **The selector** (:func:`spmm_roofline.select`) ranks all kernels, libraries and special formats included, by the
   times that a trained model predicts for one device. On the recorded rows its regret in the geometric mean is about
   1 % for matrices, and 3 to 5 % for kinds of matrices, that the training did not see (table ``analysis_selector``). It
@@ -134,10 +134,13 @@ class Product:
     def least_panel_tiles(self) -> int:
         """Tiles of panels, about the fewest that they may be, from the survey in the usual format."""
         # A tile of a window has 16 columns, one of a panel 32.
-        blocks = self.survey.blocks
+        blocks, panels = self.survey.blocks, ceil_div(self.m, PANEL_ROWS)
         rows_of_column = max(self.nnz / (16 * blocks), 1)
         tiles = blocks / (2 * min(SHARED * rows_of_column, WINDOWS))
-        return max(int(tiles), ceil_div(self.m, PANEL_ROWS), ceil_div(self.nnz, PANEL_SLOTS))
+        # Windows that use much of A's columns have many in common by chance.
+        used = min(16 * blocks / (WINDOWS * panels * self.k), 1)
+        by_chance = panels * self.k / 32 * (1 - (1 - used) ** WINDOWS)
+        return max(int(min(tiles, by_chance)), panels, ceil_div(self.nnz, PANEL_SLOTS))
 
     def log_us(self, kernels: list[Head], panel_tiles: int) -> list[float]:
         """Logarithms of the times in µs that kernels are predicted to take."""
