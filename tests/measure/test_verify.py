@@ -59,6 +59,19 @@ def test_sums_in_float16_are_right_and_a_lost_value_is_not(c_dtype):
     assert verdict(100, lost=1).wrong
 
 
+def test_cancellation_in_a_single_element_is_no_error():
+    a, b = np.array([1.0, -1.0]), np.array([1.0, 1 - 2.0**-16])
+    exact, size = a @ b, np.linalg.norm(a) * np.sqrt((b * b).mean())
+
+    def verdict(c):
+        return judge(
+            Errors(np.array([(c - exact) ** 2]), np.array([size]), np.isnan([c]), exact**2), "float32", "float32"
+        )
+
+    assert not verdict(exact + 2.0**-24).wrong, "a rounding of the products, 1/256 of their difference"
+    assert "relative error" in verdict(exact + 2.0**-15).wrong
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["cutespmm", "cutespmm_tm32", "tcgnn"])
 def test_kernels_keep_the_bound_on_operands_that_were_not_rounded(name, tmp_path):

@@ -188,6 +188,8 @@ class Summary:
     error_square: float
     """Squared Frobenius norm of C - reference."""
     reference_square: float
+    expected_square: float
+    """Squared Frobenius norm that C has on average."""
     max_row_error: float
     """Largest norm of an error in a row, over the norm that the row has on average."""
     worst_row: int
@@ -199,7 +201,8 @@ def judge(errors: Errors, sums: str, c_dtype: str) -> Verdict:
     """Hold errors against the tolerances of kernels that add in dtype ``sums`` and store C as ``c_dtype``.
 
     The relative error is that of the Frobenius norm. The error of a row is measured against the norm that the row has
-    on average, so that cancellation does not make a good row look bad. A row of C whose row of A is zero must be zero.
+    on average, and so is the error of C if that is more than its norm: cancellation must not make a good row, or a C of
+    few elements, look bad. A row of C whose row of A is zero must be zero.
     """
     return _decide(_summary(errors), sums, c_dtype)
 
@@ -208,7 +211,7 @@ def _summary(errors: Errors) -> Summary:
     xp = array_module(errors.row_squares)
     m, bad_rows = len(errors.row_squares), int(errors.unwritten.sum())
     if m == 0 or bad_rows:
-        return Summary(m, bad_rows, 0.0, 0.0, 0.0, 0, None)
+        return Summary(m, bad_rows, 0.0, 0.0, 0.0, 0.0, 0, None)
     row_norms_of_error = xp.sqrt(errors.row_squares)
     not_zero = (errors.row_sizes == 0) & (row_norms_of_error > 0)
     row_error = row_norms_of_error / xp.where(errors.row_sizes > 0, errors.row_sizes, 1.0)
@@ -218,6 +221,7 @@ def _summary(errors: Errors) -> Summary:
         bad_rows=0,
         error_square=float(errors.row_squares.sum()),
         reference_square=errors.reference_square,
+        expected_square=float((errors.row_sizes * errors.row_sizes).sum()),
         max_row_error=float(row_error[worst]),
         worst_row=worst,
         not_zero=int(not_zero.argmax()) if bool(not_zero.any()) else None,
@@ -232,12 +236,12 @@ def _decide(found: Summary, sums: str, c_dtype: str) -> Verdict:
     error = found.error_square**0.5
     rel_error = error / found.reference_square**0.5 if found.reference_square else error
     wrong = ""
-    if not rel_error <= tolerance:
+    if found.not_zero is not None:
+        wrong = f"row {found.not_zero} of A is zero, but row {found.not_zero} of C is not"
+    elif not error <= tolerance * max(found.reference_square, found.expected_square) ** 0.5:
         wrong = f"relative error {rel_error:.3g} is above {tolerance:g}"
     elif not found.max_row_error <= row_tolerance:
         wrong = f"error {found.max_row_error:.3g} of row {found.worst_row} is above {row_tolerance:g}"
-    elif found.not_zero is not None:
-        wrong = f"row {found.not_zero} of A is zero, but row {found.not_zero} of C is not"
     return Verdict(rel_error, found.max_row_error, wrong)
 
 
@@ -278,6 +282,7 @@ def summary_on_grid(a: GridOperator, b: Any, c: Any, steps: int = 1, most: int =
         bad_rows=sum(each.bad_rows for _, each in found),
         error_square=sum(each.error_square for _, each in found),
         reference_square=sum(each.reference_square for _, each in found),
+        expected_square=sum(each.expected_square for _, each in found) * size**2,
         max_row_error=worst.max_row_error / size,
         worst_row=start + worst.worst_row,
         not_zero=zeros[0] if zeros else None,
