@@ -8,6 +8,10 @@
     python benchmarks/choices.py --seed 7 --matrices 107 --write fifth.csv
     python benchmarks/choices.py --seed 8 --matrices 308 --write sixth.csv
     python benchmarks/choices.py --seed 9 --matrices 265 --write seventh.csv
+    python benchmarks/choices.py --seed 10 --matrices 224 --write eighth.csv \\
+        --families long,uniform,rmat,powerlaw,long,fem3d,banded,pruned
+    python benchmarks/choices.py --seed 11 --matrices 236 --write ninth.csv \\
+        --families long,uniform,rmat,powerlaw,mesh2d,fem3d,banded,pruned
     python benchmarks/choices.py --seed 5 --matrices 200 --kernels 'cublaslt*' --write dense.csv \\
         --families pruned,long,uniform,long
     python benchmarks/choices.py --seed 4 --matrices 31 --rivals --write judged.csv
@@ -20,11 +24,11 @@ are not timed. `--rivals` adds re-creations of other projects' kernels and cuSPA
 
 The table is as `regret.py` reads it. It is written after each matrix, so that a run may be cut short. A table that is
 there already keeps its other rows: of other matrices, and of other kernels with `--kernels`. The tables in
-resources/choices hold what the first nine commands measured on an H100, in forty minutes: the last one the matrices to
+resources/choices hold what the first eleven commands measured on an H100, in an hour: the last one the matrices to
 judge by, all others those to fit to. An H200 measured the last one, and the first 109 matrices of the first. Kernels
 that joined later have fewer times: on the H100, `spread_rows_fma*` and `even_rows_fma_f64` those of the first 190
 matrices of the first command, and `even_rows_fma_f16` those of 25 matrices to judge by. On the H200 nobody has timed
-`spread_rows_fma*`, `even_rows_fma_narrow`, `even_rows_fma_f64` and `panel_tf32`.
+`spread_rows_fma*`, `even_rows_fma_narrow`, `even_rows_fma_f64` and today's `panel_*`.
 """
 
 from __future__ import annotations

@@ -5,14 +5,13 @@ There are two ways to choose a kernel:
 - **This module** chooses among the kernels of the study ``flagship`` and the dense product, by the times that
   :mod:`.costs` predicts for them. All of them hold every matrix, but ``strips_f16`` only those with few columns. What
   must be known of A is surveyed on the device (:meth:`Format.survey`), and packing reuses the result; no model of the
-  device is needed. Costs are fitted to the recorded rows of two devices and to 1,157 generated matrices on an H100,
-  109 of them on an H200 as well (``benchmarks/costs.py``). On 31 other generated matrices regret against the best
-  kernel known, re-creations and cuSPARSE included, is 0.8 % in FP16, 1.0 % in FP32, 1.2 % in TF32 and 1.1 % in FP64
-  on the H100, and 0.9, 1.6, 1.2 and 0.8 % on the H200, in the geometric mean; against the best general kernel alone,
-  0.5 to 1.1 %. Nobody has timed ``spread_rows_fma*``, ``even_rows_fma_narrow*``, ``even_rows_fma_f64`` and
-  ``panel_tf32`` on generated matrices on the H200, where times of ``panel_f16*`` are older than their code. On
-  recorded matrices that a fit has not seen it is at most 2.1 % in 16 bits and 3.0 % in FP32 and TF32
-  (``benchmarks/regret.py``); ``tests/multiply/test_choice.py`` holds the costs to that.
+  device is needed. Costs are fitted to the recorded rows of two devices and to 1,617 generated matrices on an H100, 109
+  of them on an H200 as well (``benchmarks/costs.py``). On 31 other generated matrices regret against the best kernel
+  known, re-creations and cuSPARSE included, is 0.8 % in FP16, 0.8 % in FP32, 1.1 % in TF32 and 1.0 % in FP64 on the
+  H100, and 0.7, 1.4, 1.0 and 0.8 % on the H200, in the geometric mean; against the best general kernel alone, 0.3 to
+  1.0 %. Nobody has timed ``spread_rows_fma*``, ``even_rows_fma_narrow*``, ``even_rows_fma_f64`` and today's ``panel_*``
+  on generated matrices on the H200. On recorded matrices that a fit has not seen it is at most 1.9 % in 16 bits and 3.3
+  % in FP32 and TF32 (``benchmarks/regret.py``); ``tests/multiply/test_choice.py`` holds the costs to that.
 - **The selector** (:func:`spmm_roofline.select`) ranks all kernels, libraries and special formats included, by the
   times that a trained model predicts for one device. On the recorded rows its regret in the geometric mean is about
   1 % for matrices, and 3 to 5 % for kinds of matrices, that the training did not see (table ``analysis_selector``). It
@@ -60,10 +59,11 @@ DENSE_ROW_BYTES = 16
 #: Entries of a tile of eight rows from which tall windows are packed, and slots of strips for each entry up to which
 #: they are: they bound the memory of a plan.
 LEAST_FILL, MOST_STRIP_SLOTS = 25, 2.24
-#: Windows of a panel that use a column are at most this many times the rows of a window that use one, on average, in
-#: three of four recorded and generated matrices; there are eight of either. With 2, half as many again of 75 matrices
-#: are surveyed for nothing, and regret in FP16 is 0.8 instead of 0.9 %.
-SHARED = 1.5
+#: Windows of a panel that use a column are at most this many times the rows of a window that use one, on average, in 95
+#: of a hundred recorded and 80 of a hundred generated matrices; there are eight of either. With 1.5, panels of 77
+#: instead of 108 of 225 products are surveyed, and regret in 16 bits is 0.5 to 0.6 instead of 0.3 to 0.4 % on one half
+#: of the recorded matrices.
+SHARED = 2
 #: Rows and entries of a full tile of a panel, and windows of a panel.
 PANEL_ROWS, PANEL_SLOTS, WINDOWS = 64, 2048, 8
 #: Kernels whose lanes have entries in place of columns if these are few: one for few columns alone, which reads A anew
