@@ -11,13 +11,26 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import random_array
 
 from benchmarks import regret
 from spmm_roofline import contracts
+from spmm_roofline.formats import FORMATS
 from spmm_roofline.formats.base import FormatError, Survey
 from spmm_roofline.kernels import choose as module
 from spmm_roofline.kernels import costs
-from spmm_roofline.kernels.choose import DENSE, GENERAL, Product, choose, costed, for_width, takes, without_copy
+from spmm_roofline.kernels.choose import (
+    DENSE,
+    GENERAL,
+    PANELS,
+    USUAL,
+    Product,
+    choose,
+    costed,
+    for_width,
+    takes,
+    without_copy,
+)
 from spmm_roofline.kernels.expressions import evaluate, namespace, split
 from spmm_roofline.kernels.launch import GRID_LIMIT
 from spmm_roofline.kernels.registry import of_study
@@ -87,6 +100,14 @@ def test_so_it_is_on_matrices_to_which_nothing_was_fitted(kernels, described, de
     mine = {name: head for name, head in kernels.items() if head.study == GENERAL or name in DENSE.values()}
     every = regret.judged(rows[rows["kernel"].isin(list(mine))], mine, dtype, described)
     assert np.expm1(np.log1p(every["regret"]).mean()) < own, "against the best general kernel alone"
+
+
+@pytest.mark.parametrize("density", [0.05, 0.15, 0.4])
+def test_windows_of_long_random_rows_have_columns_in_common_by_chance(density):
+    a = random_array((1000, 1500), density=density, format="csr", rng=np.random.default_rng())
+    survey, tiles = FORMATS[USUAL].survey(a), FORMATS[PANELS].survey(a).blocks
+    least = product(128, 1000, a.nnz, survey.longest, survey.blocks, k=1500).least_panel_tiles()
+    assert 0.97 * tiles < least <= tiles, "otherwise panels are not surveyed, or in vain"
 
 
 def test_no_matrix_is_judged_and_fitted_to():
