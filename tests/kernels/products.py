@@ -3,9 +3,11 @@
 import dataclasses
 
 import numpy as np
+import pytest
 from scipy.sparse import csr_array
 
 from spmm_roofline.formats import FORMATS
+from spmm_roofline.formats.values import rounded, widened
 from spmm_roofline.kernels import heads
 from tests import emulation
 
@@ -34,3 +36,20 @@ def emulated_product(name, a, b):
             of_c.poison()
             call(cupy.cuda.Stream())
         return packed, np.array(of_c.widened())
+
+
+def check_products(name, order, matrices, monkeypatch):
+    """Products of a kernel that adds up partial sums are exact with the warps of a CTA in some order.
+
+    ``matrices(rng)`` gives matrices of small whole numbers, and widths of B.
+    """
+    if not emulation.compiler():
+        pytest.skip("the emulation of a device needs the C++ compiler g++")
+    monkeypatch.setenv("SPMM_ROOFLINE_ORDER", order)
+    rng, cuts, stored = np.random.default_rng(), 0, heads()[name].dtype["c"]
+    for a, n in matrices(rng):
+        b = rng.integers(-3, 4, (a.shape[1], n)).astype(float)
+        packed, c = emulated_product(name, a, b)
+        cuts += len(packed.cut)
+        assert np.array_equal(c, widened(rounded(a @ b, stored), stored)), f"{a.shape} at N = {n}"
+    assert cuts, "no panel was cut, so no partial sums were added"

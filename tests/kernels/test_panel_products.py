@@ -5,10 +5,8 @@ import pytest
 from scipy.sparse import csr_array, random_array, vstack
 
 from spmm_roofline.formats.panels_64x32 import FORMAT
-from spmm_roofline.formats.values import rounded, widened
 from spmm_roofline.kernels import heads
-from tests import emulation
-from tests.kernels.products import emulated_product, integers
+from tests.kernels.products import check_products, integers
 
 NAMES = [name for name, head in heads().items() if head.format == FORMAT.name]
 
@@ -25,13 +23,4 @@ def matrices(rng):
 @pytest.mark.parametrize("order", ["", "reversed"])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_product_is_exact(name, order, monkeypatch):
-    if not emulation.compiler():
-        pytest.skip("the emulation of a device needs the C++ compiler g++")
-    monkeypatch.setenv("SPMM_ROOFLINE_ORDER", order)
-    rng, cuts, stored = np.random.default_rng(), 0, heads()[name].dtype["c"]
-    for a, n in matrices(rng):
-        b = rng.integers(-3, 4, (a.shape[1], n)).astype(float)
-        packed, c = emulated_product(name, a, b)
-        cuts += len(packed.cut)
-        assert np.array_equal(c, widened(rounded(a @ b, stored), stored)), f"{a.shape} at N = {n}"
-    assert cuts, "no panel was cut, so no partial sums were added"
+    check_products(name, order, matrices, monkeypatch)

@@ -6,8 +6,7 @@ from scipy.sparse import coo_array, csr_array, random_array, vstack
 
 from spmm_roofline.kernels import heads
 from spmm_roofline.matrices.generated import tiles
-from tests import emulation
-from tests.kernels.products import emulated_product, integers
+from tests.kernels.products import check_products, integers
 
 NAMES = [name for name, head in heads().items() if head.format == "bcsr_panels"]
 #: Bytes of shared memory that CTAs of a multiprocessor share on sm_90a, and what the device takes of them for each.
@@ -28,16 +27,7 @@ def matrices(rng):
 @pytest.mark.parametrize("order", ["", "reversed"])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_product_is_exact(name, order, monkeypatch):
-    if not emulation.compiler():
-        pytest.skip("the emulation of a device needs the C++ compiler g++")
-    monkeypatch.setenv("SPMM_ROOFLINE_ORDER", order)
-    rng, cuts = np.random.default_rng(), 0
-    for a, n in matrices(rng):
-        b = rng.integers(-3, 4, (a.shape[1], n)).astype(float)
-        packed, c = emulated_product(name, a, b)
-        cuts += len(packed.cut)
-        assert np.array_equal(c, a @ b), f"{a.shape} at N = {n}"
-    assert cuts, "no panel was cut, so no partial sums were added"
+    check_products(name, order, matrices, monkeypatch)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -37,6 +37,8 @@ WINDOWS_AT_ONCE, STRIP_OF_PANEL = 16, 1.2
 NARROWEST_SLAB = 4
 #: What stands for zero where logarithms are taken.
 NOTHING = 1e-30
+#: What 1 is of a leaf in the document, which has whole numbers: as decimal fractions they would take twice the bytes.
+LEAF_UNIT = 1e-5
 
 
 @dataclass(frozen=True)
@@ -259,7 +261,7 @@ class Cost:
             "coefficients_us": {name: _short(x) for name, x in known.items()},
             "traits": self.trees.traits.tolist(),
             "thresholds": [[_short(x) for x in tree] for tree in self.trees.thresholds.tolist()],
-            "leaves": [[round(x, 5) for x in tree] for tree in self.trees.leaves.tolist()],
+            "leaves": np.rint(self.trees.leaves / LEAF_UNIT).astype(int).tolist(),
         }
 
 
@@ -278,7 +280,8 @@ def known() -> Mapping[str, Cost]:
 
 def _cost(document: Mapping[str, Any]) -> Cost:
     coefficients = np.array([document["coefficients_us"].get(name, 0.0) for name in TERMS])
-    trees = Trees(*(np.array(document[part]) for part in ("traits", "thresholds", "leaves")))
+    traits, thresholds, leaves = (np.array(document[part]) for part in ("traits", "thresholds", "leaves"))
+    trees = Trees(traits, thresholds, LEAF_UNIT * leaves)
     return Cost(Slabs(*(document[name] for name in ("slab", "narrows", "itemsize", "panels"))), coefficients, trees)
 
 
