@@ -28,7 +28,8 @@ resources/choices hold what the first eleven commands measured on an H100, in an
 judge by, all others those to fit to. An H200 measured the last one, and the first 109 matrices of the first. Kernels
 that joined later have fewer times: on the H100, `spread_rows_fma*` and `even_rows_fma_f64` those of the first 190
 matrices of the first command, and `even_rows_fma_f16` those of 25 matrices to judge by. On the H200 nobody has timed
-`spread_rows_fma*`, `even_rows_fma_narrow`, `even_rows_fma_f64` and today's `panel_*`.
+`spread_rows_fma*`, `even_rows_fma_narrow`, `even_rows_fma_f64` and today's `panel_*`, nor `cublaslt_gemm*` at widths whose
+rows are not whole 16 bytes.
 """
 
 from __future__ import annotations
@@ -167,7 +168,8 @@ def timed(a: Any, widths: list[int], kernels: list[Head], clock: Clock) -> Itera
 
 def merged(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     """Both tables, with the time of ``new`` where both have one; matrices in order of appearance, by width."""
-    rows = pd.concat([rows for rows in (old, new) if len(rows)], ignore_index=True).drop_duplicates(KEY, keep="last")
+    filled = [rows for rows in (old, new) if len(rows)] or [new]  # pandas warns of dtypes if it gets an empty table
+    rows = pd.concat(filled, ignore_index=True).drop_duplicates(KEY, keep="last")
     place = {matrix: at for at, matrix in enumerate(dict.fromkeys([*old["matrix"], *new["matrix"]]))}
     rows = rows.assign(place=rows["matrix"].map(place)).sort_values(["place", "n"], kind="stable")
     return rows[COLUMNS].reset_index(drop=True)

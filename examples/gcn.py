@@ -9,7 +9,8 @@ and the degree law of a data set of OGB: arxiv-like, products-like. Features and
 D^-1/2 (A + I) D^-1/2, GraphSAGE by the mean over the neighbours. A layer whose features shrink transforms before it
 aggregates; the others aggregate first. All backends start from the same weights and take steps in turn:
 
-    ours           spmm_roofline.spmm; one plan also serves the product with the transposed matrix
+    ours           spmm_roofline.spmm; one plan also serves the product with the transposed matrix. In a GCN, where a
+                   layer transforms first, bias and ReLU are a part of the product, so layers of equal width do as well
     torch.sparse   torch.sparse.mm with a CSR tensor; autograd makes the backward product
     cusparse       both matrices and all widths planned once, row-major, each with the fastest CSR algorithm
     pyg            torch_geometric.nn.SimpleConv with an edge index: gather, multiply, scatter
@@ -57,7 +58,14 @@ CAPTURE = 3
 #: dtype → largest relative deviation of a loss from float64.
 TOLERANCE = {"float32": 1e-3, "tf32": 1e-2, "bfloat16": 5e-2}
 
-Aggregate = Callable[[Any], Any]
+
+class Aggregate(NamedTuple):
+    """The products of a backend with the matrix of a graph."""
+
+    #: product(x), n×width to n×width, with a gradient
+    product: Callable[[Any], Any]
+    #: epilogue(x, bias, relu) = product(x) + bias, or its ReLU, if the backend has both in one kernel.
+    epilogue: Callable[[Any, Any, bool], Any] | None = None
 
 
 # --- graphs -----------------------------------------------------------------------------------------------------------
@@ -155,14 +163,14 @@ def adjacency(graph: Graph, model: str) -> Adjacency:
     return Adjacency(n, F.pad(counts.cumsum(0), (1, 0)), rows, columns, values, model == "sage")
 
 
-# --- backends: matrix and dtype → aggregate(x), n×width to n×width, with a gradient -----------------------------------
+# --- backends: matrix and dtype → products ----------------------------------------------------------------------------
 
 
 def ours(a: Adjacency, dtype: str) -> Aggregate:
     from spmm_roofline import SpMM, spmm
 
     plan = SpMM((a.pointers, a.columns, a.values), dtype, shape=(a.n, a.n))
-    return lambda x: spmm(plan, x)
+    return Aggregate(lambda x: spmm(plan, x), lambda x, bias, relu: spmm(plan, x, bias=bias, relu=relu))
 
 
 def torch_sparse(a: Adjacency, dtype: str) -> Aggregate:
@@ -171,7 +179,7 @@ def torch_sparse(a: Adjacency, dtype: str) -> Aggregate:
         matrix = torch.sparse_csr_tensor(
             a.pointers, a.columns, a.values.to(tensor_dtype(dtype)), (a.n, a.n), check_invariants=False
         )
-    return lambda x: torch.sparse.mm(matrix, x)
+    return Aggregate(lambda x: torch.sparse.mm(matrix, x))
 
 
 def pyg(a: Adjacency, dtype: str) -> Aggregate:
@@ -180,9 +188,9 @@ def pyg(a: Adjacency, dtype: str) -> Aggregate:
     edges = torch.stack([a.columns, a.rows])
     if a.is_mean:
         mean = SimpleConv("mean")
-        return lambda x: mean(x, edges)
+        return Aggregate(lambda x: mean(x, edges))
     weighted, values = SimpleConv("sum"), a.values.to(tensor_dtype(dtype))
-    return lambda x: weighted(x, edges, values)
+    return Aggregate(lambda x: weighted(x, edges, values))
 
 
 def cusparse(a: Adjacency, dtype: str) -> Aggregate:
@@ -202,10 +210,10 @@ def cusparse(a: Adjacency, dtype: str) -> Aggregate:
         def backward(context: Any, gradient: Any) -> Any:
             return backward(gradient)
 
-    return Product.apply
+    return Aggregate(Product.apply)
 
 
-def cusparse_product(csr: Any, dtype: str) -> Aggregate:
+def cusparse_product(csr: Any, dtype: str) -> Callable[[Any], Any]:
     """product(b) with CuPy's m×k matrix: a width is planned once, with the algorithm that is fastest for it."""
     from cupy_backends.cuda.libs.cusparse import dnMatSetValues
 
@@ -284,7 +292,7 @@ def task_of(graph: Graph, model: str, options: argparse.Namespace) -> Task:
     a = adjacency(graph, model)
     x = torch.randn((graph.nodes, graph.features), **drawn)
     truth = torch.randn((graph.features, graph.classes), **drawn)
-    labels = torch_sparse(a, "float32")(x @ truth).argmax(1)
+    labels = torch_sparse(a, "float32").product(x @ truth).argmax(1)
     sizes = [graph.features, *[options.hidden] * (options.layers - 1), graph.classes]
     return Task(graph.name, model, sizes, a, x, labels, options.seed)
 
@@ -296,29 +304,35 @@ class Layer(Module):
         super().__init__()
         self.neighbours = Linear(inputs, outputs)
         self.own = Linear(inputs, outputs, bias=False) if has_own else None
-        self.shrinks = outputs < inputs
+        self.inputs, self.outputs = inputs, outputs
 
-    def forward(self, x: Any, aggregate: Aggregate) -> Any:
-        if self.shrinks:
-            y = aggregate(F.linear(x, self.neighbours.weight)) + self.neighbours.bias
+    def forward(self, x: Any, aggregate: Aggregate, relu: bool) -> Any:
+        epilogue = aggregate.epilogue if self.own is None else None
+        if self.outputs < self.inputs or (epilogue and self.outputs == self.inputs):
+            y = F.linear(x, self.neighbours.weight)
+            if epilogue:
+                return epilogue(y, self.neighbours.bias.to(y.dtype), relu)
+            y = aggregate.product(y) + self.neighbours.bias
         else:
-            y = self.neighbours(aggregate(x))
-        return y if self.own is None else y + self.own(x)
+            y = self.neighbours(aggregate.product(x))
+        if self.own is not None:
+            y = y + self.own(x)
+        return torch.relu(y) if relu else y
 
 
 class Network(Module):
-    """Layers with ReLU between them; its products take and return tensors of ``dtype``."""
+    """Layers with ReLU between them."""
 
-    def __init__(self, task: Task, aggregate: Aggregate, dtype: Any) -> None:
+    def __init__(self, task: Task, aggregate: Aggregate) -> None:
         super().__init__()
         torch.manual_seed(task.seed)
         self.layers = ModuleList([Layer(*sizes, task.model == "sage") for sizes in pairwise(task.sizes)])
-        self.aggregate = lambda x: aggregate(x.to(dtype))
+        self.aggregate = aggregate
 
     def forward(self, x: Any) -> Any:
-        for layer in self.layers[:-1]:
-            x = torch.relu(layer(x, self.aggregate))
-        return self.layers[-1](x, self.aggregate)
+        for layer in self.layers:
+            x = layer(x, self.aggregate, relu=layer is not self.layers[-1])
+        return x
 
 
 class Training:
@@ -327,10 +341,10 @@ class Training:
     def __init__(
         self, task: Task, aggregate: Aggregate, dtype: str, compiled: bool = False, captured: bool = False
     ) -> None:
-        # BF16 is for products, as autocast has it; weights and their updates stay in FP32.
-        of_weights = torch.float64 if dtype == "float64" else torch.float32
-        network = Network(task, aggregate, tensor_dtype(dtype)).to(DEVICE, of_weights)
-        self.x, self.labels = task.x.to(of_weights), task.labels
+        # BF16 is for products, as autocast has it, and for the features; weights and their updates stay in FP32.
+        self.of_loss = torch.float64 if dtype == "float64" else torch.float32
+        network = Network(task, aggregate).to(DEVICE, self.of_loss)
+        self.x, self.labels = task.x.to(tensor_dtype(dtype)), task.labels
         # A larger rate makes training chaotic: at 0.01, curves in float32 and float64 part after some forty steps.
         self.optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, capturable=captured)
         self.network = torch.compile(network) if compiled else network
@@ -362,7 +376,7 @@ class Training:
     def _step(self) -> Any:
         """Forward, loss, backward, update."""
         with self.autocast:
-            loss = F.cross_entropy(self.network(self.x).to(self.x.dtype), self.labels)
+            loss = F.cross_entropy(self.network(self.x).to(self.of_loss), self.labels)
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
@@ -405,7 +419,7 @@ def products_of(task: Task, aggregate: Aggregate, dtype: str) -> Callable[[], No
 
     def products() -> None:
         for x in operands:
-            y = aggregate(x)
+            y = aggregate.product(x)
             if x.requires_grad:
                 torch.autograd.grad(y, x, x)
 
@@ -428,7 +442,8 @@ def first_step(task: Task, backend: str, aggregate: Aggregate, dtype: str, optio
     """A training after its first step, compiled on request if that works."""
     captured = options.graph and DEVICE == "cuda"
     if options.compile:
-        visible = aggregate if BACKENDS[backend].can_be_traced else torch.compiler.disable(aggregate)
+        is_visible = BACKENDS[backend].can_be_traced
+        visible = aggregate if is_visible else Aggregate(torch.compiler.disable(aggregate.product))
         training = Training(task, visible, dtype, True, captured)
         try:
             training.step()

@@ -61,21 +61,23 @@ struct ChunkOfRow {
 };
 
 // Rows of `to` = rows of `from`, and zeros from `columns` to `padded`. Elements of a row follow each other, and rows begin
-// at any element in both. A lane of the group that has a row writes an aligned chunk of it. Where rows of `to` follow each
-// other without a gap, the chunk at a seam has elements of two rows, and is written with the first of them; other
-// incomplete chunks are written element by element.
+// at any element in both. A thread writes an aligned chunk of `to`. A CTA has `of_cta` rows, each of which has at most
+// `chunks`. Where rows of `to` follow each other without a gap, the chunk at a seam has elements of two rows, and is
+// written with the first of them; other incomplete chunks are written element by element.
 template <class Bits>
 __device__ void copy_rows(
-    const Bits* from, long long down, int rows, int columns, Bits* to, long long to_down, int padded, int lanes) {
+    const Bits* from, long long down, int rows, int columns, Bits* to, long long to_down, int padded, int chunks, int of_cta) {
     constexpr int SIZE = sizeof(Bits), OF_CHUNK = 16 / SIZE;
-    const int row = blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes;
-    if (row >= rows) return;
+    const int first_row = blockIdx.x * of_cta, end = min(of_cta, rows - first_row) * chunks;
     const int bytes = columns * SIZE, all_bytes = padded * SIZE;
     const bool has_seams = to_down == columns && bytes >= 16;
-    Bits* const own = to + row * to_down;
-    // The first chunk that begins with this row or in it, or the one before.
-    const int offset = offset_in_chunk(own), begin = has_seams && row > 0 ? (16 - offset) % 16 : -offset;
-    for (int at = begin + threadIdx.x % lanes * 16; at < all_bytes; at += lanes * 16) {
+    for (int chunk = threadIdx.x; chunk < end; chunk += blockDim.x) {
+        const int row = first_row + chunk / chunks;
+        Bits* const own = to + row * to_down;
+        // The first chunk that begins with this row or in it, or the one before.
+        const int offset = offset_in_chunk(own), begin = has_seams && row > 0 ? (16 - offset) % 16 : -offset;
+        const int at = begin + chunk % chunks * 16;
+        if (at >= all_bytes) continue;
         Elements<Bits> elements = ChunkOfRow<Bits>(from + row * down, at, bytes).elements();
         bool is_whole = at >= 0 && at + 16 <= all_bytes;
         if (at + 16 > bytes) {
@@ -134,20 +136,20 @@ __device__ void turn(
 
 extern "C" __global__ void rows_16(
     const unsigned short* __restrict__ from, long long down, int rows, int columns, unsigned short* __restrict__ to,
-    long long to_down, int padded, int lanes) {
-    copy_rows(from, down, rows, columns, to, to_down, padded, lanes);
+    long long to_down, int padded, int chunks, int of_cta) {
+    copy_rows(from, down, rows, columns, to, to_down, padded, chunks, of_cta);
 }
 
 extern "C" __global__ void rows_32(
     const unsigned* __restrict__ from, long long down, int rows, int columns, unsigned* __restrict__ to,
-    long long to_down, int padded, int lanes) {
-    copy_rows(from, down, rows, columns, to, to_down, padded, lanes);
+    long long to_down, int padded, int chunks, int of_cta) {
+    copy_rows(from, down, rows, columns, to, to_down, padded, chunks, of_cta);
 }
 
 extern "C" __global__ void rows_64(
     const unsigned long long* __restrict__ from, long long down, int rows, int columns, unsigned long long* __restrict__ to,
-    long long to_down, int padded, int lanes) {
-    copy_rows(from, down, rows, columns, to, to_down, padded, lanes);
+    long long to_down, int padded, int chunks, int of_cta) {
+    copy_rows(from, down, rows, columns, to, to_down, padded, chunks, of_cta);
 }
 
 extern "C" __global__ void turn_16(

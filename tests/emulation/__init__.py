@@ -20,7 +20,7 @@ from pathlib import Path
 
 from spmm_roofline.kernels import cubins, includes, launch, operands, packers
 from spmm_roofline.kernels.compile import toolkit_includes
-from spmm_roofline.kernels.libraries import _cublaslt
+from spmm_roofline.kernels.libraries import _cublaslt, cublaslt_gemm
 
 INCLUDE = Path(__file__).parent / "include"
 
@@ -94,17 +94,13 @@ def emulated():
     from . import cublaslt, device
 
     before = {name: sys.modules.get(name) for name in device.MODULES}
-    packers._loaded.cache_clear()
+    _forget_devices()
     patched = [(cubins, "machine_code"), (packers, "machine_code"), (launch, "driver_launch")]
     import spmm_roofline.formats.values as values
-    import spmm_roofline.multiply.arrays as arrays
     import spmm_roofline.multiply.plan as plan
 
     patched += [(plan, "machine_code"), (values, "_rounding"), (_cublaslt, "_library")]
     patched += [(operands.Dense, "tensor_map")]
-    for function in (arrays._cupy, arrays._torch, arrays._dlpack):
-        function.cache_clear()
-    arrays._known.clear()
     originals = [(module, name, getattr(module, name)) for module, name in patched]
     sys.modules.update(device.MODULES)
     instead = {"machine_code": host_code, "_rounding": device.rounding, "driver_launch": lambda: device.launch}
@@ -121,8 +117,16 @@ def emulated():
                 sys.modules.pop(name, None)
             else:
                 sys.modules[name] = module
-        packers._loaded.cache_clear()
-        arrays._known.clear()
+        _forget_devices()
+
+
+def _forget_devices():
+    """Let go of what the package keeps of a device, so that none is taken for another."""
+    from spmm_roofline.multiply import arrays
+
+    for function in (packers._loaded, arrays._cupy, arrays._torch, arrays._dlpack, cublaslt_gemm._handle_of):
+        function.cache_clear()
+    arrays._known.clear()
 
 
 @contextmanager

@@ -86,7 +86,7 @@ def test_the_losses_are_those_of_numpy(gcn, graph, model):
     a = pattern + np.eye(NODES) if model == "gcn" else pattern.astype(float)
     degree = a.sum(1)
     matrix = a / np.sqrt(np.outer(degree, degree)) if model == "gcn" else a / np.maximum(degree, 1)[:, None]
-    network = gcn.Network(task, None, None)
+    network = gcn.Network(task, None)
     layers = [
         [None if p is None else p.detach().numpy().astype("float64") for p in parameters]
         for parameters in (

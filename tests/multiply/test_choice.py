@@ -26,6 +26,7 @@ from spmm_roofline.kernels.choose import (
     USUAL,
     Product,
     choose,
+    columns_of_copy,
     costed,
     for_width,
     takes,
@@ -419,6 +420,25 @@ def test_unaligned_rows_are_copied_where_that_pays(dtype, nnz, n, aligned, copie
     if head:
         assert head.takes_unaligned
         assert without_copy({head.name: head}, dtype, of, head, 10_000 * n) is head
+
+
+@pytest.mark.parametrize(
+    ("name", "padded", "columns"),
+    [
+        ("split_f16_medium", 48, 48),
+        ("split_f16_medium", 72, 72),  # whole lines would be 128 columns
+        ("split_f16_medium", 104, 128),
+        ("panel_f16_medium", 128, 128),
+        ("panel_f16_medium", 304, 320),
+        ("rows_fma", 28, 28),
+        ("rows_fma", 44, 44),
+        ("rows_fma", 60, 64),
+        ("cublaslt_gemm_f16", 104, 104),
+    ],
+)
+def test_a_copy_of_b_has_rows_of_whole_lines_if_they_are_little_longer(kernels, name, padded, columns):
+    of = product(padded, 10_000, 160_000, 40, 12_000)
+    assert columns_of_copy(kernels[name], of, padded) == columns
 
 
 def test_a_is_surveyed_once():

@@ -376,7 +376,7 @@ def test_a_copy_of_b_has_rows_of_a_line_where_windows_read_lines(n, wide, monkey
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("n", [1, 3, 8, 15, 41, 300])
+@pytest.mark.parametrize("n", [1, 3, 8, 15, 41, 300, 2100])
 def test_rows_are_copied_between_any_elements(dtype, n, device):
     import cupy
 

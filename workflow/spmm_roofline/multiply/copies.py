@@ -14,6 +14,8 @@ from .arrays import Library, View, capturing, library_of
 ALIGNED = 16
 #: Every column slab of a kernel divides this width.
 WHOLE_SLABS = 256
+#: Threads of a CTA that copies rows.
+THREADS = 256
 #: Kernel whose functions copy operands that no kernel can read.
 OPERANDS = "operands"
 
@@ -63,14 +65,15 @@ def room_of(library: Library, like: Any) -> Callable[[int], Any]:
 def copy_rows(source: View, target: View, columns: int, padded: int, stream: Any) -> None:
     """Copy the first columns of all rows, with zeros up to ``padded``; elements of a row follow each other in both."""
     size = device_dtype(source.dtype).itemsize
-    # As the kernel divides them: a lane has a chunk of 16 bytes; a row behind a gap may begin within one.
-    begins_within = target.ld > columns and (target.pointer % ALIGNED or target.ld * size % ALIGNED)
+    # As the kernel divides them: a thread has a chunk of 16 bytes. A row may begin within one, but if rows of 16 bytes
+    # and more follow each other without a gap, only the first one does.
+    have_seams = target.ld == columns and columns * size >= ALIGNED
+    begins_within = target.pointer % ALIGNED or (target.ld * size % ALIGNED and not have_seams)
     chunks = ceil_div(padded * size, ALIGNED) + bool(begins_within)
-    lanes = min(32, 1 << (chunks - 1).bit_length())
-    ctas = ceil_div(source.rows, 256 // lanes)
+    of_cta = max(1, THREADS // chunks)
     with stream:
-        copy, ends = functions_of(OPERANDS), (target.pointer, target.ld, padded, lanes)
-        copy(f"rows_{8 * size}", ctas, source.pointer, source.ld, source.rows, columns, *ends)
+        copy, ends = functions_of(OPERANDS), (target.pointer, target.ld, padded, chunks, of_cta)
+        copy(f"rows_{8 * size}", ceil_div(source.rows, of_cta), source.pointer, source.ld, source.rows, columns, *ends)
 
 
 def has_rows(view: View) -> bool:

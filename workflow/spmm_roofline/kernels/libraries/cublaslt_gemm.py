@@ -10,6 +10,7 @@ idea: the dense product in single precision with the library's epilogue, by the 
 format: dense
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}
 layout: {b: row_major, c: row_major}
+pads: {n: 4}
 requires: {}
 constants: {scaled: 0, epilogue: 0}
 features: []
@@ -24,11 +25,13 @@ variants:
     idea: the same of half precision with sums in single
     after: cublaslt_gemm
     dtype: {a: float16, b: float16, c: float16}
+    pads: {n: 8}
   bf16:
     unit: tensor
     idea: the same of bfloat16 with sums in single precision
     after: cublaslt_gemm
     dtype: {a: bfloat16, b: bfloat16, c: bfloat16}
+    pads: {n: 8}
 deviations:
   - "a NaN or an infinity in a row of B reaches every row of C"
   - "its ReLU is max(x, 0), which need not keep a NaN; SpMM gives products with ReLU to another kernel"
@@ -43,6 +46,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
+from ...formats.arrays import ceil_div
 from ...formats.dense import DenseMatrix
 from ..head import Head
 from ..launch import Call, Unsupported
@@ -91,8 +95,9 @@ def prepare(
     The library assumes column-major order, and a bias with one value for each row of its result. Where B and C are
     row-major, it computes Cᵀ = Bᵀ·Aᵀ on the same memory, and the bias has one value for each column of C. Where they
     are column-major, it computes C itself, and the bias has one for each row. The call serves other arrays of these
-    shapes. The algorithm is the first that the heuristic of the
-    library proposes; nothing is timed, so equal operands give equal bits. Raises :class:`Unsupported` if it proposes
+    shapes. Row-major operands are multiplied up to their padding, because the library has fast algorithms for rows of
+    whole 16 bytes alone. The algorithm is the first that its heuristic proposes; nothing is timed, so equal operands
+    give equal bits. Raises :class:`Unsupported` if it proposes
     none, and :class:`._cublaslt.CublasLtError` if a call fails.
     """
     import cupy
@@ -105,6 +110,7 @@ def prepare(
     if b.column_major:
         shapes = (b.dtype, k, n, b.ld), (a.dtype, k, m, k), (c.dtype, m, n, c.ld)
     else:
+        n = ceil_div(n, head.pads["n"]) * head.pads["n"]
         shapes = (b.dtype, n, k, b.ld), (a.dtype, k, m, k), (c.dtype, n, m, c.ld)
     handle = _handle_of(int(cupy.cuda.Device().id))
     products = {epilogue: _Product(handle, head.dtype["a"], shapes, epilogue, b.column_major) for epilogue in epilogues}
