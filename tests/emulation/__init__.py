@@ -154,6 +154,6 @@ def _implement_on_host(torch, operators):
     from torch import library as registration
 
     library = registration.Library("spmm_roofline", "IMPL")
-    for name in ("product", "sampled", "attention"):
+    for name in ("product", "sampled", "linear", "attention"):
         library.impl(name, getattr(operators, f"_{name}"), "CPU", allow_override=True)
     return library

@@ -328,5 +328,7 @@ def _on_device(array: Any, name: str) -> Any:
     if isinstance(array, np.ndarray) and not isinstance(array, cupy.ndarray):
         return cupy.asarray(array)
     if str(getattr(array, "device", "")) == "cpu" and hasattr(array, "numpy"):
-        return cupy.asarray(array.detach().numpy())
+        own = array.detach()
+        # NumPy has no bfloat16, all of whose values float32 has.
+        return cupy.asarray((own.float() if str(own.dtype) == "torch.bfloat16" else own).numpy())
     return library_of(array, name).as_cupy(array)
