@@ -97,8 +97,8 @@ def prepare(
     are column-major, it computes C itself, and the bias has one for each row. The call serves other arrays of these
     shapes. Row-major operands are multiplied up to their padding, because the library has fast algorithms for rows of
     whole 16 bytes alone. The algorithm is the first that its heuristic proposes; nothing is timed, so equal operands
-    give equal bits. Raises :class:`Unsupported` if it proposes
-    none, and :class:`._cublaslt.CublasLtError` if a call fails.
+    give equal bits. Raises :class:`Unsupported` if it proposes none, and :class:`._cublaslt.CublasLtError` if a call
+    fails.
     """
     import cupy
 
