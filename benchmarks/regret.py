@@ -34,6 +34,7 @@ import pandas as pd
 
 from spmm_roofline import contracts
 from spmm_roofline.formats import FORMATS
+from spmm_roofline.formats.arrays import ceil_div
 from spmm_roofline.formats.base import Survey
 from spmm_roofline.kernels import choose, costs, heads
 from spmm_roofline.kernels.head import Head
@@ -126,15 +127,22 @@ def cases(rows: pd.DataFrame, kernels: Mapping[str, Head], dtype: str) -> Iterat
         times = dict(zip(group["kernel"], group["time_ms"], strict=True))
         twins = {name: choose.costed(name) for name, head in kernels.items() if head.dtype["a"] == dtype}
         times |= {name: times[twin] for name, twin in twins.items() if name not in times and twin in times}
-        # A library's other entry was timed without padding, and takes longer if rows are no whole 16 bytes.
-        alike = {name: stand for name, stand in STANDS_FOR.items() if n % kernels[name].pads["n"] == 0}
-        times |= {name: times[stand] for name, stand in alike.items() if name not in times and stand in times}
+        # `cublas_gemm*` is timed with rows of any length, and takes longer where they are not whole 16 bytes.
+        stands = {name: stand for name, stand in STANDS_FOR.items() if name not in times and stand in times}
+        alike = {name for name, stand in stands.items() if _width(kernels[name], n) == _width(kernels[stand], n)}
+        times |= {name: times[stands[name]] for name in alike}
         if not any(kernels[name].study == choose.GENERAL and kernels[name].dtype["a"] == dtype for name in times):
             continue
         first = group.iloc[0]
         about = {name: int(first[name]) for name in ("m", "k", "nnz", "row_length_max", "blocks")}
         about |= {"n": int(n), "l2": first["l2"], "panel_tiles": first["panel_tiles"]}
         yield {"device": device, "suite": suite, "matrix": matrix, **about}, times
+
+
+def _width(head: Head, n: int) -> int:
+    """Columns of B and C with their padding."""
+    multiple = head.pads.get("n", 1)
+    return ceil_div(n, multiple) * multiple
 
 
 def judged(

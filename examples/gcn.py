@@ -342,8 +342,8 @@ class Training:
         self, task: Task, aggregate: Aggregate, dtype: str, compiled: bool = False, captured: bool = False
     ) -> None:
         # BF16 is for products, as autocast has it, and for the features; weights and their updates stay in FP32.
-        self.of_loss = torch.float64 if dtype == "float64" else torch.float32
-        network = Network(task, aggregate).to(DEVICE, self.of_loss)
+        self.weights_dtype = torch.float64 if dtype == "float64" else torch.float32
+        network = Network(task, aggregate).to(DEVICE, self.weights_dtype)
         self.x, self.labels = task.x.to(tensor_dtype(dtype)), task.labels
         # A larger rate makes training chaotic: at 0.01, curves in float32 and float64 part after some forty steps.
         self.optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, capturable=captured)
@@ -376,7 +376,7 @@ class Training:
     def _step(self) -> Any:
         """Forward, loss, backward, update."""
         with self.autocast:
-            loss = F.cross_entropy(self.network(self.x).to(self.of_loss), self.labels)
+            loss = F.cross_entropy(self.network(self.x).to(self.weights_dtype), self.labels)
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()

@@ -61,14 +61,15 @@ struct ChunkOfRow {
 };
 
 // Rows of `to` = rows of `from`, and zeros from `columns` to `padded`. Elements of a row follow each other, and rows begin
-// at any element in both. A thread writes an aligned chunk of `to`. A CTA has `of_cta` rows, each of which has at most
+// at any element in both. A thread writes an aligned chunk of `to`. A CTA has `rows_of_cta` rows, each of which has at most
 // `chunks`. Where rows of `to` follow each other without a gap, the chunk at a seam has elements of two rows, and is
 // written with the first of them; other incomplete chunks are written element by element.
 template <class Bits>
 __device__ void copy_rows(
-    const Bits* from, long long down, int rows, int columns, Bits* to, long long to_down, int padded, int chunks, int of_cta) {
+    const Bits* from, long long down, int rows, int columns, Bits* to, long long to_down, int padded, int chunks,
+    int rows_of_cta) {
     constexpr int SIZE = sizeof(Bits), OF_CHUNK = 16 / SIZE;
-    const int first_row = blockIdx.x * of_cta, end = min(of_cta, rows - first_row) * chunks;
+    const int first_row = blockIdx.x * rows_of_cta, end = min(rows_of_cta, rows - first_row) * chunks;
     const int bytes = columns * SIZE, all_bytes = padded * SIZE;
     const bool has_seams = to_down == columns && bytes >= 16;
     for (int chunk = threadIdx.x; chunk < end; chunk += blockDim.x) {
@@ -136,20 +137,20 @@ __device__ void turn(
 
 extern "C" __global__ void rows_16(
     const unsigned short* __restrict__ from, long long down, int rows, int columns, unsigned short* __restrict__ to,
-    long long to_down, int padded, int chunks, int of_cta) {
-    copy_rows(from, down, rows, columns, to, to_down, padded, chunks, of_cta);
+    long long to_down, int padded, int chunks, int rows_of_cta) {
+    copy_rows(from, down, rows, columns, to, to_down, padded, chunks, rows_of_cta);
 }
 
 extern "C" __global__ void rows_32(
     const unsigned* __restrict__ from, long long down, int rows, int columns, unsigned* __restrict__ to,
-    long long to_down, int padded, int chunks, int of_cta) {
-    copy_rows(from, down, rows, columns, to, to_down, padded, chunks, of_cta);
+    long long to_down, int padded, int chunks, int rows_of_cta) {
+    copy_rows(from, down, rows, columns, to, to_down, padded, chunks, rows_of_cta);
 }
 
 extern "C" __global__ void rows_64(
     const unsigned long long* __restrict__ from, long long down, int rows, int columns, unsigned long long* __restrict__ to,
-    long long to_down, int padded, int chunks, int of_cta) {
-    copy_rows(from, down, rows, columns, to, to_down, padded, chunks, of_cta);
+    long long to_down, int padded, int chunks, int rows_of_cta) {
+    copy_rows(from, down, rows, columns, to, to_down, padded, chunks, rows_of_cta);
 }
 
 extern "C" __global__ void turn_16(

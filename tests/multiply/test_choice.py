@@ -149,6 +149,7 @@ def test_times_of_a_new_kernel_join_a_table(monkeypatch, tmp_path):
         choices.write(choices.merged(old, table[new]), path)
         contents.append(path.read_bytes())
     assert contents[0] == contents[1]
+    assert choices.merged(table[:0], table[:0]).empty, "no matrix so far had a product for the kernels"
     restored = pd.read_csv(path).set_index(choices.KEY)["time_us"]
     assert (restored.reindex(by_key[0].index) == by_key[0]).all()
 

@@ -1,9 +1,13 @@
 """Products of matrices so full that the dense product is taken: everything that SpMM promises still holds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from spmm_roofline.kernels import heads
+from tests import emulation
 from tests.multiply.operands import check, check_operator, dense, sparse, vector
 
 pytestmark = pytest.mark.usefixtures("device", "dense_is_fastest")
@@ -15,6 +19,22 @@ DTYPES = {
     "tf32": "cublaslt_gemm_tf32",
     "float32": "cublaslt_gemm",
 }
+
+
+def test_the_emulated_device_leaves_nothing_to_a_real_one():
+    """Tests of both run in one process where there is a GPU."""
+    from spmm_roofline import SpMM
+    from spmm_roofline.kernels import packers
+    from spmm_roofline.kernels.libraries import cublaslt_gemm
+    from spmm_roofline.multiply import arrays
+
+    kept = arrays._cupy, cublaslt_gemm._handle_of, packers._loaded
+    with emulation.emulated():
+        a = weights()
+        b, exact = dense(128, 41, "float16")  # copied by a packer
+        check(SpMM(a, "float16")(b), a, exact, "float16")
+        assert all(function.cache_info().currsize for function in kept)
+    assert not any(function.cache_info().currsize for function in kept) and not arrays._known
 
 
 def weights(m=96, k=128, density=0.6):
@@ -34,6 +54,31 @@ def test_full_matrices_are_multiplied_as_dense_ones(dtype):
             check(multiply(b), a, exact, dtype)
     assert SpMM(sparse(96, 128, 0.005), dtype).kernel_for(128) not in DTYPES.values()
     assert SpMM(weights(k=123), dtype).kernel_for(128) not in DTYPES.values(), "rows of A are not aligned"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_it_is_timed_with_the_padding_that_products_have(dtype):
+    """By :func:`prepare` alone, as benchmarks call it. In FP16, rows without padding take up to twice as long."""
+    import cupy
+
+    from spmm_roofline.formats.dense import DenseMatrix
+    from spmm_roofline.formats.values import widened
+    from spmm_roofline.kernels.launch import prepare
+    from spmm_roofline.kernels.operands import allocate
+
+    a, head = weights(), heads()[DTYPES[dtype]]
+    packed = DenseMatrix.from_csr(a, dtype)
+    packed = replace(packed, data=cupy.asarray(packed.data))
+    b, c = allocate(head, "b", 128, 41), allocate(head, "c", 96, 41)
+    values, exact = dense(128, 41, dtype)
+    b.view[...] = values
+    c.poison()
+    stream = cupy.cuda.get_current_stream()
+    prepare(head, None, packed, b, c)(stream)
+    stream.synchronize()
+    check(c.view, a, exact, dtype)
+    assert c.ld * c.storage.itemsize % 16 == 0
+    assert not np.isnan(widened(c.storage, dtype).get()).any(), "the padding of C is not written"
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

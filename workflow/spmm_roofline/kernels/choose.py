@@ -8,10 +8,10 @@ There are two ways to choose a kernel:
   device is needed. Costs are fitted to the recorded rows of two devices and to 1,617 generated matrices on an H100, 109
   of them on an H200 as well (``benchmarks/costs.py``). On 31 other generated matrices regret against the best kernel
   known, re-creations and cuSPARSE included, is 0.8 % in FP16, 0.8 % in FP32, 1.1 % in TF32 and 1.0 % in FP64 on the
-  H100, and 0.7, 1.4, 1.0 and 0.8 % on the H200, in the geometric mean; against the best general kernel alone, 0.3 to
+  H100, and 0.7, 1.4, 1.1 and 0.8 % on the H200, in the geometric mean; against the best general kernel alone, 0.3 to
   1.0 %. Nobody has timed ``spread_rows_fma*``, ``even_rows_fma_narrow*``, ``even_rows_fma_f64`` and today's ``panel_*``
-  on generated matrices on the H200. On recorded matrices that a fit has not seen it is at most 1.9 % in 16 bits and
-  3.3 % in FP32 and TF32 (``benchmarks/regret.py``); ``tests/multiply/test_choice.py`` holds the costs to that.
+  on generated matrices on the H200. On recorded matrices that a fit has not seen it is at most 1.7 % in 16 bits and
+  3.1 % in FP32 and TF32 (``benchmarks/regret.py``); ``tests/multiply/test_choice.py`` holds the costs to that.
 - **The selector** (:func:`spmm_roofline.select`) ranks all kernels, libraries and special formats included, by the
   times that a trained model predicts for one device. On the recorded rows its regret in the geometric mean is about
   1 % for matrices, and 3 to 5 % for kinds of matrices, that the training did not see (table ``analysis_selector``). It
@@ -310,9 +310,10 @@ def reads_any_rows(head: Head, n: int) -> bool:
 
 
 def columns_of_copy(head: Head, product: Product, padded: int) -> int:
-    """Columns of a copy of B that has to have ``padded``: those of a slab if its rows are lines, and read often.
+    """Columns of a copy of B that has to have ``padded``.
 
-    Rows of more than a line are made of whole lines.
+    Rows of more than a line get whole lines, if these are little longer; shorter ones get a line, if the kernel reads
+    lines, and often. A library gets no more than it needs.
     """
     slab, size = head.tile.get("slab", 0), itemsize(head.dtype["b"])
     lines = ceil_div(padded * size, LINE) * LINE // size

@@ -70,10 +70,11 @@ def copy_rows(source: View, target: View, columns: int, padded: int, stream: Any
     have_seams = target.ld == columns and columns * size >= ALIGNED
     begins_within = target.pointer % ALIGNED or (target.ld * size % ALIGNED and not have_seams)
     chunks = ceil_div(padded * size, ALIGNED) + bool(begins_within)
-    of_cta = max(1, THREADS // chunks)
+    rows_of_cta = max(1, THREADS // chunks)
     with stream:
-        copy, ends = functions_of(OPERANDS), (target.pointer, target.ld, padded, chunks, of_cta)
-        copy(f"rows_{8 * size}", ceil_div(source.rows, of_cta), source.pointer, source.ld, source.rows, columns, *ends)
+        copy, ends = functions_of(OPERANDS), (target.pointer, target.ld, padded, chunks, rows_of_cta)
+        ctas, of_source = ceil_div(source.rows, rows_of_cta), (source.pointer, source.ld, source.rows, columns)
+        copy(f"rows_{8 * size}", ctas, *of_source, *ends, threads=THREADS)
 
 
 def has_rows(view: View) -> bool:
