@@ -22,7 +22,7 @@ constexpr int WORDS = 4096, SECTION = 32 * WORDS, WORDS_OF_WARP = WORDS / WARPS;
 // Tiles whose entries a CTA counts at once, row by row.
 constexpr int TILES = 64;
 // How work is split and dealt (formats/panels_64x32.py), and the threads of the one CTA that splits.
-constexpr int PANEL_COST = 2, MOST_PARTITIONS = 512, CUTTER = 1024;
+constexpr int PANEL_COST = 2, ROUND = 4, MOST_PARTITIONS = 512, CUTTER = 1024;
 
 // The columns of a panel in one section: a bit each, and how many of the section come before each word.
 struct Marked {
@@ -33,12 +33,6 @@ struct Marked {
     __device__ int rank(int offset) const {
         const int word = offset / 32;
         return before_warp[word / WORDS_OF_WARP] + before[word] + __popc(bits[word] & ((1u << offset % 32) - 1));
-    }
-    // Number of a column among those of the panel, of which `earlier` are before this section; -1 for columns of other
-    // sections and for none.
-    __device__ int rank_of(int column, int section, int earlier) const {
-        const int offset = column - section * SECTION;
-        return column >= 0 && offset >= 0 && offset < SECTION ? earlier + rank(offset) : -1;
     }
 };
 
@@ -71,6 +65,27 @@ __device__ void each_entry(const int* indptr, const int* indices, const Panel& p
             const int entry = first + threadIdx.x % 32;
             visit(row, entry, entry < end ? indices[entry] : -1);
         }
+    }
+}
+
+// `visit(row, entry, column, lanes)` for the entries of each row from `at[row]` on that are not `beyond(column)`; those
+// behind them are, because columns ascend. `lanes` has a bit for each lane of the warp that has such an entry, and all lanes
+// call. Then `at[row]` is the first entry that was not visited.
+template <class Beyond, class Visit>
+__device__ void each_entry_up_to(
+    const int* indptr, const int* indices, const Panel& panel, int (&at)[ROWS], const Beyond& beyond,
+    const Visit& visit) {
+    for (int row = threadIdx.x / 32; row < panel.rows; row += WARPS) {
+        const int end = indptr[panel.first_row + row + 1];
+        int first = at[row], visited = 32;
+        for (; first < end && visited == 32; first += visited) {
+            const int entry = first + threadIdx.x % 32, column = entry < end ? indices[entry] : -1;
+            const unsigned lanes = __ballot_sync(~0u, column >= 0 && !beyond(column));
+            visit(row, entry, column, lanes);
+            visited = __popc(lanes);
+        }
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) at[row] = first;
     }
 }
 
@@ -133,6 +148,8 @@ __device__ void pack_panel(
     __shared__ Marked marked;
     // Entries of a row in a tile, later the slot of the next one.
     __shared__ int slots[ROWS][TILES];
+    // The next entry of each row to count, and to scatter.
+    __shared__ int counted[ROWS], scattered[ROWS];
     __shared__ int next_slot, last_column;
     const Panel panel = panel_of(indptr, indices, m, blockIdx.x);
     const int tile = begins[panel.number], tiles = begins[panel.number + 1] - tile;
@@ -155,20 +172,28 @@ __device__ void pack_panel(
     __syncthreads();
     for (int i = used + threadIdx.x; i < tiles * COLUMNS; i += CTA) columns[tile * COLUMNS + i] = last_column;
 
+    // A row's entries of a group of tiles follow those of the group before.
+    if (threadIdx.x < panel.rows) scattered[threadIdx.x] = indptr[panel.first_row + threadIdx.x];
     for (int group = 0; group < tiles; group += TILES) {
-        // Tile of the group in which a column of the panel is, or -1.
-        const auto tile_in_group = [&](int rank) {
-            const int own = rank / COLUMNS - group;
-            return rank >= 0 && own >= 0 && own < TILES ? own : -1;
+        const auto tile_in_group = [&](int column, int section, int before) {
+            return (before + marked.rank(column - section * SECTION)) / COLUMNS - group;
+        };
+        // So do columns of an earlier section that were left for a later group.
+        const auto beyond = [&](int section, int before) {
+            return [&, section, before](int column) {
+                const int offset = column - section * SECTION;
+                return offset < 0 || offset >= SECTION || tile_in_group(column, section, before) >= TILES;
+            };
         };
         __syncthreads();
         for (int i = threadIdx.x; i < ROWS * TILES; i += CTA) slots[i / TILES][i % TILES] = 0;
+        if (threadIdx.x < panel.rows) counted[threadIdx.x] = scattered[threadIdx.x];
         __syncthreads();
         const auto count = [&](int section, int before) {
-            each_entry(indptr, indices, panel, [&](int row, int, int column) {
-                const int own = tile_in_group(marked.rank_of(column, section, before));
-                if (own >= 0) atomicAdd(&slots[row][own], 1);
-            });
+            const auto one = [&](int row, int, int column, unsigned lanes) {
+                if (lanes >> threadIdx.x % 32 & 1) atomicAdd(&slots[row][tile_in_group(column, section, before)], 1);
+            };
+            each_entry_up_to(indptr, indices, panel, counted, beyond(section, before), one);
         };
         each_section(indptr, indices, panel, marked, marked_section, count);
         __syncthreads();
@@ -192,21 +217,24 @@ __device__ void pack_panel(
         if (threadIdx.x == 0) next_slot += slots_of_group;
         // The lanes of a warp whose entries are in one tile take neighbouring slots.
         const auto scatter = [&](int section, int before) {
-            each_entry(indptr, indices, panel, [&](int row, int entry, int column) {
-                const int rank = marked.rank_of(column, section, before), own = tile_in_group(rank);
+            const auto one = [&](int row, int entry, int column, unsigned lanes) {
+                const int lane = threadIdx.x % 32;
+                const bool takes = lanes >> lane & 1;
+                const int own = takes ? tile_in_group(column, section, before) : -1;
                 const unsigned same = __match_any_sync(~0u, own);
-                const int lane = threadIdx.x % 32, earlier = __popc(same & ((1u << lane) - 1));
-                const int slot = own < 0 ? 0 : slots[row][own] + earlier;
+                const int earlier = __popc(same & ((1u << lane) - 1));
+                const int slot = takes ? slots[row][own] + earlier : 0;
                 __syncwarp();
-                if (own >= 0) {
+                if (takes) {
                     if (earlier == 0) slots[row][own] += __popc(same);
-                    const int in_tile = rank % COLUMNS;
+                    const int in_tile = (before + marked.rank(column - section * SECTION)) % COLUMNS;
                     const int byte = row / 8 * (16 * COLUMNS) + in_tile / 8 * 128 + row % 8 * 16 + in_tile % 8 * 2;
                     positions[slot] = static_cast<unsigned short>(byte);
                     data[slot] = values[entry];
                 }
                 __syncwarp();
-            });
+            };
+            each_entry_up_to(indptr, indices, panel, scattered, beyond(section, before), one);
         };
         each_section(indptr, indices, panel, marked, marked_section, scatter);
     }
@@ -217,43 +245,70 @@ struct Load {
     int work, items;
 };
 
-// Deals the items in this order, each to the partition that has least work; among equals the first. One warp, which holds
-// the work of all partitions in registers.
-__device__ void deal(
-    const int4* items, const int* order, int count, int partitions, int2* dealt, Load (&loads)[MOST_PARTITIONS]) {
-    constexpr int OWN = MOST_PARTITIONS / 32;
-    const int lane = threadIdx.x;
-    // Work of partition 32·i + lane, then the partition itself, in the low bits.
-    unsigned key[OWN];
-    int dealt_to[OWN];
-#pragma unroll
-    for (int i = 0; i < OWN; ++i) {
-        key[i] = 32 * i + lane < partitions ? 32 * i + lane : ~0u;
-        dealt_to[i] = 0;
-    }
-    for (int first = 0; first < count; first += 32) {
-        const int item = order[min(first + lane, count - 1)];
-        const int cost_of_item = items[item].y - items[item].x + PANEL_COST;
-        for (int i = 0; i < min(32, count - first); ++i) {
-            unsigned least = key[0];
-#pragma unroll
-            for (int j = 1; j < OWN; ++j) least = min(least, key[j]);
-            least = __reduce_min_sync(~0u, least);
-            const unsigned cost = __shfl_sync(~0u, cost_of_item, i);
-            const int now = __shfl_sync(~0u, item, i);
-#pragma unroll
-            for (int j = 0; j < OWN; ++j) {
-                if (key[j] == least) {
-                    dealt[now] = make_int2(least % MOST_PARTITIONS, dealt_to[j]++);
-                    key[j] += cost * MOST_PARTITIONS;
-                }
+// The keys of a CTA's threads, ascending.
+__device__ unsigned sorted(unsigned key) {
+    __shared__ unsigned keys[MOST_PARTITIONS];
+    const int own = threadIdx.x;
+    for (int size = 2; size <= MOST_PARTITIONS; size *= 2) {
+        for (int distance = size / 2; distance > 0; distance /= 2) {
+            unsigned other;
+            if (distance < 32) {
+                other = __shfl_xor_sync(~0u, key, distance);
+            } else {
+                keys[own] = key;
+                __syncthreads();
+                other = keys[own ^ distance];
+                __syncthreads();
             }
+            key = ((own & size) == 0) == ((own & distance) == 0) ? min(key, other) : max(key, other);
         }
     }
-#pragma unroll
-    for (int i = 0; i < OWN; ++i) {
-        loads[32 * i + lane] = {static_cast<int>(key[i] / MOST_PARTITIONS), dealt_to[i]};
+    return key;
+}
+
+// The least key of the threads before this one; ~0 for the first.
+__device__ unsigned least_before(unsigned key) {
+    __shared__ unsigned of_warp[MOST_PARTITIONS / 32];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    unsigned least = key;
+    for (int distance = 1; distance < 32; distance *= 2) {
+        const unsigned below = __shfl_up_sync(~0u, least, distance);
+        if (lane >= distance) least = min(least, below);
     }
+    if (lane == 31) of_warp[warp] = least;
+    const unsigned of_lane = __shfl_up_sync(~0u, least, 1);
+    least = lane > 0 ? of_lane : ~0u;
+    __syncthreads();
+    for (int i = 0; i < warp; ++i) least = min(least, of_warp[i]);
+    return least;
+}
+
+// Deals the items in this order, each to the partition that has least work; among equals the first. With the partitions
+// in the order of their work, each takes the next item, up to the first that has as much work as one of them then has.
+__device__ void deal(
+    const int4* items, const int* order, int count, int partitions, int2* dealt, Load (&loads)[MOST_PARTITIONS]) {
+    __shared__ int dealt_to[MOST_PARTITIONS];
+    const int own = threadIdx.x;
+    // Work of a partition, then the partition itself, in the low bits.
+    unsigned key = own < partitions ? own : ~0u;
+    dealt_to[own] = 0;
+    for (int first = 0; first < count;) {
+        key = sorted(key);
+        const bool there = own < min(partitions, count - first);
+        const int item = there ? order[first + own] : 0;
+        const unsigned cost = there ? items[item].y - items[item].x + PANEL_COST : 0;
+        const unsigned loaded = there ? key + cost * MOST_PARTITIONS : ~0u;
+        const unsigned least = least_before(loaded);
+        const bool takes = there && key < least;
+        if (takes) {
+            const int partition = key % MOST_PARTITIONS;
+            dealt[item] = make_int2(partition, dealt_to[partition]++);
+            key = loaded;
+        }
+        first += __syncthreads_count(takes);
+    }
+    const int partition = key % MOST_PARTITIONS;
+    if (key != ~0u) loads[partition] = {static_cast<int>(key / MOST_PARTITIONS), dealt_to[partition]};
 }
 
 }  // namespace
@@ -304,18 +359,18 @@ extern "C" __global__ void __launch_bounds__(CUTTER) cut_panels(
     if (threadIdx.x == 0) counts[0] = begins[panels], counts[1] = items_before, counts[2] = partials_before;
 }
 
-// The items longest first, in rounds of `round`; among equals the first one.
-extern "C" __global__ void __launch_bounds__(CTA) order_items(
+// The items longest first, in rounds of `round`; among equals the first one. A CTA for each round.
+extern "C" __global__ void __launch_bounds__(CUTTER) order_items(
     const int4* __restrict__ items, int count, int round, int* __restrict__ order) {
-    const int own = thread();
-    if (own >= count) return;
-    const int first = own / round * round, end = min(first + round, count), tiles = items[own].y - items[own].x;
-    int earlier = 0;
-    for (int i = first; i < end; ++i) {
-        const int other = items[i].y - items[i].x;
-        earlier += other > tiles || (other == tiles && i < own);
+    __shared__ int tiles[ROUND * MOST_PARTITIONS];
+    const int first = blockIdx.x * round, here = min(round, count - first);
+    for (int i = threadIdx.x; i < here; i += CUTTER) tiles[i] = items[first + i].y - items[first + i].x;
+    __syncthreads();
+    for (int own = threadIdx.x; own < here; own += CUTTER) {
+        int earlier = 0;
+        for (int i = 0; i < here; ++i) earlier += tiles[i] > tiles[own] || (tiles[i] == tiles[own] && i < own);
+        order[first + earlier] = first + own;
     }
-    order[first + earlier] = own;
 }
 
 // Deals the items, and numbers the partitions so that 2i has the i-th most work and 2i + 1 the i-th least. One CTA.
@@ -327,7 +382,7 @@ extern "C" __global__ void __launch_bounds__(MOST_PARTITIONS) deal_items(
     __shared__ Load loads[MOST_PARTITIONS];
     __shared__ int places[MOST_PARTITIONS], begins[MOST_PARTITIONS];
     const int own = threadIdx.x, half = (partitions + 1) / 2;
-    if (own < 32) deal(items, order, count, partitions, dealt, loads);
+    deal(items, order, count, partitions, dealt, loads);
     begins[own] = 0;
     __syncthreads();
     if (own < partitions) {

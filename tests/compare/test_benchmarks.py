@@ -1,9 +1,10 @@
-"""Rows of benchmarks/sampled.py, widths.py and transposed.py, verified products of several codes, and their loop."""
+"""Rows of benchmarks/{sampled,widths,transposed,plans}.py, verified products of several codes, and their loop."""
 
 import sys
 from importlib import import_module
 from pathlib import Path
 from time import sleep
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from spmm_roofline.measure.timing import Timing
 from tests import emulation
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = ("sampled", "widths", "transposed")
+SCRIPTS = ("sampled", "widths", "transposed", "plans")
 MODULES = (*SCRIPTS, "host", "exact", "folder", "vendor", "peers")
 
 
@@ -162,6 +163,18 @@ def test_transposed_products(imported, cupy, monkeypatch):
     assert "float32, n = 32: " in told and "cusparse Aᵀ " in told and "a plan of Aᵀ takes" in told
 
 
+def test_plans(imported, cupy, monkeypatch):
+    plans = imported("plans")
+    monkeypatch.setattr(plans, "PLANS", 2)
+    options = SimpleNamespace(dtypes=["float16", "float64"], n=[8, 32])
+    rows = pd.DataFrame(plans.measured(matrix(60, 45), options, Clock(cupy), 1000.0, False))
+    assert list(rows.n) == [8, 32] * 2 and rows.kernel.str.contains("f16|f64").all()
+    times = rows[["cupy_ms", "scipy_ms", "named_ms", "product_us"]]
+    assert (times > 0).all(axis=None) and np.allclose(rows.products, 1e3 * rows.cupy_ms / rows.product_us)
+    told = plans.summary(rows.assign(matrix="mesh"))
+    assert told.startswith("medians and maxima") and "products" in told and "torch" not in told
+
+
 def test_every_matrix_of_a_folder(imported, cupy, tmp_path, monkeypatch, capsys):
     folder = imported("folder")
     monkeypatch.setattr(folder, "Clock", Timed)
@@ -239,4 +252,5 @@ def test_a_whole_run(script, imported, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", arguments)
     assert imported(script).main() == 0
     rows = pd.read_csv(tmp_path / "rows.csv")
-    assert rows.time_us.notna().any() and "float32, " in capsys.readouterr().out
+    times = rows.product_us if script == "plans" else rows.time_us
+    assert times.notna().any() and "float32" in capsys.readouterr().out

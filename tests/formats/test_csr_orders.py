@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 from spmm_roofline.formats import FORMATS, FormatError
 from spmm_roofline.formats.csr_binned import BEYOND, BINS, bin_of
+from tests import emulation
 
 
 def canonical(dense):
@@ -51,6 +52,23 @@ def test_bins_count_rows_and_runs_name_their_entries(a):
     assert (start == a.indptr[:-1][row]).all() and (end == a.indptr[1:][row]).all()
     counts = np.diff(a.indptr)
     assert packed.longer == (*((counts >= least).sum() for least in BINS), *(0,) * BEYOND)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1), (90, 700), (600, 70)])
+def test_a_device_makes_the_same_runs(shape):
+    if not emulation.compiler():
+        pytest.skip("the emulation of a device needs the C++ compiler g++")
+    rng = np.random.default_rng(4)
+    a = canonical(rng.random(shape) < rng.random((shape[0], 1)) ** 3)
+    form = FORMATS["csr_binned"]
+    with emulation.emulated():
+        from spmm_roofline.kernels.packers import pack, packer_of
+
+        packed = pack(form, emulation.device.csr_matrix(a), "float32", {}, packer_of(form))
+        on_host = form.from_csr(a)
+        assert packed.longer == on_host.longer
+        for name, array in on_host.arrays().items():
+            assert np.array_equal(packed.arrays()[name].get(), array), name
 
 
 def test_two_bins_are_an_octave():

@@ -113,14 +113,20 @@ def test_too_many_entries_for_32_bit_positions_are_refused(monkeypatch):
         Panels64x32.from_csr(a)
 
 
-@pytest.mark.parametrize("columns", [900, 300_000])
-def test_the_packer_makes_the_same_arrays(columns):
-    """On the host, as the emulation of a device runs it; columns that lie far apart are marked in several sections."""
+@pytest.mark.parametrize(("columns", "panels"), [(900, 2), (300_000, 2), (5000, 60)])
+def test_the_packer_makes_the_same_arrays(columns, panels):
+    """On the host, as the emulation of a device runs it.
+
+    Columns that lie far apart are marked in several sections, rows of many columns have tiles of several groups, and
+    partitions get several panels.
+    """
     if not emulation.compiler():
         pytest.skip("the emulation of a device needs the C++ compiler g++")
     rng = np.random.default_rng()
     rows = [random_array((40, columns), density=d, format="csr", rng=rng) for d in (0.0, 20 / columns, 200 / columns)]
-    a = csr_array(vstack([*rows, csr_array((1, columns)), random_array((1, columns), density=0.01, rng=rng)]))
+    rows += [csr_array((1, columns)), random_array((1, columns), density=min(max(0.01, 3000 / columns), 1.0), rng=rng)]
+    rows += [random_array((64, columns), density=(i % 7) / columns, rng=rng) for i in range(panels - 2)]
+    a = csr_array(vstack(rows))
     a.sort_indices()
     expected = Panels64x32.from_csr(a, "float16", 2, 3)
     with emulation.emulated():

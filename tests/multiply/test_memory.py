@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import block_diag, coo_array, csr_array, diags_array
 
-from tests.multiply.operands import TOLERANCE, sparse
+from tests.multiply.operands import TOLERANCE, general_kernels, sparse
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -87,6 +87,21 @@ def test_kernels_that_a_device_or_a_format_excludes_are_left_out(device, monkeyp
     assert memory.holds("vectors_8x1", m, m, most, shared)
     monkeypatch.setattr(plan, "holds", lambda form, *_: form != FORMAT.name)
     assert not panels(a)
+
+
+@pytest.mark.parametrize("name", structures())
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_what_surely_fits_is_no_less_than_any_kernel_needs(name, dtype):
+    from spmm_roofline.multiply import memory
+
+    a = structures()[name]
+    for m, nnz in ((a.shape[0], a.nnz), (1, 0), (1, 1), (70, 3)):
+        enough = memory.ENOUGH * (m + memory.ROWS_OF_LAST + nnz)
+        assert memory.surely_fits(m, nnz, enough) and not memory.surely_fits(m, nnz, enough - 1)
+        for head in general_kernels():
+            if head.dtype["a"] == dtype:
+                needed = memory.packed(head.format, m, nnz, dtype).least + memory.csr(m, nnz, 8)
+                assert needed <= enough, head.name
 
 
 def test_a_matrix_that_cannot_fit_is_refused_before_anything_is_made(monkeypatch):

@@ -17,11 +17,11 @@ def ctas(count: int) -> int:
     return max(ceil_div(count, CTA), 1)
 
 
-def scan_states(count: int) -> Any:
-    """State of a scan over ``count`` items, uint64[ctas + 1], cleared."""
+def scan_states(count: int, more: int = 0) -> Any:
+    """State of a scan over ``count`` items, uint64[ctas + 1], and ``more`` words for something else, all cleared."""
     import cupy
 
-    return cupy.zeros(ctas(count) + 1, dtype=cupy.uint64)
+    return cupy.zeros(ctas(count) + 1 + more, dtype=cupy.uint64)
 
 
 def row_begins(pack: Packer, a: Any) -> Any:

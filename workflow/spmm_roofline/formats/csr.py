@@ -55,19 +55,23 @@ class Csr(Format):
         return self.shape[0]
 
 
-def longest_first(a: Csr) -> Any:
-    """Rows by descending length, int64[m]; rows of equal length in the order of A."""
-    xp = array_module(a.indptr)
-    m = a.shape[0]
-    return xp.argsort(xp.arange(m, dtype=xp.int64) - xp.diff(a.indptr).astype(xp.int64) * max(m, 1))
+def longest_first(indptr: Any) -> Any:
+    """Rows by descending length, int64[m]; rows of equal length in their order. ``indptr`` int32[m+1]."""
+    return array_module(indptr).argsort(indptr[:-1] - indptr[1:], kind="stable")
 
 
 def padded_to_fours(a: Csr) -> Csr:
     """``a`` with zeros after the last entry, up to a multiple of four entries."""
-    xp = array_module(a.indptr)
-    more = -a.nnz % 4
-    indices, data = (xp.concatenate([x, xp.zeros(more, dtype=x.dtype)]) for x in (a.indices, a.data))
-    return dataclasses.replace(a, indices=indices, data=data)
+    xp, more = array_module(a.indptr), -a.nnz % 4
+    if not more:
+        return a
+
+    def padded(x: Any) -> Any:
+        longer = xp.empty(len(x) + more, dtype=x.dtype)
+        longer[: len(x)], longer[len(x) :] = x, 0
+        return longer
+
+    return dataclasses.replace(a, indices=padded(a.indices), data=padded(a.data))
 
 
 FORMAT = Csr

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from .arrays import array_module
-from .base import Int32
+import numpy as np
+
+from .arrays import array_module, ceil_div
+from .base import Int32, Packer
+from .builder import CTA
 from .csr import Csr, longest_first, padded_to_fours
 
 #: Least entries of a row of each bin, two bins an octave: 1, 2, 3, 4, 6, 8, 12, …, 2³¹.
@@ -26,35 +29,51 @@ class CsrBinned(Csr):
     """
 
     name: ClassVar[str] = "csr_binned"
+    packer: ClassVar[str | None] = "csr_binned"
     count_names: ClassVar[tuple[str, ...]] = (*Csr.count_names, "longer")
 
     runs: Int32
     longer: tuple[int, ...]
 
     @classmethod
-    def from_csr(cls, a: Any, dtype: str = "float32") -> Self:
+    def from_csr(cls, a: Any, dtype: str = "float32", packer: Packer | None = None) -> Self:
         """Pack a canonical CSR (m×k); see :meth:`Csr.from_csr`."""
-        xp = array_module(a.data)
         packed = padded_to_fours(Csr.from_csr(a, dtype))
-        m, indptr = packed.shape[0], packed.indptr
-        order = longest_first(packed)
-        runs = xp.zeros((m, 4), dtype=xp.int32)
-        runs[:, 0], runs[:, 1], runs[:, 2] = order, indptr[order], indptr[order + 1]
-        ascending = xp.diff(indptr)[order[::-1]].astype(xp.int64)
-        longer = m - xp.searchsorted(ascending, xp.array(BINS, dtype=xp.int64))
+        order = longest_first(packed.indptr)
+        on_host = array_module(packed.indptr) is np
+        runs, longer = _on_host(packed, order) if on_host else _on_device(packed, order, cls.given(packer))
         return cls(
             shape=packed.shape,
             nnz=packed.nnz,
             dtype=packed.dtype,
-            indptr=indptr,
+            indptr=packed.indptr,
             indices=packed.indices,
             data=packed.data,
-            runs=runs.reshape(-1),
-            longer=(*longer.tolist(), *(0,) * BEYOND),
+            runs=runs,
+            longer=(*longer, *(0,) * BEYOND),
         )
 
     def counts(self) -> dict[str, Any]:
         return {**super().counts(), "longer": self.longer}
+
+
+def _on_host(a: Csr, order: Any) -> tuple[Any, list[int]]:
+    """``runs``, and the number of rows up to each bin."""
+    m, indptr = a.shape[0], np.asarray(a.indptr)
+    runs = np.zeros((m, 4), dtype=np.int32)
+    runs[:, 0], runs[:, 1], runs[:, 2] = order, indptr[order], indptr[order + 1]
+    ascending = np.diff(indptr)[order[::-1]].astype(np.int64)
+    return runs.reshape(-1), (m - np.searchsorted(ascending, BINS)).tolist()
+
+
+def _on_device(a: Csr, order: Any, pack: Packer) -> tuple[Any, list[int]]:
+    """The same, made on the device."""
+    import cupy
+
+    m = a.shape[0]
+    runs, longer = cupy.empty(4 * m, dtype="int32"), cupy.zeros(len(BINS), dtype="int32")
+    pack("runs_of_rows", ceil_div(m, CTA), order, a.indptr, m, runs, longer)
+    return runs, longer.get().tolist()
 
 
 def bin_of(length: int) -> int:

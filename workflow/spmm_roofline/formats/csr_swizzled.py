@@ -25,7 +25,7 @@ class CsrSwizzled(Csr):
     def from_csr(cls, a: Any, dtype: str = "float32") -> Self:
         """Pack a canonical CSR (m×k); see :meth:`Csr.from_csr`."""
         packed = padded_to_fours(Csr.from_csr(a, dtype))
-        order = longest_first(packed).astype("int32")
+        order = longest_first(packed.indptr).astype("int32")
         return cls(packed.shape, packed.nnz, packed.dtype, packed.indptr, packed.indices, packed.data, order)
 
 

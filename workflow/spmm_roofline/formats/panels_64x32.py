@@ -211,10 +211,11 @@ def _count_on_device(a: Any, pack: Packer) -> Any:
     import cupy as xp
 
     panels = ceil_div(int(a.shape[0]), ROWS)
-    begins = xp.zeros(panels + 1, dtype=xp.int32)
-    if panels:
-        states = builder.scan_states(builder.CTA * panels)
-        pack("count_panels", panels, *_structure(a), int(a.shape[0]), states, begins)
+    if not panels:
+        return xp.zeros(1, dtype=xp.int32)
+    begins = xp.empty(panels + 1, dtype=xp.int32)
+    states = builder.scan_states(builder.CTA * panels)
+    pack("count_panels", panels, *_structure(a), int(a.shape[0]), states, begins)
     return begins
 
 
@@ -230,10 +231,12 @@ def _on_device(a: Any, begins: Any, values: Any, partitions: int, pack: Packer) 
     m, nnz = int(a.shape[0]), int(a.nnz)
     indptr, indices = _structure(a)
     panels = ceil_div(m, ROWS)
-    work_ptr = xp.zeros(partitions + 1, dtype=xp.int32)
+    # Without panels nothing is launched. To clear memory takes the host longer than to find it.
+    found = xp.empty if panels else xp.zeros
+    work_ptr = found(partitions + 1, dtype=xp.int32)
     # A share of a partition makes at most one more item, and a split panel has more than one share.
     items, cut = xp.empty((panels + partitions, 4), dtype=xp.int32), xp.empty((2 * partitions, 4), dtype=xp.int32)
-    counts = xp.zeros(3, dtype=xp.int32)
+    counts = found(3, dtype=xp.int32)
     if panels:
         pack("cut_panels", 1, begins, panels, partitions, items, cut, counts, threads=builder.CUTTER)
     tiles, count, partials = counts.get().tolist()
@@ -243,7 +246,8 @@ def _on_device(a: Any, begins: Any, values: Any, partitions: int, pack: Packer) 
     work = xp.empty((count, 4), dtype=xp.int32)
     if panels:
         order, dealt = xp.empty(count, dtype=xp.int32), xp.empty((count, 2), dtype=xp.int32)
-        pack("order_items", builder.ctas(count), items, count, ROUND * partitions, order)
+        of_round = ROUND * partitions
+        pack("order_items", ceil_div(count, of_round), items, count, of_round, order, threads=builder.CUTTER)
         pack("deal_items", 1, items, order, count, partitions, dealt, work_ptr, work, threads=MOST_PARTITIONS)
         entry = f"pack_panels_{8 * values.itemsize}"
         pack(entry, panels, indptr, indices, values, begins, m, columns, runs, positions, data)

@@ -251,7 +251,7 @@ def _count_on_device(a: Any, rows: int, pack: Packer) -> Counted:
     chunks = windows + nnz // CHUNK_ENTRIES
     columns = xp.empty(chunks, dtype=xp.int32)
     pack("count_columns", builder.ctas(chunks * rows), indptr, indices, m, windows, chunks, CHUNK_ENTRIES, columns)
-    begins, counts = xp.empty(windows + 1, dtype=xp.int32), xp.zeros(2, dtype=xp.int32)
-    states = builder.scan_states(windows)
+    begins, states = xp.empty(windows + 1, dtype=xp.int32), builder.scan_states(windows, more=1)
+    counts = states[-1:].view(xp.int32)
     pack("count_tiles", builder.ctas(windows), indptr, columns, m, windows, CHUNK_ENTRIES, states, begins, counts)
     return Counted(indptr, indices, columns, begins, counts)

@@ -19,6 +19,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,8 @@ WINDOW, PANEL_TILE, DENSE_TILE = 8, 32, 128
 WINDOWS_AT_ONCE, STRIP_OF_PANEL = 16, 1.2
 #: Narrowest slab of a kernel whose slabs are as wide as B.
 NARROWEST_SLAB = 4
+#: Bits of the index of a leaf, one a level: trees have no more levels.
+BITS = 8
 #: What stands for zero where logarithms are taken.
 NOTHING = 1e-30
 #: What 1 is of a leaf in the document, which has whole numbers: as decimal fractions they would take twice the bytes.
@@ -219,13 +222,14 @@ def exponents(of: Monomials) -> np.ndarray:
     return np.array([[powers.get(name, 0.0) for name in Quantities._fields] for powers in of.values()])
 
 
-_OF_TERMS, _OF_TRAITS = exponents(TERMS), exponents(TRAITS)
+_EXPONENTS = np.concatenate([exponents(TERMS), exponents(TRAITS)])
 
 
 def terms_and_traits(products: Sequence[Quantities]) -> tuple[np.ndarray, np.ndarray]:
     """The values of terms and the logarithms of traits, float64[TERMS, products] and float64[TRAITS, products]."""
-    logs = np.log(np.maximum(np.array(products, dtype=np.float64).T, NOTHING))
-    return np.exp(_OF_TERMS @ logs), _OF_TRAITS @ logs
+    rows = np.fromiter(chain.from_iterable(products), np.float64).reshape(len(products), -1)
+    logs = _EXPONENTS @ np.log(np.maximum(rows.T, NOTHING))
+    return np.exp(logs[: len(TERMS)]), logs[len(TERMS) :]
 
 
 @dataclass(frozen=True)
@@ -296,9 +300,10 @@ class _Together:
     coefficients: np.ndarray
     """float64[terms, kernels]"""
     asked: np.ndarray
-    """int64[level, kernels, trees]: the index of a question's trait in [traits, slabs]"""
+    """int64[kernels, trees, BITS]: the index of a question's trait in [traits, slabs], one a level; the first ones ask
+    nothing"""
     thresholds: np.ndarray
-    """float64[level, kernels, trees]"""
+    """float64[kernels, trees, BITS]"""
     leaves: np.ndarray
     """float64[leaves of all trees of all kernels]"""
     first: np.ndarray
@@ -314,12 +319,13 @@ def _together(names: Sequence[str]) -> _Together:
         np.stack([getattr(cost.trees, part) for cost in costs]) for part in ("traits", "thresholds", "leaves")
     )
     asked = len(slabs) * traits + which[:, None, None]
+    more = [(0, 0), (0, 0), (BITS - asked.shape[-1], 0)]
     return _Together(
         slabs,
         which,
         np.stack([cost.coefficients for cost in costs], axis=-1),
-        np.ascontiguousarray(np.moveaxis(asked, -1, 0)),
-        np.ascontiguousarray(np.moveaxis(thresholds, -1, 0)),
+        np.pad(asked, more),
+        np.pad(thresholds, more, constant_values=np.inf),
         leaves.ravel(),
         np.arange(0, leaves.size, leaves.shape[-1]).reshape(leaves.shape[:-1]),
     )
@@ -329,10 +335,7 @@ def log_us(names: Sequence[str], sizes: Sizes) -> np.ndarray:
     """Logarithm of the time in µs of a product with each of some kernels, float64[kernels]."""
     all_of = _together(tuple(names))
     terms, traits = terms_and_traits([quantities(sizes, slabs) for slabs in all_of.slabs])
-    answers = (traits.ravel().take(all_of.asked) > all_of.thresholds).view(np.uint8)
-    leaf = answers[0].copy()  # of eight bits, one a level
-    for answer in answers[1:]:
-        leaf <<= 1
-        leaf |= answer
+    answers = traits.ravel().take(all_of.asked) > all_of.thresholds
+    leaf = np.packbits(answers.ravel()).reshape(all_of.first.shape)
     corrections = all_of.leaves.take(all_of.first + leaf).sum(axis=-1)
     return np.log((terms[:, all_of.which] * all_of.coefficients).sum(axis=0)) + corrections

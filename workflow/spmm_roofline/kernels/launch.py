@@ -6,11 +6,14 @@ import ctypes
 import importlib
 import math
 import re
+import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -268,6 +271,10 @@ class DriverLaunch:
         self._given = ctypes.byref(self._config), function.kernel.ptr, self._values, None
         self._enqueue = driver_launch()
 
+    def sized(self, ctas: int, threads: int) -> None:
+        """Let the next launches have so many CTAs, at least one, of so many threads."""
+        self._config.grid_x, self._config.block_x = ctas, threads
+
     def __call__(self, stream: int) -> None:
         if self._is_empty:
             return
@@ -283,6 +290,49 @@ class DriverLaunch:
             from cupy.cuda import driver
 
             raise driver.CUDADriverError(status)
+
+
+class Launcher:
+    """A function that is launched with other arguments each time: all launches write theirs to one place.
+
+    To make objects of ctypes for the arguments of one launch takes longer than the launch. ``parameters`` are the types
+    that the code declares, and ``arguments`` an example of what is given; of a struct, the size counts.
+    """
+
+    def __init__(self, function: Any, parameters: Sequence[str], arguments: Sequence[Any]) -> None:
+        codes, self._readers = [], list[Callable[[Any], Any] | None]()
+        for declared, given in zip(parameters, arguments, strict=True):
+            number = number_type(declared)
+            if number is not None:
+                codes.append(f"{number.char}{-number.itemsize % 8}x")
+                self._readers.append(None)
+            elif type(given) is np.ndarray:
+                codes.append(f"{given.nbytes}s{-given.nbytes % 8}x")
+                self._readers.append(np.ndarray.tobytes)
+            else:
+                codes.append("Q")
+                self._readers.append(_pointer)
+        self._layout = struct.Struct("@" + "".join(codes))
+        self._room = (ctypes.c_char * self._layout.size)()
+        offsets = accumulate((struct.calcsize(f"@{code}") for code in codes[:-1]), initial=0)
+        places = [ctypes.c_char.from_buffer(self._room, offset) for offset in offsets] if codes else []
+        self._launch = DriverLaunch(function, (1, 1, 1), (1, 1, 1), 0, places)
+        self._lock = Lock()
+
+    def __call__(self, stream: int, ctas: int, threads: int, arguments: Sequence[Any]) -> None:
+        """Enqueue on the stream of a handle. Raises ``struct.error`` for a number that does not fit."""
+        given = [read(x) if read else x for read, x in zip(self._readers, arguments, strict=True)]
+        if not ctas:
+            return
+        with self._lock:
+            self._layout.pack_into(self._room, 0, *given)
+            self._launch.sized(ctas, threads)
+            self._launch(stream)
+
+
+def _pointer(value: Any) -> int:
+    """The address of an array, which may be given by it."""
+    return value if type(value) is int else int(value.data.ptr)
 
 
 class LaunchConfig(ctypes.Structure):

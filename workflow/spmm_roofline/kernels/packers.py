@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
+from itertools import repeat
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -12,7 +16,7 @@ from ..paths import KERNELS
 from . import registry
 from .cubins import machine_code
 from .head import Head
-from .launch import DriverLaunch, converter, load
+from .launch import DriverLaunch, Launcher, converter, load
 
 #: Dynamic shared memory that a function may use without asking, in bytes.
 DEFAULT_SHARED_BYTES = 48 * 1024
@@ -44,21 +48,35 @@ def _loaded(name: str) -> LoadedPacker:
     return LoadedPacker(head, machine_code(head))
 
 
+@dataclass(frozen=True)
+class _Function:
+    """A function of a packer on one device."""
+
+    loaded: Any
+    """CuPy's function"""
+    converters: tuple[Callable[[Any], Any], ...]
+    launcher: Launcher
+
+
 class LoadedPacker:
     """A packer's functions on the current device: ``pack("partition", ctas, *arguments)``; see formats.base.Packer."""
 
     def __init__(self, head: Head, cubin: Path) -> None:
         self.head = head
         self._module = load(cubin)
-        #: (device, entry) → function, and the converter of each argument
-        self._functions: dict[tuple[int, str], tuple[Any, tuple[Any, ...]]] = {}
+        #: By device and entry.
+        self._functions: dict[tuple[int, str], _Function] = {}
 
     def __call__(self, entry: str, ctas: int, *arguments: Any, threads: int = 256) -> None:
         """Enqueue ``entry`` on CuPy's current stream; see :meth:`prepared`."""
         import cupy
 
-        launch, _ = self.prepared(entry, ctas, *arguments, threads=threads)
-        launch(cupy.cuda.get_current_stream().ptr)
+        stream = cupy.cuda.get_current_stream().ptr
+        try:
+            self._function(entry, arguments).launcher(stream, ctas, threads, arguments)
+        except struct.error:  # a number that does not fit, which the other way tells
+            launch, _ = self.prepared(entry, ctas, *arguments, threads=threads)
+            launch(stream)
 
     def prepared(
         self, entry: str, ctas: int, *arguments: Any, threads: int = 256, shared: int = 0
@@ -68,25 +86,28 @@ class LoadedPacker:
         Numbers get the type that the code declares; an array may be given by its address. ``shared``: bytes of dynamic
         shared memory.
         """
+        function = self._function(entry, arguments)
+        if shared > DEFAULT_SHARED_BYTES and function.loaded.max_dynamic_shared_size_bytes < shared:
+            function.loaded.max_dynamic_shared_size_bytes = shared
+        given = [convert(argument) for convert, argument in zip(function.converters, arguments, strict=True)]
+        return DriverLaunch(function.loaded, (ctas, 1, 1), (threads, 1, 1), shared, given), given
+
+    def _function(self, entry: str, arguments: tuple[Any, ...]) -> _Function:
+        """The function, loaded on first use; ``arguments`` are those of a launch."""
         import cupy
 
         key = (cupy.cuda.runtime.getDevice(), entry)
+        if (known := self._functions.get(key)) is not None:
+            return known
         if entry not in self.head.entries:
             raise FormatError(f"packer {self.head.name} has no function {entry}: it takes values of 2, 4 or 8 bytes")
-        if key not in self._functions:
-            with _loading:
-                if key not in self._functions:
-                    function = self._module.get_function(entry)
-                    _ = function.kernel  # CuPy loads the module on first use
-                    self._functions[key] = (
-                        function,
-                        tuple(
-                            converter(self.head.name, f"argument {number}", declared)
-                            for number, declared in enumerate(self.head.entries[entry])
-                        ),
-                    )
-        function, converters = self._functions[key]
-        if shared > DEFAULT_SHARED_BYTES and function.max_dynamic_shared_size_bytes < shared:
-            function.max_dynamic_shared_size_bytes = shared
-        given = [convert(argument) for convert, argument in zip(converters, arguments, strict=True)]
-        return DriverLaunch(function, (ctas, 1, 1), (threads, 1, 1), shared, given), given
+        with _loading:
+            if key not in self._functions:
+                loaded = self._module.get_function(entry)
+                _ = loaded.kernel  # CuPy loads the module on first use
+                parameters = tuple(self.head.entries[entry])
+                names = (f"argument {number}" for number in range(len(parameters)))
+                converters = tuple(map(converter, repeat(self.head.name), names, parameters))
+                launcher = Launcher(loaded, parameters, arguments)
+                self._functions[key] = _Function(loaded, converters, launcher)
+        return self._functions[key]

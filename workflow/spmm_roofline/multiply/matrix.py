@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ..formats.arrays import row_of_entry
+import numpy as np
+
+from ..formats.arrays import ceil_div, row_of_entry
+from ..formats.builder import CTA
+from ..kernels.packers import functions_of
 from ..needs import without_cupy
 from .arrays import capturing, library_of, requires_gradient
 
@@ -17,11 +20,43 @@ from .arrays import capturing, library_of, requires_gradient
 SUMMED = "A was given with several values for one place, which were added; update needs one for each"
 
 
+#: The packer that takes a CSR, the most CTAs of its launch, which add up what they find, and what it finds.
+TAKER, MOST_CTAS = "csr", 1024
+FOUND = np.dtype(
+    [
+        *((name, "uint32") for name in ("decreasing", "outside", "descending", "repeated")),
+        *((name, "int64") for name in ("first", "last")),
+    ]
+)
+
+
+class Csr(NamedTuple):
+    """A CSR on the device, as packers read it. CuPy's own class takes longer to make than a product."""
+
+    data: Any
+    """float32 or float64[nnz]"""
+    indices: Any
+    """int32[nnz]"""
+    indptr: Any
+    """int32[m+1]"""
+    shape: tuple[int, int]
+
+    @property
+    def nnz(self) -> int:
+        return len(self.data)
+
+    def of_cupy(self) -> Any:
+        """The same arrays as CuPy's CSR."""
+        import cupyx.scipy.sparse as sparse
+
+        return sparse.csr_matrix((self.data, self.indices, self.indptr), shape=self.shape)
+
+
 @dataclass(frozen=True)
 class Matrix:
-    """A in canonical CSR of CuPy: sorted rows, no duplicates, int32 indices, real values."""
+    """A in canonical CSR: sorted rows, no duplicates."""
 
-    csr: Any
+    csr: Csr
     #: Entry of the CSR → its position among the caller's values, int[nnz]; None if the caller has the same order.
     order: Any = None
     #: Whether entries of the caller were added up, so that values cannot be replaced one by one.
@@ -31,11 +66,11 @@ class Matrix:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return int(self.csr.shape[0]), int(self.csr.shape[1])
+        return self.csr.shape
 
     @property
     def nnz(self) -> int:
-        return int(self.csr.nnz)
+        return self.csr.nnz
 
     @cached_property
     def transposed(self) -> Matrix:
@@ -45,10 +80,10 @@ class Matrix:
         if self.rows is not None:
             return self.original.transposed
         own = cupy.arange(self.nnz, dtype="float64")
-        turned = self.with_data(own).T.tocsr()
+        turned = self.with_data(own).of_cupy().T.tocsr()
         position = turned.data.astype("int64")
-        values = self.csr.data[position]
-        csr = type(turned)((values, turned.indices, turned.indptr), shape=turned.shape)
+        (m, k), values = self.shape, self.csr.data[position]
+        csr = Csr(values, turned.indices, turned.indptr, (k, m))
         return Matrix(csr, position if self.order is None else self.order[position], self.summed)
 
     def with_rows(self, rows: Any) -> Matrix:
@@ -62,7 +97,7 @@ class Matrix:
         place = row_of_entry(pointers, self.nnz)
         source = cupy.arange(self.nnz, dtype="int32") + (begins[:-1][rows] - pointers[:-1])[place]
         data, indices = self.csr.data[source], self.csr.indices[source]
-        csr = type(self.csr)((data, indices, pointers), shape=self.shape)
+        csr = Csr(data, indices, pointers, self.shape)
         order = source if self.order is None else self.order[source]
         return Matrix(csr, order, self.summed, rows if self.rows is None else self.rows[rows])
 
@@ -77,7 +112,7 @@ class Matrix:
         places[self.rows] = cupy.arange(len(self.rows), dtype="int32")
         return dataclasses.replace(self.with_rows(places), rows=None)
 
-    def numbered(self) -> Any:
+    def numbered(self) -> Csr:
         """The CSR with 1 + the position of each entry in place of its value, in float64."""
         import cupy
 
@@ -95,12 +130,9 @@ class Matrix:
         places[self.order] = cupy.arange(self.nnz, dtype="int32")
         return places
 
-    def with_data(self, data: Any) -> Any:
+    def with_data(self, data: Any) -> Csr:
         """The CSR with other values, in its own order."""
-        # A copy of the object alone: its constructor checks the indices, which takes longer than a product.
-        other = copy(self.csr)
-        other.data = data
-        return other
+        return self.csr._replace(data=data)
 
     def coordinates(self) -> tuple[Any, Any]:
         """Row and column of each of the caller's entries, int32[nnz]."""
@@ -108,7 +140,7 @@ class Matrix:
 
         rows = row_of_entry(self.csr.indptr, self.nnz).astype("int32")
         rows = rows if self.rows is None else self.rows[rows]
-        columns = self.csr.indices.astype("int32", copy=False)
+        columns = self.csr.indices
         if self.order is None:
             return rows, columns
         of_caller = cupy.empty(self.nnz, dtype="int32"), cupy.empty(self.nnz, dtype="int32")
@@ -150,8 +182,6 @@ def _value_bytes(values: Any) -> int:
 
 
 def _is_on_host(array: Any) -> bool:
-    import numpy as np
-
     return type(array) is np.ndarray or str(getattr(array, "device", "")) == "cpu"
 
 
@@ -208,7 +238,6 @@ def matrix_of(
     transposes it, or learns where new values belong. ``check`` is called with the size of A before anything is made on
     the device.
     """
-    check_may_plan()
     import cupyx.scipy.sparse as sparse
 
     parts = arrays_of(a)
@@ -222,17 +251,21 @@ def matrix_of(
         )
     if a.dtype.kind == "c":
         raise ValueError(f"A is {a.dtype}; kernels multiply real numbers")
-    own, given = a, int(a.nnz)
+    given = int(a.nnz)
     if not sparse.issparse(a):
         a = a.astype(_held(a.dtype), copy=False)
-    # Checked where A lies: the host needs no kernel of CuPy for it, which a first call would have to compile.
-    a = canonical(a)
-    summed = int(a.nnz) != given
+    a = a.tocsr()
     if size := size_of(a):
         check(size)
-    if sparse.issparse(a):
-        return Matrix(a.copy() if a is own else a, summed=summed)
-    return Matrix(sparse.csr_matrix(a), summed=summed)
+    nnz, shape = int(a.nnz), (int(a.shape[0]), int(a.shape[1]))
+    # SciPy's arrays may be longer than the entries.
+    csr, found = _taken(a.indptr, a.indices[:nnz], a.data[:nnz], shape)
+    if found["descending"] or found["repeated"]:
+        # A new object: what this one says of its order may be wrong, and its arrays are the caller's.
+        a = type(a)((a.data[:nnz].copy(), a.indices[:nnz].copy(), a.indptr.copy()), shape=shape)
+        a.sum_duplicates()
+        csr, _ = _taken(a.indptr, a.indices, a.data, shape)
+    return Matrix(csr, summed=csr.nnz != given)
 
 
 def arrays_of(a: Any) -> tuple[Any, Any, Any, tuple[int, int] | None] | None:
@@ -260,30 +293,50 @@ def _of_parts(
     pointers: Any, columns: Any, values: Any, own_shape: tuple[int, int] | None, shape: tuple[int, int] | None
 ) -> Matrix:
     import cupy
-    import cupyx.scipy.sparse as sparse
 
     m, k = shape_of(own_shape, shape)
-    pointers, columns = (_indices(array, name) for array, name in ((pointers, "crow"), (columns, "col")))
+    csr, found = _taken(pointers, columns, values, (m, k))
+    if not (found["descending"] or found["repeated"]):
+        return Matrix(csr)
+    rows, order = row_of_entry(csr.indptr, csr.nnz), None
+    if found["descending"]:
+        keys = rows * max(k, 1) + csr.indices
+        order = cupy.argsort(keys)
+        csr = csr._replace(data=csr.data[order], indices=csr.indices[order])
+        keys = keys[order]
+        if not bool((keys[1:] == keys[:-1]).any()):
+            return Matrix(csr, order)
+    summed = csr.of_cupy()
+    summed.sum_duplicates()
+    return Matrix(Csr(summed.data, summed.indices, summed.indptr, (m, k)), summed=True)
+
+
+def _taken(pointers: Any, columns: Any, values: Any, shape: tuple[int, int]) -> tuple[Csr, Any]:
+    """A CSR in memory of its own, and what the packer found, a struct of :data:`FOUND`: rows may be unsorted.
+
+    Raises ``ValueError`` unless pointers and columns are those of a matrix of this shape.
+    """
+    import cupy
+
+    m, k = shape
+    pointers, columns = _indices(pointers, "crow"), _indices(columns, "col")
     nnz = len(columns)
-    check_pointers(pointers, m, nnz)
-    if nnz and not (int(columns.min()) >= 0 and int(columns.max()) < k):
-        raise ValueError(f"col holds {int(columns.min())} to {int(columns.max())}; A has {k} columns")
+    if len(pointers) != m + 1:
+        check_pointers(pointers, m, nnz)
+    if pointers.dtype != columns.dtype:
+        pointers, columns = pointers.astype("int64"), columns.astype("int64")
+    own_pointers, own_columns = cupy.empty(m + 1, dtype="int32"), cupy.empty(nnz, dtype="int32")
+    counts = cupy.zeros(FOUND.itemsize, dtype="uint8")
+    given = pointers, columns, m, nnz, k, own_pointers, own_columns, counts
+    ctas = min(ceil_div(max(nnz, m + 1), CTA), MOST_CTAS)
+    functions_of(TAKER)(f"take_{8 * columns.itemsize}", ctas, *given)
     data = cupy.ones(nnz, dtype="float32") if values is None else values_of(values, nnz, copy=True)
-    data = data.astype(_held(data.dtype), copy=False)
-    order = None
-    rows = row_of_entry(pointers, nnz)
-    if nnz > 1:
-        step = columns[1:] - columns[:-1]
-        same_row = rows[1:] == rows[:-1]
-        if bool(((step < 0) & same_row).any()):
-            order = cupy.argsort(rows * max(k, 1) + columns)
-            columns, data = columns[order], data[order]
-            step = columns[1:] - columns[:-1]
-        if bool(((step == 0) & same_row).any()):
-            csr = sparse.csr_matrix((data, columns, pointers), shape=(m, k))
-            csr.sum_duplicates()
-            return Matrix(csr, summed=True)
-    return Matrix(sparse.csr_matrix((data, columns, pointers), shape=(m, k)), order)
+    found = counts.get().view(FOUND)[0]
+    if found["first"] != 0 or found["last"] != nnz or found["decreasing"]:
+        check_pointers(pointers, m, nnz)
+    if found["outside"]:
+        raise ValueError(f"col holds {int(columns.min())} to {int(columns.max())}; A has {k} columns")
+    return Csr(data.astype(_held(data.dtype), copy=False), own_columns, own_pointers, shape), found
 
 
 def values_of(values: Any, nnz: int, copy: bool = False) -> Any:
@@ -312,20 +365,23 @@ def _held(dtype: Any) -> str:
 
 
 def _indices(array: Any, name: str) -> Any:
-    """A list of integers as int32 of CuPy, in memory of its own. Raises ``ValueError``."""
+    """A list of integers of CuPy, contiguous, in int32 or int64. Raises ``ValueError``."""
+    import cupy
+
     found = _on_device(array, name)
     if len(found) >= 2**31:
         raise ValueError(f"{name} has {len(found):,} elements; kernels count with 32 bits")
     if found.dtype.kind not in "iu" or found.ndim != 1:
         raise ValueError(f"{name} is {found.dtype} of shape {found.shape}; it must be a list of integers")
-    return found.astype("int32", copy=not _is_on_host(array))
+    return cupy.ascontiguousarray(found if found.dtype.char in "ilq" else found.astype("int64"))
 
 
 def _on_device(array: Any, name: str) -> Any:
     import cupy
-    import numpy as np
 
-    if isinstance(array, np.ndarray) and not isinstance(array, cupy.ndarray):
+    if isinstance(array, cupy.ndarray):
+        return library_of(array, name).as_cupy(array)
+    if isinstance(array, np.ndarray):
         return cupy.asarray(array)
     if str(getattr(array, "device", "")) == "cpu" and hasattr(array, "numpy"):
         own = array.detach()

@@ -24,6 +24,11 @@ from ..kernels.strips import fits
 FIXED_BYTES = 1 << 20
 
 
+#: Bytes for each row and entry that the format of no general kernel exceeds at the least, with A's CSR beside it (an
+#: empty row of a window in FP64 takes 141), and rows that the last tile may have beside those of A.
+ENOUGH, ROWS_OF_LAST = 160, 32
+
+
 class Prediction(NamedTuple):
     """Bytes of A in one packed format, whatever the structure of A."""
 
@@ -109,6 +114,11 @@ def dense_within(m: int, k: int | None, nnz: int, dtype: str) -> Prediction | No
         return Prediction(exact, exact) if exact else None
     size = device_dtype(dtype).itemsize
     return Prediction(size * nnz, choose.DENSE_PER_CSR * csr(m, nnz, size)) if dtype in choose.DENSE else None
+
+
+def surely_fits(m: int, nnz: int, free: int) -> bool:
+    """Whether ``free`` bytes are enough to begin with, found without asking every format."""
+    return ENOUGH * (m + ROWS_OF_LAST + nnz) <= free
 
 
 def csr(m: int, nnz: int, value_bytes: int) -> int:

@@ -31,7 +31,7 @@ from .copies import ALIGNED, WHOLE_SLABS, are_rows, copy_rows, fits, has_rows, p
 from .launches import MOST, Launches, Operands
 from .linear import Ready, linear
 from .matrix import SUMMED, Matrix, Size, check_may_plan, matrix_of, records_gradient, size_of
-from .memory import Prediction, csr, dense, dense_within, free_bytes, holds, packed
+from .memory import Prediction, csr, dense, dense_within, free_bytes, holds, packed, surely_fits
 from .reorder import best_order
 from .sampled import Repeat as Sampling
 from .sampled import Sampled
@@ -170,21 +170,25 @@ class SpMM:
     def _begin(self, a: Any, dtype: str, kernel: str | None, tune: bool, n: int, shape: tuple[int, int] | None) -> None:
         able = _able(kernel, dtype)
         check_may_plan()
-        with self._planning():
+        with self._timed():
             self._plan(matrix_of(a, shape, partial(_check_room, dtype, able)), dtype, able, tune, n, Family())
 
     def _plan(
-        self, matrix: Matrix, dtype: str, able: dict[str, Head], tune: bool, n: int, kin: Family, ordered: bool = False
+        self,
+        matrix: Matrix,
+        dtype: str,
+        able: Mapping[str, Head],
+        tune: bool,
+        n: int,
+        kin: Family,
+        ordered: bool = False,
     ) -> None:
         import cupy
 
         self._matrix, self.dtype = matrix if ordered else self._in_best_order(matrix), dtype
-        self._given_heads = able
-        self._able = {
-            name: head
-            for name, head in able.items()
-            if head.dtype["a"] == dtype and (head.takes_reordered or not self.reordered)
-        }
+        self._given_heads = self._able = able
+        if self.reordered:
+            self._able = {name: head for name, head in able.items() if head.takes_reordered}
         self._leave_out()
         self._kin = kin
         self.transposed = False
@@ -236,10 +240,12 @@ class SpMM:
             if supports(arch, head.min_arch) and holds(head.format, m, k, nnz, shared)
         }
         if library:
-            room = choose.DENSE_OF_FREE * free_bytes()
-            if not 0 < dense(m, k, nnz, self.dtype) <= room:
+            of_products = dense(m, k, nnz, self.dtype)
+            of_layers = dense(m, k, nnz, self.dtype, choose.DENSE_PER_CSR_OF_LAYERS)
+            room = choose.DENSE_OF_FREE * free_bytes() if of_layers else 0
+            if not 0 < of_products <= room:
                 del self._able[library.name]
-            if 0 < dense(m, k, nnz, self.dtype, choose.DENSE_PER_CSR_OF_LAYERS) <= room:
+            if 0 < of_layers <= room:
                 self._of_layers = library
 
     def _in_best_order(self, matrix: Matrix) -> Matrix:
@@ -640,7 +646,7 @@ class SpMM:
         ValueError
             For an unknown dtype.
         """
-        able = [head for head in _able(None, dtype).values() if head.dtype["a"] == dtype and not head.vendor]
+        able = [head for head in _able(None, dtype).values() if not head.vendor]
         bounds = [packed(head.format, m, nnz, dtype) for head in able]
         bounds.append(dense_within(m, k, nnz, dtype) or bounds[0])
         kept = csr(m, nnz, value_bytes)
@@ -705,7 +711,7 @@ class SpMM:
                 matrix = known._matrix
             else:
                 matrix = self._matrix if transposed == self.transposed else self._matrix.transposed
-            relative._plan(matrix, dtype, dict(able), self._tune, self._width, self._kin, ordered)
+            relative._plan(matrix, dtype, able, self._tune, self._width, self._kin, ordered)
         relative.transposed, relative._stream_of_values = transposed, stream_of_values
         return relative
 
@@ -946,17 +952,23 @@ class SpMM:
 
     @contextmanager
     def _planning(self) -> Iterator[None]:
-        """Add the time of a block, including its work on the device, to :attr:`plan_ms`.
-
-        All work of a block is done at its end, so that products on any stream may follow. A block within another one of
-        its thread is a part of it.
-        """
-        import cupy
-
+        """:meth:`_timed`; raises ``ValueError`` in a capture."""
         if self._planner == get_ident():
             yield
             return
         check_no_capture()
+        with self._timed():
+            yield
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        """Add the time of a block, including its work on the device, to :attr:`plan_ms`.
+
+        All work of a block is done at its end, so that products on any stream may follow. A block of :meth:`_planning`
+        within it, in its thread, is a part of it.
+        """
+        import cupy
+
         cupy.cuda.get_current_stream().synchronize()
         start = time.perf_counter()
         self._planner = get_ident()
@@ -971,8 +983,7 @@ class SpMM:
 @cache
 def multiple_of(dtype: str) -> int:
     """Number of columns that divides the width of padded rows of B and C, for the general kernels of a dtype."""
-    able = registry.of_study(choose.GENERAL, KERNELS)
-    return _multiple({name: head for name, head in able.items() if head.dtype["a"] == dtype})
+    return _multiple(_able(None, dtype))
 
 
 def _multiple(able: Mapping[str, Head]) -> int:
@@ -995,31 +1006,36 @@ def _named(kernel: str) -> Head:
 
 def _check_room(dtype: str, able: Mapping[str, Head], size: Size) -> None:
     """Raise ``MemoryError`` if A cannot fit into the free memory of the device, whatever its structure."""
-    check_no_capture()
-    formats = {head.format for head in able.values() if head.dtype["a"] == dtype and not head.vendor}
+    free = free_bytes()
+    if surely_fits(size.m, size.nnz, free):
+        return
+    formats = {head.format for head in able.values() if not head.vendor}
     needed = min((packed(form, size.m, size.nnz, dtype).least for form in formats), default=0)
     needed += csr(size.m, size.nnz, size.value_bytes)
-    if needed > (free := free_bytes()):
+    if needed > free:
         raise MemoryError(
             f"A has {size.m:,} rows and {size.nnz:,} entries and takes {needed:,} bytes or more in {dtype}, and "
             f"{free:,} bytes of the device are free: free some, take a smaller dtype, or plan some rows at a time"
         )
 
 
-def _able(kernel: str | None, dtype: str) -> dict[str, Head]:
-    """The given kernel or all general ones, by name. Raises ``ValueError`` if none multiplies in this dtype."""
-    able = {kernel: _named(kernel)} if kernel else dict(registry.of_study(choose.GENERAL, KERNELS))
-    _check_dtype(dtype, kernel, able)
-    return able if kernel else able | {name: _named(name) for name in choose.DENSE.values()}
+@cache
+def _able(kernel: str | None, dtype: str) -> Mapping[str, Head]:
+    """The given kernel, or all general ones of a dtype and its dense product, by name.
 
-
-def _check_dtype(dtype: str, kernel: str | None, able: dict[str, Head]) -> None:
+    Raises ``ValueError`` if none multiplies in this dtype.
+    """
+    able = {kernel: _named(kernel)} if kernel else registry.of_study(choose.GENERAL, KERNELS)
     if dtype not in (there := {head.dtype["a"] for head in able.values()}):
         known = ", ".join(sorted(there))
         raise ValueError(f"dtype is {dtype!r}; {kernel or 'the general kernels'} multiply in {known}")
+    found = {name: head for name, head in able.items() if head.dtype["a"] == dtype}
+    if not kernel and (library := choose.DENSE.get(dtype)):
+        found[library] = _named(library)
+    return found
 
 
-def _check_reorder(reorder: str | None, able: dict[str, Head]) -> None:
+def _check_reorder(reorder: str | None, able: Mapping[str, Head]) -> None:
     if reorder not in (None, "rows"):
         raise ValueError(f"reorder is {reorder!r}; it may be None or 'rows'")
     if reorder and not any(head.takes_reordered for head in able.values()):
