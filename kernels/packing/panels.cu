@@ -68,21 +68,20 @@ __device__ void each_entry(const int* indptr, const int* indices, const Panel& p
     }
 }
 
-// `visit(row, entry, column, lanes)` for the entries of each row from `at[row]` on that are not `beyond(column)`; those
-// behind them are, because columns ascend. `lanes` has a bit for each lane of the warp that has such an entry, and all lanes
-// call. Then `at[row]` is the first entry that was not visited.
-template <class Beyond, class Visit>
+// `visit(row, entry, rank, takes)` for the entries of each row from `at[row]` on whose `rank_of(column)` is below `end_rank`;
+// those behind them have higher ranks, because columns ascend. All lanes of a warp call, and those of such entries take.
+// Then `at[row]` is the first entry that was not visited.
+template <class Rank, class Visit>
 __device__ void each_entry_up_to(
-    const int* indptr, const int* indices, const Panel& panel, int (&at)[ROWS], const Beyond& beyond,
+    const int* indptr, const int* indices, const Panel& panel, int (&at)[ROWS], int end_rank, const Rank& rank_of,
     const Visit& visit) {
     for (int row = threadIdx.x / 32; row < panel.rows; row += WARPS) {
         const int end = indptr[panel.first_row + row + 1];
         int first = at[row], visited = 32;
         for (; first < end && visited == 32; first += visited) {
-            const int entry = first + threadIdx.x % 32, column = entry < end ? indices[entry] : -1;
-            const unsigned lanes = __ballot_sync(~0u, column >= 0 && !beyond(column));
-            visit(row, entry, column, lanes);
-            visited = __popc(lanes);
+            const int entry = first + threadIdx.x % 32, rank = entry < end ? rank_of(indices[entry]) : end_rank;
+            visited = __popc(__ballot_sync(~0u, rank < end_rank));
+            visit(row, entry, rank, rank < end_rank);
         }
         __syncwarp();
         if (threadIdx.x % 32 == 0) at[row] = first;
@@ -175,14 +174,12 @@ __device__ void pack_panel(
     // A row's entries of a group of tiles follow those of the group before.
     if (threadIdx.x < panel.rows) scattered[threadIdx.x] = indptr[panel.first_row + threadIdx.x];
     for (int group = 0; group < tiles; group += TILES) {
-        const auto tile_in_group = [&](int column, int section, int before) {
-            return (before + marked.rank(column - section * SECTION)) / COLUMNS - group;
-        };
-        // So do columns of an earlier section that were left for a later group.
-        const auto beyond = [&](int section, int before) {
+        // Of a column among those of the group. Columns of an earlier section that are left belong to a later group.
+        const auto rank_of = [&](int section, int before) {
             return [&, section, before](int column) {
                 const int offset = column - section * SECTION;
-                return offset < 0 || offset >= SECTION || tile_in_group(column, section, before) >= TILES;
+                const bool is_marked = offset >= 0 && offset < SECTION;
+                return is_marked ? before + marked.rank(offset) - group * COLUMNS : TILES * COLUMNS;
             };
         };
         __syncthreads();
@@ -190,10 +187,10 @@ __device__ void pack_panel(
         if (threadIdx.x < panel.rows) counted[threadIdx.x] = scattered[threadIdx.x];
         __syncthreads();
         const auto count = [&](int section, int before) {
-            const auto one = [&](int row, int, int column, unsigned lanes) {
-                if (lanes >> threadIdx.x % 32 & 1) atomicAdd(&slots[row][tile_in_group(column, section, before)], 1);
+            const auto one = [&](int row, int, int rank, bool takes) {
+                if (takes) atomicAdd(&slots[row][rank / COLUMNS], 1);
             };
-            each_entry_up_to(indptr, indices, panel, counted, beyond(section, before), one);
+            each_entry_up_to(indptr, indices, panel, counted, TILES * COLUMNS, rank_of(section, before), one);
         };
         each_section(indptr, indices, panel, marked, marked_section, count);
         __syncthreads();
@@ -217,24 +214,22 @@ __device__ void pack_panel(
         if (threadIdx.x == 0) next_slot += slots_of_group;
         // The lanes of a warp whose entries are in one tile take neighbouring slots.
         const auto scatter = [&](int section, int before) {
-            const auto one = [&](int row, int entry, int column, unsigned lanes) {
-                const int lane = threadIdx.x % 32;
-                const bool takes = lanes >> lane & 1;
-                const int own = takes ? tile_in_group(column, section, before) : -1;
+            const auto one = [&](int row, int entry, int rank, bool takes) {
+                const int lane = threadIdx.x % 32, own = takes ? rank / COLUMNS : -1;
                 const unsigned same = __match_any_sync(~0u, own);
                 const int earlier = __popc(same & ((1u << lane) - 1));
                 const int slot = takes ? slots[row][own] + earlier : 0;
                 __syncwarp();
                 if (takes) {
                     if (earlier == 0) slots[row][own] += __popc(same);
-                    const int in_tile = (before + marked.rank(column - section * SECTION)) % COLUMNS;
+                    const int in_tile = rank % COLUMNS;
                     const int byte = row / 8 * (16 * COLUMNS) + in_tile / 8 * 128 + row % 8 * 16 + in_tile % 8 * 2;
                     positions[slot] = static_cast<unsigned short>(byte);
                     data[slot] = values[entry];
                 }
                 __syncwarp();
             };
-            each_entry_up_to(indptr, indices, panel, scattered, beyond(section, before), one);
+            each_entry_up_to(indptr, indices, panel, scattered, TILES * COLUMNS, rank_of(section, before), one);
         };
         each_section(indptr, indices, panel, marked, marked_section, scatter);
     }
@@ -359,18 +354,21 @@ extern "C" __global__ void __launch_bounds__(CUTTER) cut_panels(
     if (threadIdx.x == 0) counts[0] = begins[panels], counts[1] = items_before, counts[2] = partials_before;
 }
 
-// The items longest first, in rounds of `round`; among equals the first one. A CTA for each round.
-extern "C" __global__ void __launch_bounds__(CUTTER) order_items(
+// The items longest first, in rounds of `round`; among equals the first one. Each round has CTAs for `round` items.
+extern "C" __global__ void __launch_bounds__(CTA) order_items(
     const int4* __restrict__ items, int count, int round, int* __restrict__ order) {
     __shared__ int tiles[ROUND * MOST_PARTITIONS];
-    const int first = blockIdx.x * round, here = min(round, count - first);
-    for (int i = threadIdx.x; i < here; i += CUTTER) tiles[i] = items[first + i].y - items[first + i].x;
+    const int ctas = (round + CTA - 1) / CTA, first = static_cast<int>(blockIdx.x) / ctas * round;
+    const int here = min(round, count - first), own = static_cast<int>(blockIdx.x) % ctas * CTA + threadIdx.x;
+    for (int i = threadIdx.x; i < here; i += CTA) tiles[i] = items[first + i].y - items[first + i].x;
     __syncthreads();
-    for (int own = threadIdx.x; own < here; own += CUTTER) {
-        int earlier = 0;
-        for (int i = 0; i < here; ++i) earlier += tiles[i] > tiles[own] || (tiles[i] == tiles[own] && i < own);
-        order[first + earlier] = first + own;
-    }
+    if (own >= here) return;
+    int earlier = 0;
+#pragma unroll 8
+    for (int i = 0; i < own; ++i) earlier += tiles[i] >= tiles[own];
+#pragma unroll 8
+    for (int i = own + 1; i < here; ++i) earlier += tiles[i] > tiles[own];
+    order[first + earlier] = first + own;
 }
 
 // Deals the items, and numbers the partitions so that 2i has the i-th most work and 2i + 1 the i-th least. One CTA.

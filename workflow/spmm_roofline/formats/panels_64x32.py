@@ -247,7 +247,8 @@ def _on_device(a: Any, begins: Any, values: Any, partitions: int, pack: Packer) 
     if panels:
         order, dealt = xp.empty(count, dtype=xp.int32), xp.empty((count, 2), dtype=xp.int32)
         of_round = ROUND * partitions
-        pack("order_items", ceil_div(count, of_round), items, count, of_round, order, threads=builder.CUTTER)
+        ctas = ceil_div(count, of_round) * builder.ctas(of_round)
+        pack("order_items", ctas, items, count, of_round, order)
         pack("deal_items", 1, items, order, count, partitions, dealt, work_ptr, work, threads=MOST_PARTITIONS)
         entry = f"pack_panels_{8 * values.itemsize}"
         pack(entry, panels, indptr, indices, values, begins, m, columns, runs, positions, data)
