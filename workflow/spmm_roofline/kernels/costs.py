@@ -305,7 +305,7 @@ class _Together:
     thresholds: np.ndarray
     """float64[kernels, trees, BITS]"""
     leaves: np.ndarray
-    """float64[leaves of all trees of all kernels]"""
+    """int32[leaves of all trees of all kernels], in :data:`LEAF_UNIT`: half as much memory to read"""
     first: np.ndarray
     """int64[kernels, trees]: the index of a tree's first leaf"""
 
@@ -326,7 +326,7 @@ def _together(names: Sequence[str]) -> _Together:
         np.stack([cost.coefficients for cost in costs], axis=-1),
         np.pad(asked, more),
         np.pad(thresholds, more, constant_values=np.inf),
-        leaves.ravel(),
+        np.rint(leaves / LEAF_UNIT).astype(np.int32).ravel(),
         np.arange(0, leaves.size, leaves.shape[-1]).reshape(leaves.shape[:-1]),
     )
 
@@ -337,5 +337,5 @@ def log_us(names: Sequence[str], sizes: Sizes) -> np.ndarray:
     terms, traits = terms_and_traits([quantities(sizes, slabs) for slabs in all_of.slabs])
     answers = traits.ravel().take(all_of.asked) > all_of.thresholds
     leaf = np.packbits(answers.ravel()).reshape(all_of.first.shape)
-    corrections = all_of.leaves.take(all_of.first + leaf).sum(axis=-1)
+    corrections = LEAF_UNIT * all_of.leaves.take(all_of.first + leaf).sum(axis=-1)
     return np.log((terms[:, all_of.which] * all_of.coefficients).sum(axis=0)) + corrections

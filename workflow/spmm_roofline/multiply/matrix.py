@@ -160,6 +160,9 @@ class Size(NamedTuple):
 
 def size_of(a: Any) -> Size | None:
     """The size of what :class:`~.plan.SpMM` takes as A; None if it is none of that."""
+    # The most common first: a plan may take less than a millisecond.
+    if hasattr(a, "tocsr"):
+        return Size(int(a.shape[0]), int(a.nnz), _value_bytes(a)) if len(a.shape) == 2 else None
     if isinstance(a, tuple) and len(a) in (2, 3):
         values = a[2] if len(a) == 3 else None
         return Size(len(a[0]) - 1, len(a[1]), 4 if values is None else _value_bytes(values))
@@ -169,15 +172,13 @@ def size_of(a: Any) -> Size | None:
         return Size(int(a.get_sparse_size(0)), int(a.shape[1]), 4)
     if hasattr(a, "csr") and hasattr(a, "sparse_sizes"):
         return Size(int(a.sparse_sizes()[0]), int(a.nnz()), 4)
-    if hasattr(a, "tocsr") and len(a.shape) == 2:
-        return Size(int(a.shape[0]), int(a.nnz), _value_bytes(a))
     return None
 
 
 def _value_bytes(values: Any) -> int:
     """Bytes of a floating-point value; others become float64."""
     dtype = getattr(values, "dtype", None)
-    is_float = "float" in str(dtype)
+    is_float = getattr(dtype, "kind", "") == "f" or "float" in str(dtype)
     return int(getattr(dtype, "itemsize", 8)) if is_float else 8
 
 
@@ -270,6 +271,8 @@ def matrix_of(
 
 def arrays_of(a: Any) -> tuple[Any, Any, Any, tuple[int, int] | None] | None:
     """Row pointers, columns, values or None, and shape or None; None if ``a`` is not made of arrays."""
+    if hasattr(a, "tocsr"):
+        return None
     if isinstance(a, tuple) and len(a) in (2, 3):
         return (*a, None, None)[:4] if len(a) == 2 else (*a, None)
     layout = str(getattr(a, "layout", ""))

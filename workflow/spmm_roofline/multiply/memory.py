@@ -87,11 +87,12 @@ def holds(form: str, m: int, k: int, nnz: int, shared_bytes: int) -> bool:
     Others hold what :data:`.blocks.MOST_SLOTS` lets into one plan. A kernel of strips needs ``shared_bytes`` for a CTA
     as well, enough for all rows of B.
     """
-    kind = FORMATS.get(form)
-    if kind is Banked8x32:
+    if form == choose.STRIPS:
         return fits(k, shared_bytes) and nnz // SLOTS + ceil_div(m, PANEL) <= MOST_STEPS
-    tiles, slots = _panels(m, nnz)
-    return kind is not Panels64x32 or (tiles <= MOST_TILES and slots < 2**31)
+    if form == choose.PANELS:
+        tiles, slots = _panels(m, nnz)
+        return tiles <= MOST_TILES and slots < 2**31
+    return True
 
 
 def dense(m: int, k: int, nnz: int, dtype: str, per_csr: int = choose.DENSE_PER_CSR) -> int:
