@@ -67,6 +67,22 @@ __device__ void take(
 
 }  // namespace
 
+// The structure of the transpose, k×m, of a CSR m×k; `order` has the entries by column, those of a column by row. One thread
+// for each entry.
+extern "C" __global__ void __launch_bounds__(256) transpose(
+    const int* __restrict__ indptr, const int* __restrict__ indices, const long long* __restrict__ order, int m, int k,
+    int nnz, int* __restrict__ pointers, int* __restrict__ columns) {
+    const int place = packing::thread();
+    if (place >= nnz) return;
+    const int entry = static_cast<int>(order[place]), row = indices[entry];
+    columns[place] = packing::segment_of(indptr, m, entry);
+    // Rows that begin here: this one, and those without entries before it.
+    for (int i = place > 0 ? indices[order[place - 1]] + 1 : 0; i <= row; ++i) pointers[i] = place;
+    if (place == nnz - 1) {
+        for (int i = row + 1; i <= k; ++i) pointers[i] = nnz;
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(256) take_32(
     const int* __restrict__ pointers, const int* __restrict__ columns, int m, int nnz, long long k,
     int* __restrict__ own_pointers, int* __restrict__ own_columns, Found* found) {

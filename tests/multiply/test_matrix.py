@@ -149,3 +149,23 @@ def test_more_rows_and_entries_than_threads_of_one_launch(arrays, monkeypatch):
     columns[-1] = columns[-2]
     with_one_twice = matrix_of(on_device((arrays[0], columns, arrays[2])), (M, K))
     assert with_one_twice.summed == (np.diff(arrays[0])[np.diff(arrays[0]) > 0][-1] > 1)
+
+
+@pytest.mark.parametrize("shape", [(M, K), (1, 900), (900, 1), (3, 0), (0, 3), (40, 6000)])
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_the_transpose_keeps_the_positions_of_values(shape, is_sorted):
+    rng = np.random.default_rng(8)
+    a = sparse(*shape, 0.02 if min(shape) > 100 else 0.3) if min(shape) else csr_array(shape)
+    arrays = a.indptr, a.indices, a.data
+    if not is_sorted:
+        row = np.repeat(np.arange(shape[0]), np.diff(a.indptr))
+        order = np.lexsort((rng.random(a.nnz), row))
+        arrays = a.indptr, a.indices[order], a.data[order]
+    turned = matrix_of(on_device(arrays), shape).transposed
+    expected = a.T.tocsr()
+    expected.sort_indices()
+    assert turned.shape == expected.shape
+    for own, array in zip(turned.csr[:3], (expected.data, expected.indices, expected.indptr), strict=True):
+        assert np.array_equal(own.get(), array)
+    places = np.arange(a.nnz) if turned.order is None else turned.order.get()
+    assert np.array_equal(arrays[2][places], expected.data)

@@ -79,12 +79,16 @@ class Matrix:
 
         if self.rows is not None:
             return self.original.transposed
-        own = cupy.arange(self.nnz, dtype="float64")
-        turned = self.with_data(own).of_cupy().T.tocsr()
-        position = turned.data.astype("int64")
-        (m, k), values = self.shape, self.csr.data[position]
-        csr = Csr(values, turned.indices, turned.indptr, (k, m))
-        return Matrix(csr, position if self.order is None else self.order[position], self.summed)
+        (m, k), nnz, (data, indices, indptr, _) = self.shape, self.nnz, self.csr
+        by_column = cupy.argsort(indices, kind="stable")
+        pointers, columns = cupy.empty(k + 1, dtype="int32"), cupy.empty(nnz, dtype="int32")
+        if nnz:
+            given = indptr, indices, by_column, m, k, nnz, pointers, columns
+            functions_of(TAKER)("transpose", ceil_div(nnz, CTA), *given)
+        else:
+            pointers.fill(0)
+        order = by_column if self.order is None else self.order[by_column]
+        return Matrix(Csr(data[by_column], columns, pointers, (k, m)), order, self.summed)
 
     def with_rows(self, rows: Any) -> Matrix:
         """A matrix whose row i is row ``rows[i]`` of this one, int32[m]. Its entries keep their positions."""
