@@ -58,7 +58,7 @@ class CsrBinned(Csr):
 
 
 def _on_host(a: Csr, order: Any) -> tuple[Any, list[int]]:
-    """``runs``, and the number of rows up to each bin."""
+    """``runs``, and the number of rows that are at least as long as each bin asks."""
     m, indptr = a.shape[0], np.asarray(a.indptr)
     runs = np.zeros((m, 4), dtype=np.int32)
     runs[:, 0], runs[:, 1], runs[:, 2] = order, indptr[order], indptr[order + 1]
