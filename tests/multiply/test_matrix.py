@@ -60,6 +60,7 @@ def test_arrays_of_any_stride_are_taken(arrays):
     ("which", "change", "message"),
     [
         (0, lambda x: x[:-1], rf"crow has {M} pointers"),
+        (0, lambda x: x[:0], "crow has no pointers"),
         (0, lambda x: x + 1, rf"crow has {M + 1} pointers"),
         (0, lambda x: np.where(np.arange(len(x)) == 10, x[20], x), "crow decreases"),
         (0, lambda x: np.where(np.arange(len(x)) == 10, -1, x), "crow decreases"),

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from .arrays import array_module, ceil_div
+from .arrays import array_module
 from .base import Int32, Packer
-from .builder import CTA
+from .builder import ctas
 from .csr import Csr, longest_first, padded_to_fours
 
 #: Least entries of a row of each bin, two bins an octave: 1, 2, 3, 4, 6, 8, 12, …, 2³¹.
@@ -72,7 +72,7 @@ def _on_device(a: Csr, order: Any, pack: Packer) -> tuple[Any, list[int]]:
 
     m = a.shape[0]
     runs, longer = cupy.empty(4 * m, dtype="int32"), cupy.zeros(len(BINS), dtype="int32")
-    pack("runs_of_rows", ceil_div(m, CTA), order, a.indptr, m, runs, longer)
+    pack("runs_of_rows", ctas(m), order, a.indptr, m, runs, longer)
     return runs, longer.get().tolist()
 
 

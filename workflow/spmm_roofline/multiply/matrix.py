@@ -226,6 +226,8 @@ def shape_of(own: tuple[int, int] | None, given: tuple[int, int] | None) -> tupl
 
 def check_pointers(pointers: Any, m: int, nnz: int) -> None:
     """Raise ``ValueError`` unless row pointers are those of m rows with nnz entries."""
+    if not len(pointers):
+        raise ValueError(f"crow has no pointers; A has {m} rows and {nnz} entries")
     if len(pointers) != m + 1 or int(pointers[-1]) != nnz or int(pointers[0]) != 0:
         raise ValueError(
             f"crow has {len(pointers)} pointers up to {int(pointers[-1])}; A has {m} rows and {nnz} entries"
