@@ -6,21 +6,21 @@
 Every matrix of the folder (.mtx, .npz, .smtx, also compressed) is planned for each width N from the same entries, as
 CSR of CuPy, as a CSR tensor of PyTorch with 64-bit indices where it is installed, and as CSR of SciPy, which is copied
 to the device. `named_ms` is the plan from CuPy with the chosen kernel named, so that A is neither surveyed nor kernels
-compared. `products` is how many products with N columns take as long. Medians; the first plans, which compile, do not
-count.
+compared. `products` is how many products with N columns take as long as the plan of `cupy_ms`; a product counts if it
+agrees with float64. Medians; the first plans, which compile, do not count.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from exact import padded, random, tensor
+from exact import TOLERANCE, error, padded, poison, product_of, random, tensor, with_representable
 from folder import command, run
 
 from spmm_roofline import SpMM
@@ -48,29 +48,33 @@ def plan_ms(a: Any, dtype: str, n: int, kernel: str | None = None) -> float:
     return float(np.median(times[FIRST:]))
 
 
-def product_us(multiply: SpMM, n: int, clock: Clock) -> float:
-    """Median time of a product with ``n`` columns."""
+def product_us(a: Any, multiply: SpMM, n: int, clock: Clock) -> float:
+    """Median time of a product with ``n`` columns. Raises :class:`exact.Wrong`."""
     import cupy
 
-    m, k = multiply.shape
-    b, c = padded(random((k, n)), multiply.dtype)[:, :n], padded(cupy.zeros((m, n)), multiply.dtype)[:, :n]
+    dtype, (m, k) = multiply.dtype, multiply.shape
+    b = random((k, n))
+    own, c = padded(b, dtype)[:, :n], padded(cupy.zeros((m, n)), dtype)[:, :n]
+    poison(c)
     cupy.cuda.Device().synchronize()
-    call = Call(lambda _: multiply(b, out=c))
+    call = Call(lambda _: multiply(own, out=c))
     with clock.stream:
         call(clock.stream)
     clock.stream.synchronize()
+    error(c, *product_of(a, b), dtype, TOLERANCE[dtype])
     return clock.time(call, cold=False, repeat_cap=REPEATS, time_cap_ms=MOST_MS).median_ms * 1e3
 
 
 def measured(
-    a: Any, options: argparse.Namespace, clock: Clock, gb_per_s: float, with_torch: bool
+    a: Any, dtypes: Iterable[str], widths: list[int], clock: Clock, with_torch: bool = True
 ) -> Iterator[dict[str, Any]]:
     """A row for each dtype and width. ``a``: CuPy's CSR m×k."""
+    a = with_representable(a)
     forms = {"cupy": a, "scipy": a.get()} | ({"torch": of_torch(a)} if with_torch else {})
-    for dtype in options.dtypes:
-        for n in options.n:
+    for dtype in dtypes:
+        for n in widths:
             multiply = SpMM(a, dtype, n=n)
-            kernel, time_us = multiply.kernel_for(n), product_us(multiply, n, clock)
+            kernel, time_us = multiply.kernel_for(n), product_us(a, multiply, n, clock)
             row = {"m": a.shape[0], "k": a.shape[1], "nnz": a.nnz, "dtype": dtype, "n": n, "kernel": kernel}
             row |= {"product_us": time_us, "named_ms": plan_ms(a, dtype, n, kernel)}
             row |= {f"{name}_ms": plan_ms(form, dtype, n) for name, form in forms.items()}
@@ -88,7 +92,7 @@ def main() -> int:
     with_torch = find_spec("torch") is not None
 
     def rows_of(a: Any, options: argparse.Namespace, clock: Clock, gb_per_s: float) -> Iterator[dict[str, Any]]:
-        return measured(a, options, clock, gb_per_s, with_torch)
+        return measured(a, options.dtypes, options.n, clock, with_torch)
 
     return run(command(__doc__, DTYPES, n="128"), rows_of, summary)
 

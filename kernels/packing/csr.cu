@@ -28,15 +28,15 @@ __device__ void take(
     const Index* pointers, const Index* columns, int m, int nnz, long long k, int* own_pointers, int* own_columns,
     Found* found) {
     const unsigned threads = gridDim.x * blockDim.x, first = packing::thread();
-    unsigned counts[] = {0, 0, 0, 0};
+    unsigned decreasing = 0, outside = 0, descending = 0, repeated = 0;
     const auto compare = [&](Index before, Index column, unsigned one) {
-        counts[2] += column < before ? one : 0;
-        counts[3] += column == before ? one : 0;
+        descending += column < before ? one : 0;
+        repeated += column == before ? one : 0;
     };
     for (unsigned entry = first; entry < static_cast<unsigned>(nnz); entry += threads) {
         const Index column = columns[entry];
         own_columns[entry] = static_cast<int>(column);
-        counts[1] += column < 0 || column >= k;
+        outside += column < 0 || column >= k;
         if (entry > 0) compare(columns[entry - 1], column, 1);
     }
     for (unsigned row = first; row <= static_cast<unsigned>(m); row += threads) {
@@ -48,10 +48,11 @@ __device__ void take(
             break;
         }
         const Index end = pointers[row + 1];
-        counts[0] += end < begin;
+        decreasing += end < begin;
         // The first entry of a row was compared with the last one of a row before. Counts are right modulo 2^32.
         if (0 < begin && begin < end && begin < nnz) compare(columns[begin - 1], columns[begin], ~0u);
     }
+    unsigned counts[] = {decreasing, outside, descending, repeated};
     __shared__ unsigned of_cta[4];
     if (threadIdx.x < 4) of_cta[threadIdx.x] = 0;
     __syncthreads();

@@ -174,7 +174,7 @@ __device__ void pack_panel(
     // A row's entries of a group of tiles follow those of the group before.
     if (threadIdx.x < panel.rows) scattered[threadIdx.x] = indptr[panel.first_row + threadIdx.x];
     for (int group = 0; group < tiles; group += TILES) {
-        // Of a column among those of the group. Columns of an earlier section that are left belong to a later group.
+        // The rank of a column among those of the group. What is left of an earlier section belongs to a later group.
         const auto rank_of = [&](int section, int before) {
             return [&, section, before](int column) {
                 const int offset = column - section * SECTION;

@@ -4,7 +4,6 @@ import sys
 from importlib import import_module
 from pathlib import Path
 from time import sleep
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -166,8 +165,7 @@ def test_transposed_products(imported, cupy, monkeypatch):
 def test_plans(imported, cupy, monkeypatch):
     plans = imported("plans")
     monkeypatch.setattr(plans, "PLANS", 2)
-    options = SimpleNamespace(dtypes=["float16", "float64"], n=[8, 32])
-    rows = pd.DataFrame(plans.measured(matrix(60, 45), options, Clock(cupy), 1000.0, False))
+    rows = pd.DataFrame(plans.measured(matrix(60, 45), ["float16", "float64"], [8, 32], Clock(cupy), False))
     assert list(rows.n) == [8, 32] * 2 and rows.kernel.str.contains("f16|f64").all()
     times = rows[["cupy_ms", "scipy_ms", "named_ms", "product_us"]]
     assert (times > 0).all(axis=None) and np.allclose(rows.products, 1e3 * rows.cupy_ms / rows.product_us)

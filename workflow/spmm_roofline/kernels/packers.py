@@ -74,7 +74,7 @@ class LoadedPacker:
         stream = cupy.cuda.get_current_stream().ptr
         try:
             self._function(entry, arguments).launcher(stream, ctas, threads, arguments)
-        except struct.error:  # a number that does not fit, which the other way tells
+        except struct.error:  # a number that does not fit: converters name it
             launch, _ = self.prepared(entry, ctas, *arguments, threads=threads)
             launch(stream)
 

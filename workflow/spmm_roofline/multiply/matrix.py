@@ -19,9 +19,11 @@ from .arrays import capturing, library_of, requires_gradient
 #: Why values cannot be replaced.
 SUMMED = "A was given with several values for one place, which were added; update needs one for each"
 
-
-#: The packer that takes a CSR, the most CTAs of its launch, which add up what they find, and what it finds.
-TAKER, MOST_CTAS = "csr", 1024
+#: Packer that copies and checks a CSR, and transposes it.
+CSR_PACKER = "csr"
+#: Most CTAs that check: each adds its counts to those of the others.
+MOST_CTAS = 1024
+#: What they count (``Found`` in the packer).
 FOUND = np.dtype(
     [
         *((name, "uint32") for name in ("decreasing", "outside", "descending", "repeated")),
@@ -30,8 +32,8 @@ FOUND = np.dtype(
 )
 
 
-class Csr(NamedTuple):
-    """A CSR on the device, as packers read it. CuPy's own class takes longer to make than a product."""
+class DeviceCsr(NamedTuple):
+    """A CSR on the device, m×k, as packers read it. CuPy's own class takes longer to make than a product."""
 
     data: Any
     """float32 or float64[nnz]"""
@@ -45,18 +47,12 @@ class Csr(NamedTuple):
     def nnz(self) -> int:
         return len(self.data)
 
-    def of_cupy(self) -> Any:
-        """The same arrays as CuPy's CSR."""
-        import cupyx.scipy.sparse as sparse
-
-        return sparse.csr_matrix((self.data, self.indices, self.indptr), shape=self.shape)
-
 
 @dataclass(frozen=True)
 class Matrix:
     """A in canonical CSR: sorted rows, no duplicates."""
 
-    csr: Csr
+    csr: DeviceCsr
     #: Entry of the CSR → its position among the caller's values, int[nnz]; None if the caller has the same order.
     order: Any = None
     #: Whether entries of the caller were added up, so that values cannot be replaced one by one.
@@ -84,11 +80,11 @@ class Matrix:
         pointers, columns = cupy.empty(k + 1, dtype="int32"), cupy.empty(nnz, dtype="int32")
         if nnz:
             given = indptr, indices, by_column, m, k, nnz, pointers, columns
-            functions_of(TAKER)("transpose", ceil_div(nnz, CTA), *given)
+            functions_of(CSR_PACKER)("transpose", ceil_div(nnz, CTA), *given)
         else:
             pointers.fill(0)
         order = by_column if self.order is None else self.order[by_column]
-        return Matrix(Csr(data[by_column], columns, pointers, (k, m)), order, self.summed)
+        return Matrix(DeviceCsr(data[by_column], columns, pointers, (k, m)), order, self.summed)
 
     def with_rows(self, rows: Any) -> Matrix:
         """A matrix whose row i is row ``rows[i]`` of this one, int32[m]. Its entries keep their positions."""
@@ -101,7 +97,7 @@ class Matrix:
         place = row_of_entry(pointers, self.nnz)
         source = cupy.arange(self.nnz, dtype="int32") + (begins[:-1][rows] - pointers[:-1])[place]
         data, indices = self.csr.data[source], self.csr.indices[source]
-        csr = Csr(data, indices, pointers, self.shape)
+        csr = DeviceCsr(data, indices, pointers, self.shape)
         order = source if self.order is None else self.order[source]
         return Matrix(csr, order, self.summed, rows if self.rows is None else self.rows[rows])
 
@@ -116,7 +112,7 @@ class Matrix:
         places[self.rows] = cupy.arange(len(self.rows), dtype="int32")
         return dataclasses.replace(self.with_rows(places), rows=None)
 
-    def numbered(self) -> Csr:
+    def numbered(self) -> DeviceCsr:
         """The CSR with 1 + the position of each entry in place of its value, in float64."""
         import cupy
 
@@ -134,7 +130,7 @@ class Matrix:
         places[self.order] = cupy.arange(self.nnz, dtype="int32")
         return places
 
-    def with_data(self, data: Any) -> Csr:
+    def with_data(self, data: Any) -> DeviceCsr:
         """The CSR with other values, in its own order."""
         return self.csr._replace(data=data)
 
@@ -302,6 +298,7 @@ def _of_parts(
     pointers: Any, columns: Any, values: Any, own_shape: tuple[int, int] | None, shape: tuple[int, int] | None
 ) -> Matrix:
     import cupy
+    import cupyx.scipy.sparse as sparse
 
     m, k = shape_of(own_shape, shape)
     csr, found = _taken(pointers, columns, values, (m, k))
@@ -315,12 +312,12 @@ def _of_parts(
         keys = keys[order]
         if not bool((keys[1:] == keys[:-1]).any()):
             return Matrix(csr, order)
-    summed = csr.of_cupy()
+    summed = sparse.csr_matrix((csr.data, csr.indices, csr.indptr), shape=(m, k))
     summed.sum_duplicates()
-    return Matrix(Csr(summed.data, summed.indices, summed.indptr, (m, k)), summed=True)
+    return Matrix(DeviceCsr(summed.data, summed.indices, summed.indptr, (m, k)), summed=True)
 
 
-def _taken(pointers: Any, columns: Any, values: Any, shape: tuple[int, int]) -> tuple[Csr, Any]:
+def _taken(pointers: Any, columns: Any, values: Any, shape: tuple[int, int]) -> tuple[DeviceCsr, Any]:
     """A CSR in memory of its own, and what the packer found, a struct of :data:`FOUND`: rows may be unsorted.
 
     Raises ``ValueError`` unless pointers and columns are those of a matrix of this shape.
@@ -338,14 +335,14 @@ def _taken(pointers: Any, columns: Any, values: Any, shape: tuple[int, int]) -> 
     counts = cupy.zeros(FOUND.itemsize, dtype="uint8")
     given = pointers, columns, m, nnz, k, own_pointers, own_columns, counts
     ctas = min(ceil_div(max(nnz, m + 1), CTA), MOST_CTAS)
-    functions_of(TAKER)(f"take_{8 * columns.itemsize}", ctas, *given)
+    functions_of(CSR_PACKER)(f"take_{8 * columns.itemsize}", ctas, *given)
     data = cupy.ones(nnz, dtype="float32") if values is None else values_of(values, nnz, copy=True)
     found = counts.get().view(FOUND)[0]
     if found["first"] != 0 or found["last"] != nnz or found["decreasing"]:
         check_pointers(pointers, m, nnz)
     if found["outside"]:
         raise ValueError(f"col holds {int(columns.min())} to {int(columns.max())}; A has {k} columns")
-    return Csr(data.astype(_held(data.dtype), copy=False), own_columns, own_pointers, shape), found
+    return DeviceCsr(data.astype(_held(data.dtype), copy=False), own_columns, own_pointers, shape), found
 
 
 def values_of(values: Any, nnz: int, copy: bool = False) -> Any:

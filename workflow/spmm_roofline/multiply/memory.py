@@ -22,10 +22,8 @@ from ..kernels.strips import fits
 
 #: Partitions and their partial sums, of any matrix on any device.
 FIXED_BYTES = 1 << 20
-
-
-#: Bytes for each row and entry that the format of no general kernel exceeds at the least, with A's CSR beside it (an
-#: empty row of a window in FP64 takes 141), and rows that the last tile may have beside those of A.
+#: Bytes for each row and entry with which every format of the general kernels may fit, A's CSR included: an empty row
+#: of a window in FP64 takes 141. The last tile counts as so many rows.
 ENOUGH, ROWS_OF_LAST = 160, 32
 
 

@@ -952,7 +952,10 @@ class SpMM:
 
     @contextmanager
     def _planning(self) -> Iterator[None]:
-        """:meth:`_timed`; raises ``ValueError`` in a capture."""
+        """As :meth:`_timed`, or a part of that block within one of the same thread.
+
+        Raises ``ValueError`` in a capture.
+        """
         if self._planner == get_ident():
             yield
             return
