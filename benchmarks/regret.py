@@ -97,10 +97,10 @@ def costed(kernels: Mapping[str, Head]) -> list[Head]:
 def rows_of(recorded: Path, device: str, suites: tuple[str, ...], kernels: Mapping[str, Head]) -> pd.DataFrame:
     """Timed rows of a device with what a choice knows of their matrices."""
     files = [path for suite in suites for path in sorted((recorded / device / suite).glob("*.csv"))]
-    tables = [contracts.read(path, "measure") for path in files if path.stem in kernels]
-    if not tables:
+    files = [path for path in files if path.stem in kernels]
+    if not files:
         return pd.DataFrame()  # nobody has recorded these suites on this device
-    rows = pd.concat(tables)
+    rows = contracts.read_all(files, "measure")
     rows = rows[rows["status"] == "ok"][["suite", "kernel", "matrix", "m", "k", "n", "nnz", "l2", "time_ms"]]
     described = contracts.read(recorded / device / "matrices.csv", "matrices").drop_duplicates("matrix")
     packed = contracts.read(recorded / device / "formats.csv", "formats")
@@ -123,9 +123,9 @@ def rows_of_table(path: Path, device: str, kernels: Mapping[str, Head]) -> pd.Da
 def cases(rows: pd.DataFrame, kernels: Mapping[str, Head], dtype: str) -> Iterator[tuple[dict, dict[str, float]]]:
     """Each case of a dtype, and kernel → time in ms; no case in which no general kernel of the dtype was timed."""
     own = rows[rows["kernel"].map(lambda name: kernels[name].dtype["a"] in WITHIN[dtype])]
+    twins = {name: choose.costed(name) for name, head in kernels.items() if head.dtype["a"] == dtype}
     for (device, suite, matrix, n), group in own.groupby(["device", "suite", "matrix", "n"]):
         times = dict(zip(group["kernel"], group["time_ms"], strict=True))
-        twins = {name: choose.costed(name) for name, head in kernels.items() if head.dtype["a"] == dtype}
         times |= {name: times[twin] for name, twin in twins.items() if name not in times and twin in times}
         # `cublas_gemm*` is timed with rows of any length, and takes longer where they are not whole 16 bytes.
         stands = {name: stand for name, stand in STANDS_FOR.items() if name not in times and stand in times}

@@ -35,6 +35,8 @@ GresTypes=gpu
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 MinJobAge=600
+# Seconds from the signal that ends a job to the one that kills it.
+KillWait=2
 DefMemPerCPU=100
 ReturnToService=2
 SlurmdParameters=config_overrides

@@ -18,11 +18,16 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from filelock import FileLock
+
 from spmm_roofline.kernels import cubins, includes, launch, operands, packers
 from spmm_roofline.kernels.compile import toolkit_includes
 from spmm_roofline.kernels.libraries import _cublaslt, cublaslt_gemm
 
 INCLUDE = Path(__file__).parent / "include"
+HEADER, SCHEDULER, OBJECT = "emulation.cuh", "emulation.cpp", "emulation.o"
+#: The options hold for all units: others would not take the precompiled header.
+COMPILER = ["g++", "-std=c++17", "-O1", "-mpopcnt", "-w", "-fPIC", "-fno-strict-aliasing", "-ffp-contract=off"]
 
 
 def compiler():
@@ -46,6 +51,28 @@ def _emulation_digest():
     return digest.hexdigest()
 
 
+@cache
+def prepared():
+    """Folder of what all kernels have in common, compiled once: the header, and the scheduler as an object file."""
+    folder = cache_folder() / _emulation_digest()[:24]
+    with FileLock(folder.with_suffix(".lock")):
+        if not folder.exists():
+            made = folder.with_suffix(".new")
+            made.mkdir(exist_ok=True)
+            compiled(["-x", "c++-header", INCLUDE / HEADER, "-o", made / f"{HEADER}.gch"], HEADER)
+            compiled(["-c", INCLUDE / SCHEDULER, "-o", made / OBJECT], SCHEDULER)
+            made.rename(folder)
+    return folder
+
+
+def compiled(options, name):
+    """Run the compiler. Raises ``RuntimeError`` with its words."""
+    command = [*COMPILER, *options, *(f"-isystem{folder}" for folder in toolkit_includes())]
+    made = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    if made.returncode:
+        raise RuntimeError(f"{name} does not compile as host code:\n{made.stderr[:6000]}")
+
+
 def host_code(head):
     """The shared library of a kernel."""
     entries = sorted({*head.entries, *(launch.entry for launch in head.launches)})
@@ -63,25 +90,11 @@ def host_code(head):
     )
     with tempfile.TemporaryDirectory() as folder:
         unit = Path(folder) / f"{head.name}.cpp"
-        unit.write_text(f'#include "emulation.cpp"\n#line 1 "{head.path}"\n{source}\n{launches}\n')
+        unit.write_text(f'#include "{HEADER}"\n#line 1 "{head.path}"\n{source}\n{launches}\n')
         own = Path(folder) / "library.so"
-        command = [
-            "g++",
-            "-std=c++17",
-            "-O1",
-            "-mpopcnt",
-            "-w",
-            "-shared",
-            "-fPIC",
-            "-fno-strict-aliasing",
-            "-ffp-contract=off",
-        ]
-        command += [f"-D{name}={value}" for name, value in head.defines().items()]
-        command += [f"-I{INCLUDE}", f"-I{includes.root_of(head.path)}"]
-        command += [f"-isystem{folder}" for folder in toolkit_includes()]
-        made = subprocess.run([*command, str(unit), "-o", str(own)], capture_output=True, text=True)
-        if made.returncode:
-            raise RuntimeError(f"{head.name} does not compile as host code:\n{made.stderr[:6000]}")
+        options = [f"-I{prepared()}", f"-I{INCLUDE}", f"-I{includes.root_of(head.path)}"]
+        options += [f"-D{name}={value}" for name, value in head.defines().items()]
+        compiled([*options, "-shared", unit, prepared() / OBJECT, "-o", own], head.name)
         placed = library.with_suffix(f".{os.getpid()}")
         shutil.copy(own, placed)
         placed.rename(library)

@@ -20,7 +20,7 @@ def structures():
         "dense": csr_array(np.ones((300, 400))),
         "empty": csr_array((3000, 40)),
         "uneven": csr_array(uneven.astype(float)),
-        "tall": sparse(100_000, 30, 0.15),
+        "tall": sparse(25_000, 30, 0.15),
         "diagonal": csr_array(diags_array(np.ones(50_000))),
     }
 

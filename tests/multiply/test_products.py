@@ -41,11 +41,11 @@ def test_every_general_kernel_on_rows_of_all_lengths(n, device):
 
     if device == "emulated" and n != 40:
         pytest.skip("other widths take the emulation a minute")
-    # The emulated device has three multiprocessors: rows are split as on a GPU, with a tenth of the columns.
-    k = 6000 if device == "gpu" else 600
+    # The emulated device has three multiprocessors: rows are split as on a GPU, with fewer of them and of columns.
+    m, k = (700, 6000) if device == "gpu" else (200, 600)
     rng = np.random.default_rng(n)
-    pattern = rng.random((700, k)) < rng.choice([0, 6 / k, 60 / k], (700, 1))
-    pattern[[0, 300, 301, 699]] = rng.random((4, k)) < 0.9
+    pattern = rng.random((m, k)) < rng.choice([0, 6 / k, 60 / k], (m, 1))
+    pattern[[0, m // 2, m // 2 + 1, m - 1]] = rng.random((4, k)) < 0.9
     a = csr_array(pattern * (rng.random(pattern.shape) - 0.5))
     for head in general_kernels():
         dtype = head.dtype["a"]
@@ -53,10 +53,10 @@ def test_every_general_kernel_on_rows_of_all_lengths(n, device):
         multiply = SpMM(a, dtype, kernel=head.name)
         for _ in range(3):  # split rows and windows count their partial sums anew in every call
             check(multiply(b), a, exact, dtype)
-        out, before = dense(700, n, dtype, seed=2)
+        out, before = dense(m, n, dtype, seed=2)
         check(multiply(b, out=out, alpha=0.5, beta=-2.0), a, exact, dtype, 0.5, -2.0 * before)
         bias, added = vector(n, dtype)
-        out, before = dense(700, n, dtype, seed=2)
+        out, before = dense(m, n, dtype, seed=2)
         multiply(b, out=out, alpha=0.5, beta=-2.0, bias=bias, relu=True)
         check(out, a, exact, dtype, 0.5, added - 2.0 * before, relu=True)
 
@@ -638,8 +638,8 @@ def test_a_may_be_in_any_form():
 def test_tuned(n):
     from spmm_roofline import SpMM
 
-    a = sparse(900, 700, 0.02)
-    b, exact = dense(700, n, "float16")
+    a = sparse(300, 200, 0.05)
+    b, exact = dense(200, n, "float16")
     multiply = SpMM(a, tune=True)
     for _ in range(2):
         check(multiply(b), a, exact, "float16")

@@ -50,7 +50,7 @@ def test_every_general_kernel_puts_rows_of_c_back(n, device, monkeypatch):
         pytest.skip("other widths take the emulation a minute")
     # Partitions are many on a GPU, and on an emulated device whose L2 holds few of the rows of B.
     monkeypatch.setattr(emulated, "L2_BYTES", 1 << 14)
-    a = mesh(70 if device == "gpu" else 28)
+    a = mesh(70 if device == "gpu" else 24)
     m = a.shape[0]
     assert len(heads()) >= 20
     split = set()  # kernels in which several CTAs share a row
