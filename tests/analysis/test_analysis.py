@@ -13,6 +13,9 @@ from spmm_roofline.analysis.cases import families_of
 from spmm_roofline.analysis.families import families
 from tests.analysis import synthetic
 
+#: Its fixtures are made once, not once in each process.
+pytestmark = pytest.mark.xdist_group("analysis")
+
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):

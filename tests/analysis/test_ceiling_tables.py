@@ -7,6 +7,9 @@ from spmm_roofline.analysis import ceilings as module
 from spmm_roofline.analysis import roofline
 from tests.analysis import synthetic
 
+#: Its fixtures are made once, not once in each process.
+pytestmark = pytest.mark.xdist_group("ceiling_tables")
+
 SHEETS = {
     "h200": {
         "memory_gb_per_s": 4800.0,

@@ -13,6 +13,9 @@ from spmm_roofline.kernels.registry import heads
 from tests.analysis.synthetic import ROOT
 from tests.analysis.test_selector import read_recorded
 
+#: Its fixtures are made once, not once in each process.
+pytestmark = pytest.mark.xdist_group("recorded")
+
 #: Suites that a cuSPARSE product has no place in: 2:4 weights, SCALE and stencils.
 WITHOUT = {"gemm24", "memory-bound-scale", "memory-bound-stencils"}
 

@@ -10,6 +10,9 @@ from spmm_roofline import analysis, contracts
 from spmm_roofline.analysis import synergy
 from tests.analysis import synthetic
 
+#: Its fixtures are made once, not once in each process.
+pytestmark = pytest.mark.xdist_group("synergy")
+
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):

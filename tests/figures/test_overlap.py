@@ -24,6 +24,9 @@ from spmm_roofline.figures import labels, matrices, style
 from spmm_roofline.plan import Plan
 from tests.analysis import synthetic
 
+#: Its fixtures are made once, not once in each process.
+pytestmark = pytest.mark.xdist_group("overlap")
+
 RECORDED = Path("resources/recorded/h200")
 #: The suites of most kernels, of most widths, of the closest levels, of most matrices, and of those with one column.
 SUITES = ("attention", "thesis-nmult", "gemm24", "cutespmm", "memory-bound-standins")

@@ -39,6 +39,9 @@ from spmm_roofline.multiply.copies import WHOLE_SLABS
 from spmm_roofline.multiply.plan import WIDEST
 from spmm_roofline.paths import COSTS, KERNELS
 
+#: Its fixtures are made once, not once in each process.
+pytestmark = pytest.mark.xdist_group("choice")
+
 ROOT = Path(__file__).resolve().parents[2]
 MULTIPROCESSORS = 132
 DEVICES = ("h100", "h200")

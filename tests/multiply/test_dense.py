@@ -149,7 +149,7 @@ def test_values_can_be_replaced_and_a_transposed(dtype):
 
 def test_the_dense_product_is_bounded_in_memory(monkeypatch):
     from spmm_roofline import SpMM
-    from spmm_roofline.multiply import memory, plan
+    from spmm_roofline.multiply import choice, memory
 
     a = weights()
     for dtype in DTYPES:
@@ -161,9 +161,9 @@ def test_the_dense_product_is_bounded_in_memory(monkeypatch):
     assert memory.dense(1 << 15, 1 << 15, 1 << 29, "float16") == 0
     assert memory.dense(96, 128, a.nnz, "float64") == 0
     size = memory.dense(96, 128, a.nnz, "float16")
-    monkeypatch.setattr(plan, "free_bytes", lambda: 8 * size - 1)
+    monkeypatch.setattr(choice, "free_bytes", lambda: 8 * size - 1)
     assert "gemm" not in SpMM(a, "float16").kernel_for(128)
-    monkeypatch.setattr(plan, "free_bytes", lambda: 8 * size)
+    monkeypatch.setattr(choice, "free_bytes", lambda: 8 * size)
     assert SpMM(a, "float16").kernel_for(128) == "cublaslt_gemm_f16"
 
 
@@ -175,7 +175,7 @@ def test_tuning_looks_at_it_too(dtype):
     multiply = SpMM(a, dtype, tune=True)
     b, exact = dense(128, 128, dtype)
     check(multiply(b), a, exact, dtype)
-    assert DTYPES[dtype] in multiply._able
+    assert DTYPES[dtype] in multiply._choice.able
 
 
 def test_gradients_and_values_of_a_call(torch):

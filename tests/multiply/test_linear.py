@@ -128,7 +128,7 @@ def test_copies_count_where_the_dense_product_needs_none(monkeypatch):
 def test_layers_take_the_dense_product_of_an_emptier_matrix(dense_is_fastest, monkeypatch):
     """Twice as much memory is worth two copies."""
     from spmm_roofline import SpMM
-    from spmm_roofline.multiply import memory, plan
+    from spmm_roofline.multiply import choice, memory
 
     a = sparse(96, 128, 0.003)
     assert memory.dense(96, 128, a.nnz, "float16") == 0, "more than 32 times its CSR"
@@ -142,7 +142,7 @@ def test_layers_take_the_dense_product_of_an_emptier_matrix(dense_is_fastest, mo
     a.data *= 2
     layer.update(a.data)
     check(layer.linear(x).T, a, exact.T, "float16")
-    monkeypatch.setattr(plan, "free_bytes", lambda: 8 * size - 1)
+    monkeypatch.setattr(choice, "free_bytes", lambda: 8 * size - 1)
     assert "gemm" not in SpMM(a, "float16").kernel_of_linear(40)
 
 

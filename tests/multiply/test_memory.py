@@ -70,11 +70,11 @@ def test_strips_take_what_is_predicted_where_they_may_be_chosen(m, per_row, dtyp
 def test_kernels_that_a_device_or_a_format_excludes_are_left_out(device, monkeypatch):
     from spmm_roofline import SpMM
     from spmm_roofline.formats.panels_64x32 import FORMAT
-    from spmm_roofline.multiply import memory, plan
+    from spmm_roofline.multiply import choice, memory
     from tests.emulation import device as emulated
 
     def panels(a, **options):
-        return {name for name, head in SpMM(a, "float16", **options)._able.items() if head.format == FORMAT.name}
+        return {name for name, head in SpMM(a, "float16", **options)._choice.able.items() if head.format == FORMAT.name}
 
     a = sparse(100, 80, 0.1)
     if device == "emulated":
@@ -85,7 +85,7 @@ def test_kernels_that_a_device_or_a_format_excludes_are_left_out(device, monkeyp
     m, most, shared = 1 << 20, (1 << 31) - (1 << 24), 227 << 10
     assert memory.holds(FORMAT.name, m, m, 1 << 30, shared) and not memory.holds(FORMAT.name, m, m, most, shared)
     assert memory.holds("vectors_8x1", m, m, most, shared)
-    monkeypatch.setattr(plan, "holds", lambda form, *_: form != FORMAT.name)
+    monkeypatch.setattr(choice, "holds", lambda form, *_: form != FORMAT.name)
     assert not panels(a)
 
 

@@ -174,7 +174,7 @@ def test_windows_serve_patterns_that_fill_them(monkeypatch):
     for dtype, kernels in SAMPLED.items():
         for a, expected in ((blocks, kernels.windows or kernels.entries), (sparse(320, 96, 0.02), kernels.entries)):
             multiply = SpMM(a, dtype)
-            assert sampled(dtype, multiply._product) == expected
+            assert sampled(dtype, multiply._choice.product) == expected
 
 
 @pytest.mark.parametrize(

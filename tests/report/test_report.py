@@ -18,6 +18,9 @@ from spmm_roofline.report import drawings, embedded
 from spmm_roofline.report.tables import every, study
 from tests.analysis import synthetic
 
+#: Its fixtures are made once, not once in each process.
+pytestmark = pytest.mark.xdist_group("report")
+
 CONFIG = {"report": {"title": "Which SpMM kernel is fastest, and what limits it?"}}
 PROVENANCE = {
     "version": "0.1.0",

@@ -11,8 +11,9 @@ import numpy as np
 from ..formats.arrays import ceil_div
 from ..formats.csr_split import MOST
 from .arrays import Library, library_of
+from .choice import kernels_of
 from .matrix import SUMMED, Size, arrays_of, canonical, check_may_plan, check_pointers, shape_of, size_of
-from .plan import Family, SpMM, _able, _check_room
+from .plan import Family, SpMM, _check_room
 
 #: Most slots of a block: each entry takes one and each row two, which is what all general formats can count.
 MOST_SLOTS = MOST
@@ -36,7 +37,7 @@ class RowBlocks(SpMM):
     """
 
     def _begin(self, a: Any, dtype: str, kernel: str | None, tune: bool, n: int, shape: tuple[int, int] | None) -> None:
-        able = _able(kernel, dtype)
+        able = kernels_of(dtype, kernel)
         check_may_plan()
         self._given = size_of(a)
         if hasattr(a, "tocsr"):

@@ -19,9 +19,10 @@ from torch import Tensor, library
 from . import arrays
 from .arrays import current_stream, is_traced, is_watched
 from .attention import PLANS, MaskedAttention
+from .choice import kernels_of, multiple_of
 from .copies import ALIGNED
 from .linear import linear as linear_of_plan
-from .plan import PRODUCTS, SpMM, multiple_of
+from .plan import PRODUCTS, SpMM
 
 _library = library.Library("spmm_roofline", "DEF")
 _library.define(
@@ -408,7 +409,7 @@ def _fake_product(
         return b.new_empty(_shape_of_batch(rows, b, values))
     n = b.shape[1]
     dtype = _DTYPES[b.dtype]
-    multiple = product.multiple if dtype == product.stored else multiple_of(dtype)
+    multiple = product.multiple if dtype == product.stored else multiple_of(kernels_of(dtype))
     padded = -(-n // multiple) * multiple
     return b.new_empty((rows, padded))[:, :n]
 

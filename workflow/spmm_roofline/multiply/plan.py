@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, cached_property, partial
-from itertools import pairwise
 from threading import RLock, get_ident
 from typing import Any
 from weakref import WeakValueDictionary
@@ -18,20 +17,19 @@ from ..formats import FORMATS
 from ..formats.arrays import ceil_div
 from ..formats.base import Format, Survey
 from ..formats.values import device_dtype
-from ..kernels import choose, registry
-from ..kernels.arch import supports
-from ..kernels.cubins import device_target, machine_code
-from ..kernels.head import Head, HeadError
-from ..kernels.launch import GRID_LIMIT, Call, Repeat, check_case, format_options, prepare
+from ..kernels import choose
+from ..kernels.cubins import machine_code
+from ..kernels.head import Head
+from ..kernels.launch import GRID_LIMIT, Call, Repeat, format_options, prepare
 from ..kernels.operands import Dense
 from ..kernels.packers import pack, packer_of
-from ..paths import KERNELS
 from .arrays import Library, View, check_no_capture, cupy_stream, library_of, needs_operator, requires_gradient
+from .choice import Choice, kernels_of
 from .copies import ALIGNED, WHOLE_SLABS, are_rows, copy_rows, fits, has_rows, padded_copy, reads, room_of, zeros
 from .launches import MOST, Launches, Operands
 from .linear import Ready, linear
 from .matrix import SUMMED, Matrix, Size, check_may_plan, matrix_of, records_gradient, size_of
-from .memory import Prediction, csr, dense, dense_within, free_bytes, holds, packed, surely_fits
+from .memory import Prediction, csr, dense_within, free_bytes, packed, surely_fits
 from .reorder import best_order
 from .sampled import Repeat as Sampling
 from .sampled import Sampled
@@ -163,12 +161,12 @@ class SpMM:
                 "A's values require a gradient, which a plan does not give them: plan A detached, and pass its values "
                 "to each product, spmm_roofline.spmm(multiply, b, values)"
             )
-        _check_reorder(reorder, _able(kernel, dtype))
+        _check_reorder(reorder, kernels_of(dtype, kernel))
         self._reorder = reorder
         self._begin(a, dtype, kernel, tune, n, shape)
 
     def _begin(self, a: Any, dtype: str, kernel: str | None, tune: bool, n: int, shape: tuple[int, int] | None) -> None:
-        able = _able(kernel, dtype)
+        able = kernels_of(dtype, kernel)
         check_may_plan()
         with self._timed():
             self._plan(matrix_of(a, shape, partial(_check_room, dtype, able)), dtype, able, tune, n, Family())
@@ -186,16 +184,13 @@ class SpMM:
         import cupy
 
         self._matrix, self.dtype = matrix if ordered else self._in_best_order(matrix), dtype
-        self._given_heads = self._able = able
-        if self.reordered:
-            self._able = {name: head for name, head in able.items() if head.takes_reordered}
-        self._leave_out()
-        self._kin = kin
+        self._kernels, self._kin = able, kin
         self.transposed = False
         self.shape: tuple[int, int] = matrix.shape
         self.nnz = matrix.nnz
         self.stored = "float32" if dtype == "tf32" else dtype
-        self.multiple = _multiple(self._able)
+        self._choice = Choice(able, dtype, self.shape, self.nnz, self._survey, self.reordered, tune)
+        self.multiple = self._choice.multiple
         self._device = int(cupy.cuda.Device().id)
         self._packed: dict[str, Format] = {}
         self._surveys: dict[str, Survey] = {}
@@ -214,39 +209,9 @@ class SpMM:
         self._patterns: dict[str, Sampled] = {}
         #: Layouts of X and Y, stream and thread → how to repeat a sampled product.
         self._samples: dict[Any, Sampling] = {}
-        self._tune, self._width, self._chosen = tune, n, dict[int, Head]()
-        #: Width of B, and elements that a copy would move → the kernel that needs none, or None if the copy pays.
-        self._unaligned = dict[tuple[int, int], Head | None]()
-        self._pack(self._by_cost(n))
+        self._tune, self._width = tune, n
+        self._pack(self._choice.predicted(n))
         self._register()
-
-    #: The dense product, if layers may take it.
-    _of_layers: Head | None = None
-
-    def _leave_out(self) -> None:
-        """Leave out kernels that the device does not run or whose format may be too small for A, and the dense product
-        unless A may take so much memory, which is more in layers; a kernel that the caller names stays.
-        """
-        import cupy
-
-        if len(self._able) == 1:
-            return
-        (m, k), nnz = self._matrix.shape, self._matrix.nnz
-        library = self._able.get(choose.DENSE.get(self.dtype, ""))
-        shared, arch = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"], device_target()
-        self._able = {
-            name: head
-            for name, head in self._able.items()
-            if supports(arch, head.min_arch) and holds(head.format, m, k, nnz, shared)
-        }
-        if library:
-            of_products = dense(m, k, nnz, self.dtype)
-            of_layers = dense(m, k, nnz, self.dtype, choose.DENSE_PER_CSR_OF_LAYERS)
-            room = choose.DENSE_OF_FREE * free_bytes() if of_layers else 0
-            if not 0 < of_products <= room:
-                del self._able[library.name]
-            if 0 < of_layers <= room:
-                self._of_layers = library
 
     def _in_best_order(self, matrix: Matrix) -> Matrix:
         """The matrix with its rows in an order that reads fewer rows of B, if that is wanted and there is one."""
@@ -438,7 +403,7 @@ class SpMM:
         in_place = k > 0 and reads(given, padded, multiple)
         direct = to is not None and to.columns == padded and fits(to, padded, multiple)
         copied = (0 if in_place else k * n) + (0 if to is None or direct else m * n)
-        head = self._without_copy(n, copied) if k and copied and are_rows(given, to, added) else None
+        head = self._choice.without_copy(n, copied) if k and copied and are_rows(given, to, added) else None
         unaligned = head is not None
         if unaligned:
             in_place, direct = True, to is not None
@@ -450,7 +415,7 @@ class SpMM:
         if like not in self._planned:
             check_no_capture()
         if not in_place:
-            wide = self._columns_of_copy(n, padded)
+            wide = self._choice.columns_of_copy(n, padded)
             given = padded_copy(given, wide, current, room) if k else zeros(padded, self.dtype)
         if widened is not None:
             added, in_place = padded_copy(widened, padded, current, room), False
@@ -462,9 +427,9 @@ class SpMM:
             else:
                 c[:, :n] = out
         on = Operands(given, target, n, alpha, beta, 0 if added is None else added.pointer, relu, unaligned)
-        head = head or self._chosen.get(n) or self._head(on, padded, current)
-        if relu and head.vendor and len(self._able) > 1:
-            head = self._by_cost(n, dense=False)  # a library's ReLU need not keep a NaN
+        head = head or self._choice.to_launch(on, padded, current, self._call)
+        if relu and head.vendor and not self._choice.is_given:
+            head = self._choice.predicted(n, libraries=False)  # a library's ReLU need not keep a NaN
         call = self._launches.enqueue(head, on, current, room, keep=direct)
         self._planned.add(like)
         ready = None
@@ -646,7 +611,7 @@ class SpMM:
         ValueError
             For an unknown dtype.
         """
-        able = [head for head in _able(None, dtype).values() if not head.vendor]
+        able = [head for head in kernels_of(dtype).values() if not head.vendor]
         bounds = [packed(head.format, m, nnz, dtype) for head in able]
         bounds.append(dense_within(m, k, nnz, dtype) or bounds[0])
         kept = csr(m, nnz, value_bytes)
@@ -663,7 +628,7 @@ class SpMM:
 
     def kernel_for(self, n: int) -> str:
         """Name of the kernel for aligned B of ``n`` columns: given, tuned, or the one of least cost."""
-        return (self._chosen.get(n) or self._by_cost(n)).name
+        return self._choice.kernel(n).name
 
     def kernel_of_linear(self, t: int) -> str:
         """Name of the kernel of :meth:`linear` for aligned x of ``t`` rows."""
@@ -703,7 +668,7 @@ class SpMM:
     def _made(self, dtype: str, transposed: bool, stream_of_values: int | None) -> SpMM:
         known = self._kin.get((dtype, transposed, None))
         ordered = known is not None or transposed == self.transposed
-        able = self._given_heads if dtype == self.dtype else _able(None, dtype)
+        able = self._kernels if dtype == self.dtype else kernels_of(dtype)
         relative: SpMM = object.__new__(SpMM)
         relative._reorder = self._reorder
         with relative._planning():
@@ -739,8 +704,8 @@ class SpMM:
         """A function that gives A as CSR and every packed format other values, of ``dtype``, in the caller's order."""
         if self._matrix.summed:
             raise ValueError(SUMMED)
-        if any(head.vendor and not head.takes_factors for head in self._able.values()):
-            raise ValueError(f"{next(iter(self._able))} keeps values of its own; plan a new product")
+        if any(head.vendor and not head.takes_factors for head in self._choice.able.values()):
+            raise ValueError(f"{next(iter(self._choice.able))} keeps values of its own; plan a new product")
         if not self.nnz:
             return lambda stream, address: None
         unknown = self._packed.keys() - self._slots.keys()
@@ -804,80 +769,9 @@ class SpMM:
         if view.device != self._device:
             raise ValueError(f"{name} is on GPU {view.device}, and A was planned on GPU {self._device}")
 
-    def _head(self, on: Operands, padded: int, stream: Any) -> Head:
-        """The kernel for this width of B."""
-        tuned = self._tune and len(self._able) > 1
-        with stream:
-            head = self._fastest(on, padded, stream) if tuned else self._by_cost(on.n)
-        check_case(head, self.shape[0], on.n, self.shape[1])
-        self._chosen[on.n] = head
-        return head
-
-    def _fastest(self, on: Operands, padded: int, stream: Any) -> Head:
-        """The kernel whose product with B takes the least time here."""
-        import cupy
-
-        c = library_of(array := cupy.empty((self.shape[0], padded), dtype=device_dtype(self.dtype)), "c").view(
-            array, "c"
-        )
-        times = {}
-        for name, head in self._able.items():
-            if choose.is_wider(head, on.n):
-                continue
-            call = self._call(head, Operands(on.b, c, on.n))
-            # The first launch loads the code; the fastest of three more counts.
-            events = [cupy.cuda.Event() for _ in range(5)]
-            for event in events:
-                event.record(stream)
-                call(stream)
-            stream.synchronize()
-            times[name] = min(cupy.cuda.get_elapsed_time(*pair) for pair in pairwise(events[1:]))
-        return self._able[min(times, key=times.__getitem__)]
-
-    def _by_cost(self, n: int, dense: bool = True) -> Head:
-        """The given kernel, or the one that :func:`.kernels.choose.choose` chooses, of a library only if ``dense``."""
-        if len(self._able) == 1:
-            return next(iter(self._able.values()))
-        able = self._able if dense else {name: head for name, head in self._able.items() if not head.vendor}
-        return choose.choose(able, self.dtype, dataclasses.replace(self._product, n=n))
-
     def _dense_product(self, n: int) -> Head | None:
-        """The dense product for B of ``n`` columns, if other kernels and the copies that they need take longer."""
-        if len(self._able) == 1:
-            return next((head for head in self._able.values() if head.name in choose.DENSE.values()), None)
-        if self._of_layers is None:
-            return None
-        others = [head for head in self._able.values() if not head.vendor]
-        return choose.dense_without_copies(self._of_layers, others, dataclasses.replace(self._product, n=n))
-
-    def _columns_of_copy(self, n: int, padded: int) -> int:
-        """Columns of a copy of B, ``padded`` or more."""
-        if n not in self._chosen and self._tune and len(self._able) > 1:
-            return padded  # the kernel for this width is not known yet
-        head, product = self._chosen.get(n) or self._by_cost(n), dataclasses.replace(self._product, n=n)
-        return choose.columns_of_copy(head, product, padded)
-
-    def _without_copy(self, n: int, elements: int) -> Head | None:
-        """The kernel that takes unaligned operands as they are; None if copying that many elements pays."""
-        if (n, elements) not in self._unaligned:
-            if n not in self._chosen and self._tune and len(self._able) > 1:
-                return None  # the kernel for this width is not known yet
-            able, aligned = self._able, self._chosen.get(n) or self._by_cost(n)
-            if aligned.takes_unaligned and (self._tune or len(able) == 1):
-                able = {aligned.name: aligned}
-            product = dataclasses.replace(self._product, n=n)
-            self._unaligned[n, elements] = choose.without_copy(able, self.dtype, product, aligned, elements)
-        return self._unaligned[n, elements]
-
-    @cached_property
-    def _product(self) -> choose.Product:
-        import cupy
-
-        (m, k), device = self._matrix.shape, cupy.cuda.Device().attributes
-        multiprocessors, l2_bytes = device["MultiProcessorCount"], device["L2CacheSize"]
-        shared_bytes = device["MaxSharedMemoryPerBlockOptin"]
-        look, look_at_panels = (partial(self._survey, name) for name in (choose.USUAL, choose.PANELS))
-        return choose.Product(m, 1, self.nnz, multiprocessors, look, k, l2_bytes, shared_bytes, look_at_panels)
+        """The dense product, if it is the kernel of a layer for ``n`` rows of X."""
+        return self._choice.of_layer(n)
 
     def _survey(self, form: str) -> Survey:
         """The survey of A in a format, made once."""
@@ -908,7 +802,8 @@ class SpMM:
     def _of_samples(self) -> tuple[Matrix, choose.Product]:
         """The matrix whose pattern is sampled, because X is read in the caller's order of rows, and its product."""
         matrix, survey = self._matrix.original, cache(lambda: self._surveyed(self._matrix.original, choose.USUAL))
-        return matrix, dataclasses.replace(self._product, look=survey) if self.reordered else self._product
+        product = self._choice.product
+        return matrix, dataclasses.replace(product, look=survey) if self.reordered else product
 
     def _call(self, head: Head, on: Operands) -> Call:
         """The launch for these operands."""
@@ -983,30 +878,6 @@ class SpMM:
         self._plan_ms += (time.perf_counter() - start) * 1e3
 
 
-@cache
-def multiple_of(dtype: str) -> int:
-    """Number of columns that divides the width of padded rows of B and C, for the general kernels of a dtype."""
-    return _multiple(_able(None, dtype))
-
-
-def _multiple(able: Mapping[str, Head]) -> int:
-    # Kernels of one dtype pad rows to the same multiple.
-    return next(iter(able.values())).pads.get("n", 1)
-
-
-def _named(kernel: str) -> Head:
-    """The head of a kernel that multiplies row-major operands. Raises ``ValueError``."""
-    try:
-        head = registry.head(kernel, KERNELS)
-    except HeadError:
-        head = None
-    if head is None or head.format == "none":
-        raise ValueError(f"no kernel that multiplies a sparse matrix is called {kernel!r}")
-    if set(head.layout.values()) != {"row_major"}:
-        raise ValueError(f"{kernel} takes B or C in column-major order; SpMM takes both in row-major order")
-    return head
-
-
 def _check_room(dtype: str, able: Mapping[str, Head], size: Size) -> None:
     """Raise ``MemoryError`` if A cannot fit into the free memory of the device, whatever its structure."""
     free = free_bytes()
@@ -1020,22 +891,6 @@ def _check_room(dtype: str, able: Mapping[str, Head], size: Size) -> None:
             f"A has {size.m:,} rows and {size.nnz:,} entries and takes {needed:,} bytes or more in {dtype}, and "
             f"{free:,} bytes of the device are free: free some, take a smaller dtype, or plan some rows at a time"
         )
-
-
-@cache
-def _able(kernel: str | None, dtype: str) -> Mapping[str, Head]:
-    """The given kernel, or all general ones of a dtype and its dense product, by name.
-
-    Raises ``ValueError`` if none multiplies in this dtype.
-    """
-    able = {kernel: _named(kernel)} if kernel else registry.of_study(choose.GENERAL, KERNELS)
-    if dtype not in (there := {head.dtype["a"] for head in able.values()}):
-        known = ", ".join(sorted(there))
-        raise ValueError(f"dtype is {dtype!r}; {kernel or 'the general kernels'} multiply in {known}")
-    found = {name: head for name, head in able.items() if head.dtype["a"] == dtype}
-    if not kernel and (library := choose.DENSE.get(dtype)):
-        found[library] = _named(library)
-    return found
 
 
 def _check_reorder(reorder: str | None, able: Mapping[str, Head]) -> None:

@@ -1,0 +1,213 @@
+"""The kernel of a product: named by the caller, the fastest of those that were timed, or of least predicted time."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from functools import cache, cached_property, partial
+from itertools import pairwise
+from typing import Any
+
+from ..formats.base import Survey
+from ..formats.values import device_dtype
+from ..kernels import choose, registry
+from ..kernels.arch import supports
+from ..kernels.cubins import device_target
+from ..kernels.head import Head, HeadError
+from ..kernels.launch import Call, check_case
+from ..paths import KERNELS
+from .arrays import library_of
+from .launches import Operands
+from .memory import dense, free_bytes, holds
+
+
+class Choice:
+    """The kernels that may multiply one matrix, and which of them does for each width of B.
+
+    Parameters
+    ----------
+    given
+        The kernel that the caller names, or all of the dtype (:func:`kernels_of`), by name.
+    dtype, shape, nnz
+        Dtype of the product, and m×k and entries of A.
+    survey
+        Surveys A in the format of a name.
+    reordered
+        Whether rows of A are packed in another order: then only kernels that put rows of C back are left.
+    tune
+        Whether kernels are timed for each width of B, instead of predicted.
+    """
+
+    def __init__(
+        self,
+        given: Mapping[str, Head],
+        dtype: str,
+        shape: tuple[int, int],
+        nnz: int,
+        survey: Callable[[str], Survey],
+        reordered: bool,
+        tune: bool,
+    ) -> None:
+        self._dtype, self._shape, self._nnz, self._survey = dtype, shape, nnz, survey
+        self.able = {name: head for name, head in given.items() if head.takes_reordered or not reordered}
+        #: Kernels of one dtype pad rows of B and C to the same multiple.
+        self.multiple = multiple_of(self.able)
+        #: The dense product, if layers may take it.
+        self._of_layers: Head | None = None
+        if not self.is_given:
+            self._leave_out()
+        self._times = tune and not self.is_given
+        #: Width of B → the kernel of a product that has been launched.
+        self._launched = dict[int, Head]()
+        #: Width of B, and elements that a copy would move → the kernel that needs none, or None if the copy pays.
+        self._unaligned = dict[tuple[int, int], Head | None]()
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is a single kernel, as the caller names one."""
+        return len(self.able) == 1
+
+    def _leave_out(self) -> None:
+        """Leave out kernels that the device does not run or whose format may be too small for A, and the dense product
+        unless A may take so much memory, which is more in layers.
+        """
+        import cupy
+
+        (m, k), nnz = self._shape, self._nnz
+        library = self.able.get(choose.DENSE.get(self._dtype, ""))
+        shared, arch = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"], device_target()
+        self.able = {
+            name: head
+            for name, head in self.able.items()
+            if supports(arch, head.min_arch) and holds(head.format, m, k, nnz, shared)
+        }
+        if library:
+            of_products = dense(m, k, nnz, self._dtype)
+            of_layers = dense(m, k, nnz, self._dtype, choose.DENSE_PER_CSR_OF_LAYERS)
+            room = choose.DENSE_OF_FREE * free_bytes() if of_layers else 0
+            if not 0 < of_products <= room:
+                del self.able[library.name]
+            if 0 < of_layers <= room:
+                self._of_layers = library
+
+    @cached_property
+    def product(self) -> choose.Product:
+        """What predictions know about A and the device; its width is 1."""
+        import cupy
+
+        (m, k), device = self._shape, cupy.cuda.Device().attributes
+        multiprocessors, l2_bytes = device["MultiProcessorCount"], device["L2CacheSize"]
+        shared_bytes = device["MaxSharedMemoryPerBlockOptin"]
+        look, look_at_panels = (partial(self._survey, name) for name in (choose.USUAL, choose.PANELS))
+        return choose.Product(m, 1, self._nnz, multiprocessors, look, k, l2_bytes, shared_bytes, look_at_panels)
+
+    def _product(self, n: int) -> choose.Product:
+        return dataclasses.replace(self.product, n=n)
+
+    def kernel(self, n: int) -> Head:
+        """The kernel for aligned B of ``n`` columns: that of earlier launches, or the one of least predicted time."""
+        return self._launched.get(n) or self.predicted(n)
+
+    def predicted(self, n: int, libraries: bool = True) -> Head:
+        """The given kernel, or that of the least predicted time; one of a library only if ``libraries``."""
+        if self.is_given:
+            return next(iter(self.able.values()))
+        able = self.able if libraries else {name: head for name, head in self.able.items() if not head.vendor}
+        return choose.choose(able, self._dtype, self._product(n))
+
+    def to_launch(self, on: Operands, padded: int, stream: Any, launch: Callable[[Head, Operands], Call]) -> Head:
+        """The kernel for these operands, which later products of this width take as well.
+
+        ``launch`` prepares a launch, by which kernels are timed. Raises :class:`.kernels.launch.Unsupported`.
+        """
+        if on.n not in self._launched:
+            with stream:
+                head = self._fastest(on, padded, stream, launch) if self._times else self.predicted(on.n)
+            check_case(head, self._shape[0], on.n, self._shape[1])
+            self._launched[on.n] = head
+        return self._launched[on.n]
+
+    def _fastest(self, on: Operands, padded: int, stream: Any, launch: Callable[[Head, Operands], Call]) -> Head:
+        """The kernel whose product with B takes the least time here."""
+        import cupy
+
+        array = cupy.empty((self._shape[0], padded), dtype=device_dtype(self._dtype))
+        c = library_of(array, "c").view(array, "c")
+        times = {}
+        for name, head in self.able.items():
+            if choose.is_wider(head, on.n):
+                continue
+            call = launch(head, Operands(on.b, c, on.n))
+            # The first launch loads the code; the fastest of three more counts.
+            events = [cupy.cuda.Event() for _ in range(5)]
+            for event in events:
+                event.record(stream)
+                call(stream)
+            stream.synchronize()
+            times[name] = min(cupy.cuda.get_elapsed_time(*pair) for pair in pairwise(events[1:]))
+        return self.able[min(times, key=times.__getitem__)]
+
+    def of_layer(self, n: int) -> Head | None:
+        """The dense product for B of ``n`` columns, if other kernels and the copies that they need take longer."""
+        if self.is_given:
+            return next((head for head in self.able.values() if head.name in choose.DENSE.values()), None)
+        if self._of_layers is None:
+            return None
+        others = [head for head in self.able.values() if not head.vendor]
+        return choose.dense_without_copies(self._of_layers, others, self._product(n))
+
+    def columns_of_copy(self, n: int, padded: int) -> int:
+        """Columns of a copy of B, ``padded`` or more."""
+        if self._is_to_be_timed(n):
+            return padded
+        return choose.columns_of_copy(self.kernel(n), self._product(n), padded)
+
+    def without_copy(self, n: int, elements: int) -> Head | None:
+        """The kernel that takes unaligned operands as they are; None if copying that many elements pays."""
+        if (n, elements) not in self._unaligned:
+            if self._is_to_be_timed(n):
+                return None
+            able, aligned = self.able, self.kernel(n)
+            if aligned.takes_unaligned and (self._times or self.is_given):
+                able = {aligned.name: aligned}
+            found = choose.without_copy(able, self._dtype, self._product(n), aligned, elements)
+            self._unaligned[n, elements] = found
+        return self._unaligned[n, elements]
+
+    def _is_to_be_timed(self, n: int) -> bool:
+        """Whether the kernel for this width is not known before a product."""
+        return self._times and n not in self._launched
+
+
+@cache
+def kernels_of(dtype: str, kernel: str | None = None) -> Mapping[str, Head]:
+    """The given kernel, or all general ones of a dtype and its dense product, by name.
+
+    Raises ``ValueError`` if none multiplies in this dtype.
+    """
+    able = {kernel: _named(kernel)} if kernel else registry.of_study(choose.GENERAL, KERNELS)
+    if dtype not in (there := {head.dtype["a"] for head in able.values()}):
+        known = ", ".join(sorted(there))
+        raise ValueError(f"dtype is {dtype!r}; {kernel or 'the general kernels'} multiply in {known}")
+    found = {name: head for name, head in able.items() if head.dtype["a"] == dtype}
+    if not kernel and (library := choose.DENSE.get(dtype)):
+        found[library] = _named(library)
+    return found
+
+
+def _named(kernel: str) -> Head:
+    """The head of a kernel that multiplies row-major operands. Raises ``ValueError``."""
+    try:
+        head = registry.head(kernel, KERNELS)
+    except HeadError:
+        head = None
+    if head is None or head.format == "none":
+        raise ValueError(f"no kernel that multiplies a sparse matrix is called {kernel!r}")
+    if set(head.layout.values()) != {"row_major"}:
+        raise ValueError(f"{kernel} takes B or C in column-major order; SpMM takes both in row-major order")
+    return head
+
+
+def multiple_of(able: Mapping[str, Head]) -> int:
+    """Number of columns that divides the width of padded rows of B and C, for kernels of one dtype."""
+    return next(iter(able.values())).pads.get("n", 1)
