@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -276,18 +277,22 @@ def test_rules_hold_no_logic():
 # --- stages import no other stage -----------------------------------------------------------------------------------
 
 
+@cache
+def nodes(path, kind):
+    """The nodes of a kind, or of several, in the syntax tree of a Python file."""
+    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kind)]
+
+
 def imports(path):
     """Top-level names of the package that a module imports, anywhere in the file."""
     depth = len(path.relative_to(PACKAGE).parts)
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path, (ast.Import, ast.ImportFrom)):
         if isinstance(node, ast.ImportFrom) and node.level == depth:
             names = [node.module.split(".")[0]] if node.module else [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "spmm_roofline":
             names = node.module.split(".")[1:2] or [alias.name for alias in node.names]
-        elif isinstance(node, ast.Import):
-            names = [alias.name.split(".")[1] for alias in node.names if alias.name.startswith("spmm_roofline.")]
         else:
-            continue
+            names = [alias.name.split(".")[1] for alias in node.names if alias.name.startswith("spmm_roofline.")]
         for name in names:
             yield name, node.lineno
 
@@ -429,8 +434,7 @@ def test_a_kernel_a_format_a_suite_and_a_device_are_listed_nowhere():
         if path == PACKAGE / "kernels" / "choose.py":
             continue  # the one module that chooses the kernel for a case
         if path.suffix == ".py":
-            tree = ast.walk(ast.parse(path.read_text()))
-            words = {node.value for node in tree if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+            words = {node.value for node in nodes(path, ast.Constant) if isinstance(node.value, str)}
         else:
             words = set(re.findall(r"""["']([a-z0-9_-]+)["']""", path.read_text()))
         listed = {
@@ -447,13 +451,12 @@ def test_each_figure_has_title_and_caption_and_is_imported_by_nobody(path):
     title, _, caption = (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")
     assert title and caption.strip(), f"the docstring of {relative(path)} is not a title and a caption"
     for other in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(other.read_text())):
-            if isinstance(node, ast.ImportFrom):
-                names = {(node.module or "").rpartition(".")[2]} | {alias.name for alias in node.names}
-                of_figures = "figures" in (node.module or "") or (node.level == 1 and other.parent == path.parent)
-                assert not (of_figures and path.stem in names), (
-                    f"{relative(other)}:{node.lineno} imports the figure {path.stem!r}, which its folder registers"
-                )
+        for node in nodes(other, ast.ImportFrom):
+            names = {(node.module or "").rpartition(".")[2]} | {alias.name for alias in node.names}
+            of_figures = "figures" in (node.module or "") or (node.level == 1 and other.parent == path.parent)
+            assert not (of_figures and path.stem in names), (
+                f"{relative(other)}:{node.lineno} imports the figure {path.stem!r}, which its folder registers"
+            )
 
 
 @pytest.mark.parametrize("name", FORMATS)

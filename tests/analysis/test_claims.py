@@ -1,6 +1,7 @@
 """Claims: each function of an expression by hand, every verdict, and what cannot be read is refused."""
 
 import itertools
+from functools import cache
 
 import pandas as pd
 import pytest
@@ -303,10 +304,17 @@ def test_ids_are_unique():
     assert len(set(ids)) == len(ids)
 
 
+@cache
+def as_planned():
+    """The plan of the config that ships, and all kernels by name."""
+    known = {name: head.as_dict() for name, head in heads(str(synthetic.ROOT / "kernels")).items()}
+    return Plan(contracts.document(CONFIG / "config.yaml", "config")), known
+
+
 @pytest.mark.parametrize("claim", DOCUMENT, ids=lambda claim: claim["id"])
 def test_a_claim_names_what_exists(claim):
     """Suites that are there, kernels that their suites run, and limits that something can break."""
-    known = {name: head.as_dict() for name, head in heads(str(synthetic.ROOT / "kernels")).items()}
+    plan, known = as_planned()
     columns = (
         "device",
         "host",
@@ -326,7 +334,6 @@ def test_a_claim_names_what_exists(claim):
     counters = contracts.frame([], "analysis_counters")
     rows = claims(one, nothing, no_formats, counters, [claim], known, RIVALS, {}, 10)
     assert set(rows["verdict"]) == {"not_testable"}
-    plan = Plan(contracts.document(CONFIG / "config.yaml", "config"))
     for name in dict.fromkeys(suite for suites in claim["sets"].values() for suite in suites):
         suite = yaml.safe_load((CONFIG / "suites" / f"{name}.yaml").read_text())
         runs, _ = plan.resolve(suite["kernels"])
