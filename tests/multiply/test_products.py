@@ -6,10 +6,13 @@ import sys
 
 import numpy as np
 import pytest
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array, csr_array, diags_array
 
-from spmm_roofline.kernels.choose import costed
+from spmm_roofline.formats.values import widened
+from spmm_roofline.kernels import registry
+from spmm_roofline.kernels.choose import GENERAL, costed
 from spmm_roofline.kernels.launch import Unsupported
+from spmm_roofline.paths import KERNELS
 from tests.multiply.operands import TOLERANCE, check, dense, general_kernels, sparse, vector
 
 pytestmark = pytest.mark.usefixtures("device")
@@ -659,6 +662,65 @@ def test_the_kernel_for_a_width_has_a_name():
         assert registry.head(SpMM(a, dtype).kernel_for(32), str(KERNELS)).dtype["a"] == dtype
 
 
+#: Kernels of the studies that multiply row-major operands of any height, beside the general ones.
+OF_STUDIES = [
+    name
+    for name, head in registry.heads(str(KERNELS)).items()
+    if not head.vendor
+    and head.study != GENERAL
+    and head.format != "none"
+    and head.dtype["a"] in TOLERANCE
+    and set(head.layout.values()) == {"row_major"}
+    and head.takes_leading_dimensions
+]
+
+
+@pytest.mark.parametrize("name", OF_STUDIES)
+def test_kernels_of_studies_take_rows_of_b_and_c_of_any_length(name, device):
+    from spmm_roofline import SpMM
+    from spmm_roofline.kernels.arch import supports
+    from spmm_roofline.kernels.cubins import device_target
+
+    head = registry.head(name, KERNELS)
+    if not supports(device_target(), head.min_arch):
+        pytest.skip(f"{name} needs {head.min_arch}")
+    if device == "emulated" and head.study != "scalar":
+        pytest.skip("some of its instructions, or what packs it, are not emulated")
+    dtype = head.dtype["a"]
+    a = csr_array(diags_array([0.5] * 130, shape=(130, 130)))
+    # Rows of B are longer than those of C, then shorter; what lies beside either is not read into C, nor written.
+    for n, of_b, of_c in ((40, 64, 40), (256, 256, 320)):
+        given, exact = dense(130, of_b, dtype)
+        whole, before = dense(131, of_c, dtype, seed=2)
+        exact[:, n:], given[:, n:] = np.nan, np.nan if given.dtype.kind == "f" else 0x7FC0
+        multiply = SpMM(a, dtype, kernel=name, n=n)
+        check(multiply(given[:, :n], out=whole[:130, :n]), a, exact[:, :n], dtype)
+        after = widened(whole, dtype).get()
+        assert np.array_equal(after[:, n:], before[:, n:]) and np.array_equal(after[130], before[130]), name
+
+
+@pytest.mark.parametrize("device", [pytest.param("gpu", marks=pytest.mark.gpu)], indirect=True)
+@pytest.mark.parametrize("name", ["cusparse_csr_alg3", "cusparse_csr_alg3_f16", "cusparse_coo_alg4", "cublas_gemm"])
+@pytest.mark.parametrize(("n", "ld"), [(8, 11), (256, 257), (41, 41)])
+def test_a_library_takes_rows_that_do_not_begin_at_vectors(name, n, ld, device):
+    from spmm_roofline import SpMM
+
+    a, dtype = sparse(33, 32, 0.1), registry.head(name, KERNELS).dtype["a"]
+    b, exact = dense(33, ld, dtype)
+    out, before = dense(34, ld, dtype, seed=2)
+    check(SpMM(a, dtype, kernel=name)(b[:32, :n], out=out[:33, :n]), a, exact[:32, :n], dtype)
+    after = widened(out, dtype).get()
+    assert np.array_equal(after[:, n:], before[:, n:]) and np.array_equal(after[33], before[33])
+
+
+@pytest.mark.parametrize("name", ["cusparselt_search", "cusparselt_search_f16", "scale_cc", "scale_tc"])
+def test_a_kernel_whose_operands_have_a_layout_of_their_own_is_refused(name):
+    from spmm_roofline import SpMM
+
+    with pytest.raises(ValueError, match=f"^{name} takes B and C in memory of its own layout"):
+        SpMM(sparse(20, 30, 0.05), registry.head(name, KERNELS).dtype["a"], kernel=name)
+
+
 @pytest.mark.parametrize("device", [pytest.param("gpu", marks=pytest.mark.gpu)], indirect=True)
 @pytest.mark.parametrize("vendor", ["cublas", "cusparse"])
 def test_the_product_of_a_library(vendor, device):
@@ -780,6 +842,21 @@ def test_what_does_not_fit_is_refused():
         SpMM(a.astype(complex))
     with pytest.raises(ValueError, match="must be a sparse matrix"):
         SpMM(np.eye(3))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
+def test_a_capture_may_follow_the_first_product_of_a_width_that_is_tuned(dtype, monkeypatch):
+    import cupy
+
+    from spmm_roofline import SpMM
+
+    a = sparse(40, 50, 0.05)
+    multiply = SpMM(a, dtype, tune=True)
+    b, exact = dense(50, 41, dtype)
+    out = dense(40, 43, dtype)[0][:, :41]
+    multiply(b, out=out)
+    monkeypatch.setattr(cupy.cuda.runtime, "streamIsCapturing", lambda stream: True)
+    check(multiply(b, out=out), a, exact, dtype)
 
 
 def test_what_a_capture_cannot_hold_is_refused_before_it_is_enqueued(monkeypatch):

@@ -224,6 +224,13 @@ class Head:
         )
 
     @property
+    def takes_leading_dimensions(self) -> bool:
+        """Whether rows of B and C may have any padded length, and no rows are needed beyond those of A's size."""
+        passed = " ".join(argument for launch in self.launches for argument in launch.args)
+        has_lengths = "c.ld" in passed and ("b.ld" in passed or bool(self.tensor_maps))
+        return not self.pads.keys() & {"m", "k"} and (self.vendor is not None or has_lengths)
+
+    @property
     def takes_factors(self) -> bool:
         """Whether the code, or the library, can compute alpha·A·B + beta·C."""
         return "scaled" in self.constants

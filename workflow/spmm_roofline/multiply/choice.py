@@ -16,7 +16,7 @@ from ..kernels.cubins import device_target
 from ..kernels.head import Head, HeadError
 from ..kernels.launch import Call, check_case
 from ..paths import KERNELS
-from .arrays import library_of
+from .arrays import View, library_of
 from .launches import Operands
 from .memory import dense, free_bytes, holds
 
@@ -52,12 +52,14 @@ class Choice:
         self.able = {name: head for name, head in given.items() if head.takes_reordered or not reordered}
         #: Kernels of one dtype pad rows of B and C to the same multiple.
         self.multiple = multiple_of(self.able)
+        #: Whether no kernel writes beside C's columns in longer rows; those of the studies may clear whole rows.
+        self.spares_longer_rows = all(head.vendor or head.study == choose.GENERAL for head in given.values())
         #: The dense product, if layers may take it.
         self._of_layers: Head | None = None
         if not self.is_given:
             self._leave_out()
         self._times = tune and not self.is_given
-        #: Width of B → the kernel of a product that has been launched.
+        #: Width of B → the kernel that was timed as the fastest, or launched.
         self._launched = dict[int, Head]()
         #: Width of B, and elements that a copy would move → the kernel that needs none, or None if the copy pays.
         self._unaligned = dict[tuple[int, int], Head | None]()
@@ -105,7 +107,7 @@ class Choice:
         return dataclasses.replace(self.product, n=n)
 
     def kernel(self, n: int) -> Head:
-        """The kernel for aligned B of ``n`` columns: that of earlier launches, or the one of least predicted time."""
+        """The kernel for aligned B of ``n`` columns: timed or launched before, or the one of least predicted time."""
         return self._launched.get(n) or self.predicted(n)
 
     def predicted(self, n: int, libraries: bool = True) -> Head:
@@ -115,29 +117,29 @@ class Choice:
         able = self.able if libraries else {name: head for name, head in self.able.items() if not head.vendor}
         return choose.choose(able, self._dtype, self._product(n))
 
-    def to_launch(self, on: Operands, padded: int, stream: Any, launch: Callable[[Head, Operands], Call]) -> Head:
-        """The kernel for these operands, which later products of this width take as well.
+    def to_launch(self, n: int) -> Head:
+        """:meth:`kernel`, for a launch. Raises :class:`.kernels.launch.Unsupported`."""
+        if n not in self._launched:
+            head = self.predicted(n)
+            check_case(head, self._shape[0], n, self._shape[1])
+            self._launched[n] = head
+        return self._launched[n]
 
-        ``launch`` prepares a launch, by which kernels are timed. Raises :class:`.kernels.launch.Unsupported`.
-        """
-        if on.n not in self._launched:
-            with stream:
-                head = self._fastest(on, padded, stream, launch) if self._times else self.predicted(on.n)
-            check_case(head, self._shape[0], on.n, self._shape[1])
-            self._launched[on.n] = head
-        return self._launched[on.n]
+    def is_to_be_timed(self, n: int) -> bool:
+        """Whether kernels are timed for this width, and have not been."""
+        return self._times and n not in self._launched
 
-    def _fastest(self, on: Operands, padded: int, stream: Any, launch: Callable[[Head, Operands], Call]) -> Head:
-        """The kernel whose product with B takes the least time here."""
+    def time(self, b: View, n: int, padded: int, stream: Any, launch: Callable[[Head, Operands], Call]) -> None:
+        """Time all kernels with B of ``n`` columns, and keep the fastest; ``launch`` prepares their launches."""
         import cupy
 
         array = cupy.empty((self._shape[0], padded), dtype=device_dtype(self._dtype))
         c = library_of(array, "c").view(array, "c")
         times = {}
         for name, head in self.able.items():
-            if choose.is_wider(head, on.n):
+            if choose.is_wider(head, n):
                 continue
-            call = launch(head, Operands(on.b, c, on.n))
+            call = launch(head, Operands(b, c, n))
             # The first launch loads the code; the fastest of three more counts.
             events = [cupy.cuda.Event() for _ in range(5)]
             for event in events:
@@ -145,7 +147,7 @@ class Choice:
                 call(stream)
             stream.synchronize()
             times[name] = min(cupy.cuda.get_elapsed_time(*pair) for pair in pairwise(events[1:]))
-        return self.able[min(times, key=times.__getitem__)]
+        self._launched[n] = self.able[min(times, key=times.__getitem__)]
 
     def of_layer(self, n: int) -> Head | None:
         """The dense product for B of ``n`` columns, if other kernels and the copies that they need take longer."""
@@ -158,25 +160,17 @@ class Choice:
 
     def columns_of_copy(self, n: int, padded: int) -> int:
         """Columns of a copy of B, ``padded`` or more."""
-        if self._is_to_be_timed(n):
-            return padded
         return choose.columns_of_copy(self.kernel(n), self._product(n), padded)
 
     def without_copy(self, n: int, elements: int) -> Head | None:
         """The kernel that takes unaligned operands as they are; None if copying that many elements pays."""
         if (n, elements) not in self._unaligned:
-            if self._is_to_be_timed(n):
-                return None
             able, aligned = self.able, self.kernel(n)
             if aligned.takes_unaligned and (self._times or self.is_given):
                 able = {aligned.name: aligned}
             found = choose.without_copy(able, self._dtype, self._product(n), aligned, elements)
             self._unaligned[n, elements] = found
         return self._unaligned[n, elements]
-
-    def _is_to_be_timed(self, n: int) -> bool:
-        """Whether the kernel for this width is not known before a product."""
-        return self._times and n not in self._launched
 
 
 @cache
@@ -205,6 +199,8 @@ def _named(kernel: str) -> Head:
         raise ValueError(f"no kernel that multiplies a sparse matrix is called {kernel!r}")
     if set(head.layout.values()) != {"row_major"}:
         raise ValueError(f"{kernel} takes B or C in column-major order; SpMM takes both in row-major order")
+    if not head.takes_leading_dimensions:
+        raise ValueError(f"{kernel} takes B and C in memory of its own layout; SpMM takes the caller's")
     return head
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, cached_property, partial
+from math import gcd
 from threading import RLock, get_ident
 from typing import Any
 from weakref import WeakValueDictionary
@@ -396,12 +397,22 @@ class SpMM:
                 of_strip = None if bias is None else bias[strip]
                 self._multiply(library, b[:, strip], whole[:, strip], alpha, beta, of_strip, relu, stream)
             return whole, None
-        multiple = self.multiple
-        padded = ceil_div(n, multiple) * multiple
+        padded = ceil_div(n, self.multiple) * self.multiple
+        # Libraries need no padding, but read vectors of 16 bytes from the begin of each row if the width allows that.
+        multiple = max(self.multiple, gcd(padded, ALIGNED // device_dtype(self.stored).itemsize))
         current = cupy_stream(stream)
         room = room_of(library, b)
         in_place = k > 0 and reads(given, padded, multiple)
         direct = to is not None and to.columns == padded and fits(to, padded, multiple)
+        if to is not None and to.ld > padded and not self._choice.spares_longer_rows:
+            direct = False
+        if self._choice.is_to_be_timed(n):
+            # Whether operands are copied depends on the kernel: it is timed first, so that the next product is like
+            # this one.
+            check_no_capture()
+            with current:
+                timed = given if in_place else self._copy_of(given, padded, current, room)
+                self._choice.time(timed, n, padded, current, self._call)
         copied = (0 if in_place else k * n) + (0 if to is None or direct else m * n)
         head = self._choice.without_copy(n, copied) if k and copied and are_rows(given, to, added) else None
         unaligned = head is not None
@@ -415,8 +426,7 @@ class SpMM:
         if like not in self._planned:
             check_no_capture()
         if not in_place:
-            wide = self._choice.columns_of_copy(n, padded)
-            given = padded_copy(given, wide, current, room) if k else zeros(padded, self.dtype)
+            given = self._copy_of(given, self._choice.columns_of_copy(n, padded), current, room)
         if widened is not None:
             added, in_place = padded_copy(widened, padded, current, room), False
         c = out if direct else library.empty(b, (m, padded))
@@ -427,7 +437,8 @@ class SpMM:
             else:
                 c[:, :n] = out
         on = Operands(given, target, n, alpha, beta, 0 if added is None else added.pointer, relu, unaligned)
-        head = head or self._choice.to_launch(on, padded, current, self._call)
+        with current:
+            head = head or self._choice.to_launch(n)
         if relu and head.vendor and not self._choice.is_given:
             head = self._choice.predicted(n, libraries=False)  # a library's ReLU need not keep a NaN
         call = self._launches.enqueue(head, on, current, room, keep=direct)
@@ -442,6 +453,10 @@ class SpMM:
         elif not direct:
             out[...] = c[:, :n]
         return out, ready
+
+    def _copy_of(self, b: View, columns: int, stream: Any, room: Any) -> View:
+        """B with aligned rows of so many columns."""
+        return padded_copy(b, columns, stream, room) if self.shape[1] else zeros(columns, self.dtype)
 
     def _of_vector(self, library: Library, b: Any, out: Any, alpha: float, beta: float, bias: Any, relu: bool) -> Any:
         out = library.empty(b, (self.shape[0],)) if out is None else out
