@@ -132,8 +132,7 @@ __device__ __forceinline__ void gemm24(
     const uint4* from_b = b + static_cast<long long>(first_b) * row_b + n0 / 8 + unit_b;
     const unsigned own_metadata = metadata_of_thread<scheme>(thread);
     const uint4* from_metadata = metadata + m0 / 2 + own_metadata / 2;
-    // The leading dimensions of B and C may differ, and columns beyond n be another matrix's.
-    const bool wanted_column = n0 + 8 * unit_b < n;
+    const bool wanted_column = n0 + 8 * unit_b < ldb;
     const bool copies_metadata = own_metadata % 2 == 0 && own_metadata < TILE_M;
     static_assert(!copied_by_all(scheme) || THREADS == TILE_M, "8 bytes of metadata a thread are those of the tile");
     constexpr int COPIES_A = TILE_M / APART_A, COPIES_B = TILE_K / APART_B, COPIES = COPIES_A + 1 + COPIES_B;

@@ -52,8 +52,9 @@ class Choice:
         self.able = {name: head for name, head in given.items() if head.takes_reordered or not reordered}
         #: Kernels of one dtype pad rows of B and C to the same multiple.
         self.multiple = multiple_of(self.able)
-        #: Whether no kernel writes beside C's columns in longer rows; those of the studies may clear whole rows.
-        self.spares_longer_rows = all(head.vendor or head.study == choose.GENERAL for head in given.values())
+        #: Whether rows of B and C may be longer than what pads them. Kernels of the studies need not expect that: some
+        #: clear whole rows of C, or store C as far as the rows of B go.
+        self.takes_longer_rows = all(head.vendor or head.study == choose.GENERAL for head in given.values())
         #: The dense product, if layers may take it.
         self._of_layers: Head | None = None
         if not self.is_given:
@@ -160,6 +161,8 @@ class Choice:
 
     def columns_of_copy(self, n: int, padded: int) -> int:
         """Columns of a copy of B, ``padded`` or more."""
+        if not self.takes_longer_rows:
+            return padded
         return choose.columns_of_copy(self.kernel(n), self._product(n), padded)
 
     def without_copy(self, n: int, elements: int) -> Head | None:

@@ -404,8 +404,8 @@ class SpMM:
         room = room_of(library, b)
         in_place = k > 0 and reads(given, padded, multiple)
         direct = to is not None and to.columns == padded and fits(to, padded, multiple)
-        if to is not None and to.ld > padded and not self._choice.spares_longer_rows:
-            direct = False
+        if not self._choice.takes_longer_rows:
+            in_place, direct = in_place and given.ld == padded, direct and to is not None and to.ld == padded
         if self._choice.is_to_be_timed(n):
             # Whether operands are copied depends on the kernel: it is timed first, so that the next product is like
             # this one.
