@@ -49,8 +49,7 @@ class Choice:
         tune: bool,
     ) -> None:
         self._dtype, self._shape, self._nnz, self._survey = dtype, shape, nnz, survey
-        self.able = {name: head for name, head in given.items() if head.takes_reordered or not reordered}
-        #: Kernels of one dtype pad rows of B and C to the same multiple.
+        self.able = {name: head for name, head in given.items() if not reordered or head.takes_reordered}
         self.multiple = multiple_of(self.able)
         #: Whether rows of B and C may be longer than what pads them. Kernels of the studies need not expect that: some
         #: clear whole rows of C, or store C as far as the rows of B go.
@@ -208,5 +207,5 @@ def _named(kernel: str) -> Head:
 
 
 def multiple_of(able: Mapping[str, Head]) -> int:
-    """Number of columns that divides the width of padded rows of B and C, for kernels of one dtype."""
+    """Number of columns that divides the width of padded rows of B and C: the same for all kernels of a dtype."""
     return next(iter(able.values())).pads.get("n", 1)

@@ -454,7 +454,7 @@ class SpMM:
             out[...] = c[:, :n]
         return out, ready
 
-    def _copy_of(self, b: View, columns: int, stream: Any, room: Any) -> View:
+    def _copy_of(self, b: View, columns: int, stream: Any, room: Callable[[int], Any]) -> View:
         """B with aligned rows of so many columns."""
         return padded_copy(b, columns, stream, room) if self.shape[1] else zeros(columns, self.dtype)
 
