@@ -3,6 +3,8 @@
 import numpy as np
 from scipy.sparse import csr_array, random_array
 
+from spmm_roofline.formats.values import BITS
+
 #: Largest error of an element over Σ|a||b|, by dtype.
 TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "tf32": 2e-3, "float32": 2e-6, "float64": 1e-13}
 
@@ -23,6 +25,11 @@ def dense(rows, columns, dtype, seed=1):
 
     array = rounded(cupy.random.default_rng(seed).random((rows, columns)) - 0.5, dtype)
     return array, widened(array, dtype).get()
+
+
+def nan(dtype):
+    """A NaN as arrays on the device hold it."""
+    return 0x7FC0 if dtype in BITS else np.nan
 
 
 def general_kernels():

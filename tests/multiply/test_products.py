@@ -13,7 +13,7 @@ from spmm_roofline.kernels import registry
 from spmm_roofline.kernels.choose import GENERAL, costed
 from spmm_roofline.kernels.launch import Unsupported
 from spmm_roofline.paths import KERNELS
-from tests.multiply.operands import TOLERANCE, check, dense, general_kernels, sparse, vector
+from tests.multiply.operands import TOLERANCE, check, dense, general_kernels, nan, sparse, vector
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -692,7 +692,7 @@ def test_kernels_of_studies_take_rows_of_b_and_c_of_any_length(name, device):
     for n, of_b, of_c in ((40, 64, 40), (256, 256, 320)):
         given, exact = dense(130, of_b, dtype)
         whole, before = dense(131, of_c, dtype, seed=2)
-        exact[:, n:], given[:, n:] = np.nan, np.nan if given.dtype.kind == "f" else 0x7FC0
+        exact[:, n:], given[:, n:] = np.nan, nan(dtype)
         multiply = SpMM(a, dtype, kernel=name, n=n)
         check(multiply(given[:, :n], out=whole[:130, :n]), a, exact[:, :n], dtype)
         after = widened(whole, dtype).get()

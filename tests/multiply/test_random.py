@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from spmm_roofline.formats.values import BITS
 from spmm_roofline.kernels import heads
 from spmm_roofline.kernels.choose import GENERAL
-from tests.multiply.operands import TOLERANCE, as_stored, check, dense, general_kernels, vector
+from tests.multiply.operands import TOLERANCE, as_stored, check, dense, general_kernels, nan, vector
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -16,7 +15,7 @@ WIDTHS = {
     "gpu": [1, 2, 3, 4, 7, 8, 12, 16, 31, 33, 41, 64, 96, 100, 128, 200, 256, 300, 512],
     "emulated": [1, 4, 8, 9, 41],
 }
-#: Products that a run draws, each from a seed of its own.
+#: Matrices that a run draws, each from a seed of its own.
 SEEDS = {"gpu": 60, "emulated": 12}
 
 
@@ -63,11 +62,6 @@ def placed(rng, rows, columns, dtype):
     return own, whole, exact
 
 
-def nan(dtype):
-    """A NaN as arrays on the device hold it."""
-    return 0x7FC0 if dtype in BITS else np.nan
-
-
 def beside(own, whole):
     """The bits of an array on the host, with zeros for those of the part ``own``."""
     kept = own.copy()
@@ -83,7 +77,7 @@ def drawn(seed, device):
 
     rng = np.random.default_rng(seed)
     a, dtype = matrix(rng, SIZES[device]), str(rng.choice(list(TOLERANCE)))
-    takers = [head for head in general_kernels() if head.dtype["a"] == dtype and head.format != "banked_8x32"]
+    takers = [head for head in general_kernels() if head.dtype["a"] == dtype]
     if device == "gpu":
         takers += [head for head in heads().values() if head.study == "scalar" and head.dtype["a"] == dtype]
         takers = [head for head in takers if set(head.layout.values()) == {"row_major"}]

@@ -225,7 +225,7 @@ class Head:
 
     @property
     def takes_leading_dimensions(self) -> bool:
-        """Whether rows of B and C may have any padded length, and no rows are needed beyond those of A's size."""
+        """Whether launches are told how long rows of B and C are, and need no more rows than A has columns and rows."""
         passed = " ".join(argument for launch in self.launches for argument in launch.args)
         has_lengths = "c.ld" in passed and ("b.ld" in passed or bool(self.tensor_maps))
         return not self.pads.keys() & {"m", "k"} and (self.vendor is not None or has_lengths)

@@ -111,7 +111,10 @@ class Choice:
         return self._launched.get(n) or self.predicted(n)
 
     def predicted(self, n: int, libraries: bool = True) -> Head:
-        """The given kernel, or that of the least predicted time; one of a library only if ``libraries``."""
+        """The given kernel, or that of the least predicted time; one of a library only if ``libraries``.
+
+        Raises what surveys of A raise, for example :class:`~.formats.base.FormatError`.
+        """
         if self.is_given:
             return next(iter(self.able.values()))
         able = self.able if libraries else {name: head for name, head in self.able.items() if not head.vendor}
