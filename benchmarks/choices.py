@@ -26,10 +26,10 @@ The table is as `regret.py` reads it. It is written after each matrix, so that a
 there already keeps its other rows: of other matrices, and of other kernels with `--kernels`. The tables in
 resources/choices hold what the first eleven commands measured on an H100, in an hour: the last one the matrices to
 judge by, all others those to fit to. An H200 measured the last one, and the first 109 matrices of the first. Kernels
-that joined later have fewer times: on the H100, `spread_rows_fma*` and `even_rows_fma_f64` those of the first 190
-matrices of the first command, and `even_rows_fma_f16` those of 25 matrices to judge by. On the H200 nobody has timed
-`spread_rows_fma*`, `even_rows_fma_narrow`, `even_rows_fma_f64`, today's `panel_*`, and `cublaslt_gemm*` with rows that
-are not whole 16 bytes.
+that joined later have fewer times: on the H100, `spread_rows_fma*` and `even_rows_fma_f64` lack 11 matrices of the
+first command, and `even_rows_fma_f16` 6 matrices to judge by. On the H200 nobody has timed `spread_rows_fma*`,
+`even_rows_fma_narrow`, `even_rows_fma_f64`, today's `panel_*`, and `cublaslt_gemm*` with rows that are not whole 16
+bytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The profile for a cluster, tested on a one-node SLURM that runs on this machine during the tests.
 
-Needs root and Debian's packages slurm-wlm and munge. The GPU of the node is a device file without a
-device; what runs on it is the measure job of :mod:`tests.project`.
+Needs root and Debian's packages slurm-wlm and munge. The GPUs of the node are device files without a
+device; what runs on them is the measure job of :mod:`tests.project`. The node has as many GPUs as there
+are tests, which use the cluster at the same time: they spend most of theirs waiting for it.
 """
 
 import os
@@ -11,12 +12,14 @@ import socket
 import subprocess
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
 from spmm_roofline import contracts
+from tests.project import Project
 from tests.test_faults import MEASURED, asked, cases, measure_again, wait_for
 
 CONFIGURATION = Path("/etc/slurm/slurm.conf")
@@ -49,7 +52,7 @@ SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd.log
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd.pid
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=64000 Gres=gpu:h200:1
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=64000 Gres=gpu:h200:{gpus}
 PartitionName=cpu Nodes={host} Default=YES MaxTime=INFINITE
 PartitionName=gpu Nodes={host} MaxTime=INFINITE
 """
@@ -87,18 +90,19 @@ def turn():
 
 @pytest.fixture(scope="module")
 def cluster(turn, tmp_path_factory):
-    """A one-node SLURM with a CPU and a GPU partition; shows its log if it does not start."""
+    """A one-node SLURM with a CPU and a GPU partition."""
     folder = tmp_path_factory.mktemp("slurm")
     for name in ("state", "spool"):
         (folder / name).mkdir()
-    gpu = folder / "gpu0"
-    os.mknod(gpu, 0o20666, os.makedev(1, 3))
+    for number in range(len(STORIES)):
+        os.mknod(folder / f"gpu{number}", 0o20666, os.makedev(1, 3))
     CONFIGURATION.parent.mkdir(exist_ok=True)
     host = socket.gethostname().split(".")[0]
     # Jobs find the configuration only at its default path, because their steps drop every SLURM_* variable.
-    CONFIGURATION.write_text(SLURM_CONF.format(host=host, folder=folder, cpus=os.cpu_count()))
+    sizes = {"cpus": 2 * len(STORIES), "gpus": len(STORIES)}
+    CONFIGURATION.write_text(SLURM_CONF.format(host=host, folder=folder, **sizes))
     gres = CONFIGURATION.with_name("gres.conf")
-    gres.write_text(f"Name=gpu Type=h200 File={gpu}\n")
+    gres.write_text(f"Name=gpu Type=h200 File={folder}/gpu[0-{len(STORIES) - 1}]\n")
     daemons = []
     try:
         for command in (["slurmctld", "-D", "-i"], ["slurmd", "-D"]):
@@ -115,12 +119,6 @@ def cluster(turn, tmp_path_factory):
         gres.unlink()
 
 
-@pytest.fixture
-def project(cluster, project_to_break):
-    project_to_break.calls()
-    return project_to_break
-
-
 #: Options for a cluster without accounting; the queue is polled often, because the jobs take seconds.
 HERE = ("--slurm-no-account", "--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "2")
 PROFILE = ("--workflow-profile", "profiles/slurm", "--latency-wait", "10", "--seconds-between-status-checks", "2")
@@ -135,22 +133,28 @@ def finish(process):
     return process.returncode, output
 
 
-def running():
+def jobs_of(project):
+    """What SLURM tells of each job of a project, a line a job."""
+    jobs = slurm("scontrol", "show", "job", "--oneliner").splitlines()
+    return [job for job in jobs if f"WorkDir={project.root} " in f"{job} "]
+
+
+def measuring(project):
     """Id of the running job that measures."""
-    for line in slurm("squeue", "-h", "-o", "%i %T %k").splitlines():
-        if "measure_tiny" in line:
-            return line.split()[0]
-    raise AssertionError(slurm("squeue", "-o", "%i %T %k"))
+    for job in jobs_of(project):
+        if "JobState=RUNNING" in job and "measure_tiny" in job:
+            return re.search(r"JobId=(\d+)", job)[1]
+    raise AssertionError(jobs_of(project))
 
 
-def test_cpu_stages_and_measurements_run_where_they_belong(project):
+def cpu_stages_and_measurements_run_where_they_belong(project):
     measure_again(project, "mma_t", "cusparse_csr")
     for name in ("results/formats/csr/mesh.json", "results/kernels/sm_90a/mma_t.cubin"):
         (project.root / name).unlink()
     code, output = finish(start(project, "measure"))
     assert code == 0, output[-4000:]
     assert project.jobs("measure") == set()
-    jobs = slurm("scontrol", "show", "job", "--oneliner").splitlines()
+    jobs = jobs_of(project)
     measured = [job for job in jobs if "measure_tiny" in job]
     packed = [job for job in jobs if "pack_formats" in job or "compile_kernels" in job]
     assert len(packed) == 2 and all("Partition=cpu" in job and "gpu" not in job for job in packed), jobs
@@ -158,13 +162,13 @@ def test_cpu_stages_and_measurements_run_where_they_belong(project):
     assert all(re.search(r"OverSubscribe=NO\b", job) for job in measured), jobs
 
 
-def test_a_job_that_is_cancelled_and_one_that_fails_cost_a_case(project):
+def a_job_that_is_cancelled_and_one_that_fails_cost_a_case(project):
     measure_again(project, "mma_t", "mma_bt", "mma_cbt")
     project.act(**{"mma_bt band 8": "wait"})
     process = start(project, "measure", "--retries", "0")
     journal = project.root / MEASURED / ".mma_t.journal"
     wait_for(lambda: asked(project, "band 8", "mma_bt") and "band" in journal.read_text())
-    slurm("scancel", running())
+    slurm("scancel", measuring(project))
     code, output = finish(process)
     assert code != 0 and "measure_tiny_new_0 failed" in output, output[-4000:]
     assert sorted(cases(project)) == ["band 8"] * 2 + ["mesh 8"] * 3
@@ -178,13 +182,13 @@ def test_a_job_that_is_cancelled_and_one_that_fails_cost_a_case(project):
     assert cases(project) == ["band 8"] and project.jobs("measure") == set()
 
 
-def test_a_job_that_is_requeued_goes_on_where_it_was(project):
+def a_job_that_is_requeued_goes_on_where_it_was(project):
     measure_again(project, "mma_bt")
     project.act(**{"mma_bt band 8": "wait"})
     process = start(project, "measure")
     journal = project.root / MEASURED / ".mma_bt.journal"
     wait_for(lambda: asked(project, "band 8", "mma_bt") and "mesh" in journal.read_text())
-    job = running()
+    job = measuring(project)
     slurm("scontrol", "requeue", job)
     # SLURM delays a requeued job by two minutes, so that its node can recover.
     wait_for(lambda: "JobState=PENDING" in slurm("scontrol", "show", "job", job))
@@ -197,3 +201,29 @@ def test_a_job_that_is_requeued_goes_on_where_it_was(project):
     assert cases(project) == ["band 8"]
     rows = contracts.read(project.root / MEASURED / "mma_bt.csv", "measure")
     assert (rows.status == "ok").all() and len(rows) == 2
+
+
+STORIES = [
+    cpu_stages_and_measurements_run_where_they_belong,
+    a_job_that_is_cancelled_and_one_that_fails_cost_a_case,
+    a_job_that_is_requeued_goes_on_where_it_was,
+]
+
+
+@pytest.fixture(scope="module")
+def told(cluster, finished_project, tmp_path_factory):
+    """The stories, all under way, each with a project of its own."""
+    with ThreadPoolExecutor(len(STORIES)) as pool:
+        under_way = {}
+        for story in STORIES:
+            own = tmp_path_factory.mktemp("story") / "project"
+            shutil.copytree(finished_project.root, own)
+            project = Project(own)
+            project.calls()
+            under_way[story] = pool.submit(story, project)
+        yield under_way
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def test_on_the_cluster(told, story):
+    told[story].result()

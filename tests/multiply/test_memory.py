@@ -27,14 +27,17 @@ def structures():
 
 @pytest.mark.parametrize("name", structures())
 @pytest.mark.parametrize("dtype", TOLERANCE)
-def test_a_plan_takes_what_is_predicted(name, dtype):
+def test_a_plan_takes_what_is_predicted(name, dtype, device):
     from spmm_roofline import SpMM
+
+    if device == "emulated" and dtype == "bfloat16":
+        pytest.skip("plans of BF16 are those of FP16, and the emulation takes seconds for them")
 
     a = structures()[name]
     of_a = a.shape[0], a.nnz, dtype, a.dtype.itemsize
     loose, bounds = SpMM.predict_bytes(*of_a), SpMM.predict_bytes(*of_a, a.shape[1])
     assert loose.least <= bounds.least and bounds.most <= loose.most
-    for n in (16, 128, 1024):
+    for n in (16, 128, 1024) if device == "gpu" else (16, 1024):
         taken = SpMM(a, dtype, n=n).plan_bytes
         assert bounds.least <= taken <= bounds.most, n
         if a.nnz >= 4 * a.shape[0]:

@@ -1,8 +1,10 @@
 """The opening of a page with a matrix of the user."""
 
+import pandas as pd
 import pytest
 
 from spmm_roofline import analysis, contracts, report
+from spmm_roofline.kernels import heads
 from spmm_roofline.paths import MODEL
 from spmm_roofline.report import own
 from tests.analysis import synthetic
@@ -64,6 +66,24 @@ def test_the_page_opens_with_the_matrix(page, best):
     assert outline.unclosed == []
     assert page.index('id="own-1"') < page.index('id="answer"')
     assert 'id="figure-spy-mine"' in page and 'href="#own-1"' in page
+
+
+@pytest.mark.parametrize(
+    ("kernel", "line"),
+    [
+        ("rows_fma", 'multiply = spmm_roofline.SpMM(a, "float32", kernel="rows_fma")'),
+        (
+            "scale_cc",
+            "# scale_cc takes B and C in memory of its own layout; SpMM takes the caller's: it chooses another",
+        ),
+        ("xw_vectors", "# xw_vectors takes B or C in column-major order"),
+    ],
+)
+def test_the_line_of_python_names_a_kernel_only_if_spmm_takes_it(kernel, line):
+    precision = heads()[kernel].dtype["a"]
+    row = pd.Series({"study": heads()[kernel].study, "kernel": kernel, "precision": precision, "n": 32})
+    said = own.python(pd.Series({"origin": "a.mtx", "k": 5}), row)
+    assert line in said and ("kernel=" in said) is (kernel == "rows_fma"), said
 
 
 def test_every_kernel_has_its_time(folder, page):

@@ -5,13 +5,14 @@ import gzip
 import json
 import re
 import shutil
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from spmm_roofline import analysis, contracts, report
+from spmm_roofline import analysis, contracts, figures, report
 from spmm_roofline.figures import FigureError, rivals, throughput
 from spmm_roofline.figures.numbers import rate, significant, times
 from spmm_roofline.report import drawings, embedded
@@ -50,6 +51,18 @@ def whole(page):
     """The page as it stands when its script has unpacked its figures and long tables."""
     later = re.compile(r'<div class="later"[^>]*><script type="text/plain">([^<]*)</script></div>')
     return later.sub(lambda found: content(found[1]), page)
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Pages without figures: where a test asks for the text alone, drawing them would take most of its time."""
+    monkeypatch.setattr(figures, "draw_all", lambda tables, processes, suites: iter(()))
+
+
+@pytest.fixture
+def drawn_in_part(monkeypatch):
+    """Pages with the figures of one kind."""
+    monkeypatch.setattr(figures, "draw_all", partial(figures.draw_all, only=["throughput"]))
 
 
 @pytest.fixture(scope="module")
@@ -142,8 +155,8 @@ def test_a_suite_without_a_section_is_listed_and_its_rows_are_kept(tmp_path, rec
     out = synthetic.analyse(tmp_path / "analysis", recorded=[recorded])
     pages = {}
     for suites in (None, ("quick",), ()):
-        html, figures = tmp_path / "report.html", tmp_path / "figures"
-        report.build(out, CONFIG, synthetic.HEADS, synthetic.ROOT / "report", html, figures, PROVENANCE, suites=suites)
+        html, drawn = tmp_path / "report.html", tmp_path / "figures"
+        report.build(out, CONFIG, synthetic.HEADS, synthetic.ROOT / "report", html, drawn, PROVENANCE, suites=suites)
         page = pages[suites] = whole(html.read_text())
         assert ("Those without a link have no section" in page) == (suites is not None)
         assert page.count('id="h200-quick"') == 1, "links to the suite lead nowhere"
@@ -191,7 +204,7 @@ def test_the_first_screen_answers(outline):
         assert words in start, f"the first screen does not say {words!r}"
 
 
-def test_a_class_without_cusparse_wins_only_where_it_is_faster(tmp_path):
+def test_a_class_without_cusparse_wins_only_where_it_is_faster(tmp_path, undrawn):
     told = {"bricks": 2.0, "cusparse_csr_alg2_f32": 1.0, "cusparse_csr_alg3_f32": 3.0}
     rows = [row for row in synthetic.measure_rows() if row["kernel"] in told]
     for row in rows:
@@ -205,7 +218,7 @@ def test_a_class_without_cusparse_wins_only_where_it_is_faster(tmp_path):
     assert told in Outline(page).text
 
 
-def test_a_cell_says_how_many_matrices_it_stands_for_and_what_qualifies_it(tmp_path):
+def test_a_cell_says_how_many_matrices_it_stands_for_and_what_qualifies_it(tmp_path, undrawn):
     matrices = ("bcsstk32", "cfd1", "dblp-2010", "lp_nug30")
     # At N = 512 three of the four ran; in FP16 two kernels take the same time but for 1 %.
     rows = [
@@ -316,7 +329,7 @@ def test_the_page_says_whether_ceilings_were_measured(outline, tmp_path):
     assert re.search(r"float16 tensor mma 635 TFLOP/s 989 TFLOP/s 64 % products on 2026-11-20", own)
 
 
-def test_every_profiled_kernel_is_told_what_limits_it(outline, tmp_path, monkeypatch):
+def test_every_profiled_kernel_is_told_what_limits_it(outline, tmp_path, monkeypatch, undrawn):
     # The rate of L2 was not measured, DRAM moves 2.00 of 4.13 TB/s, and six of ten waiting warps wait for memory.
     told = (
         "mma_bt Limited by the latency of memory, because 60 % of the waiting warps stand in long scoreboard, 6.00 for "
@@ -343,8 +356,8 @@ def test_every_profiled_kernel_is_told_what_limits_it(outline, tmp_path, monkeyp
 def test_too_few_matrices_give_no_profile_and_still_a_page(tmp_path):
     rows = [row for row in synthetic.measure_rows() if row["suite"] == "quick"]
     own = Outline(build(tmp_path, recorded=[synthetic.write_recorded(tmp_path / "h200", rows)]))
-    figures = {path.stem.split("-")[0] for path in (tmp_path / "figures").glob("*.svg")}
-    assert "performance" not in figures and {"speedup_heatmap", "break_even"} <= figures
+    drawn = {path.stem.split("-")[0] for path in (tmp_path / "figures").glob("*.svg")}
+    assert "performance" not in drawn and {"speedup_heatmap", "break_even"} <= drawn
     assert "Share of the cases on which a kernel is the fastest" not in own.text
     assert "after how many products it has paid back against cuSPARSE" in own.text
 
@@ -362,7 +375,7 @@ def test_without_measurements_the_page_says_so(tmp_path):
     assert outline.all("svg") == []
 
 
-def test_several_devices_stand_side_by_side(page, tmp_path, recorded):
+def test_several_devices_stand_side_by_side(page, tmp_path, recorded, undrawn):
     assert "Devices side by side" not in page
     # The other device is half as fast and has one matrix less.
     rows = [row | {"device": "a100"} for row in synthetic.measure_rows() if row["matrix"] != "cfd1"]
@@ -385,7 +398,7 @@ def test_several_devices_stand_side_by_side(page, tmp_path, recorded):
     assert f"{rate(there['useful_gflops'])} 0.500× {times(there['speedup'])}" in outline.text
 
 
-def test_rows_measured_here_are_called_so(tmp_path):
+def test_rows_measured_here_are_called_so(tmp_path, undrawn):
     files = synthetic.write_measures(synthetic.measure_rows(), tmp_path / "measure")
     outline = Outline(build(tmp_path, measured=files))
     assert "measured here" in outline.text
@@ -400,7 +413,7 @@ def test_figures_of_an_earlier_report_do_not_stay(tmp_path):
     assert list((tmp_path / "figures").iterdir()) == []
 
 
-def test_a_figure_that_fails_leaves_the_old_report(tmp_path, recorded, monkeypatch):
+def test_a_figure_that_fails_leaves_the_old_report(tmp_path, recorded, monkeypatch, drawn_in_part):
     before = build(tmp_path, recorded=[recorded])
     files = {path.name: path.read_bytes() for path in (tmp_path / "figures").iterdir()}
 
@@ -519,7 +532,7 @@ def test_the_page_knows_its_figures_by_their_bytes(folder, page, tmp_path):
         drawings.check(html, copy)
 
 
-def test_a_figure_that_did_not_reach_the_disk_fails_the_build(tmp_path, recorded, monkeypatch):
+def test_a_figure_that_did_not_reach_the_disk_fails_the_build(tmp_path, recorded, monkeypatch, drawn_in_part):
     def cut_short(drawn, folder):
         drawings_write(drawn, folder)
         victim = min(folder.iterdir())

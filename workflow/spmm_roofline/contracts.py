@@ -365,44 +365,62 @@ def check(data: pd.DataFrame, name: str, where: Where = "table") -> pd.DataFrame
 
     contract = table(name)
     _check_names(list(data.columns), contract, where)
+    given = dict(data.items())
     absent = pd.Series(None, index=data.index, dtype=object)
-    data = pd.DataFrame(
-        {column.name: _typed(data.get(column.name, absent), column, where) for column in contract.columns}
-    )
-    return _kept(data, contract, where)
+    typed = {column.name: _typed(given.get(column.name, absent), column, where) for column in contract.columns}
+    return _kept(pd.DataFrame(typed), contract, where)
 
 
 def _kept(data: pd.DataFrame, contract: Table, where: Where) -> pd.DataFrame:
-    """``data``, whose columns have their types, if it keeps the contract. Raises :class:`ContractError` otherwise."""
-    import pandas as pd
+    """``data``, whose columns have their types, if it keeps the contract. Raises :class:`ContractError` otherwise.
 
+    Columns are asked as arrays: on the short tables of a job, most of the time would go into pandas' own objects.
+    """
+    import numpy as np
+
+    given = dict(data.items())
+    gaps = {column.name: _gaps(given[column.name], column.type) for column in contract.columns}
+    equal: dict[tuple[str, Any], Any] = {}
     for column in contract.columns:
-        values = data[column.name]
-        empty = values == "" if column.type == "string" else values.isna()
-        filled = ~empty
+        values, empty = given[column.name], gaps[column.name]
         if column.when:
-            wanted = pd.Series(True, index=data.index)
-            for other, value in column.when:
-                wanted &= (data[other] == value).fillna(False).astype(bool)
+            wanted = np.ones(len(data), dtype=bool)
+            for condition in column.when:
+                if condition not in equal:
+                    equal[condition] = _equal(given[condition[0]], condition[1])
+                wanted &= equal[condition]
             said = " and ".join(f"{other} is {value}" for other, value in column.when)
             if not column.nullable:
                 _refuse(data, wanted & empty, where, column, f"is empty although {said}")
-            _refuse(data, ~wanted & filled, where, column, f"may be filled only where {said}")
+            _refuse(data, ~(wanted | empty), where, column, f"may be filled only where {said}")
         elif not column.nullable:
             _refuse(data, empty, where, column, "is empty")
-        if column.enum:
-            _refuse(data, filled & ~values.isin(column.enum), where, column, f"is not one of {', '.join(column.enum)}")
+        if column.enum and not set(values.tolist()) <= {*column.enum, ""}:
+            other = ~(empty | values.isin(column.enum).to_numpy(dtype=bool))
+            _refuse(data, other, where, column, f"is not one of {', '.join(column.enum)}")
+        if column.minimum is None and column.maximum is None:
+            continue
+        numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)  # a comparison with NaN is false
         if column.minimum is not None:
-            _refuse(data, filled & (values < column.minimum).fillna(False), where, column, f"is below {column.minimum}")
+            _refuse(data, numbers < column.minimum, where, column, f"is below {column.minimum}")
         if column.maximum is not None:
-            above = filled & (values > column.maximum).fillna(False)
-            _refuse(data, above, where, column, f"is above {column.maximum}", contract.key)
+            _refuse(data, numbers > column.maximum, where, column, f"is above {column.maximum}", contract.key)
     duplicated = data.duplicated(list(contract.key), keep="first")
     if duplicated.any():
         row = int(duplicated.to_numpy().argmax())
         key = ", ".join(f"{k}={data[k].iloc[row]}" for k in contract.key)
         raise ContractError(f"{_at(where, row)} repeats the key {key}")
     return data
+
+
+def _gaps(values: pd.Series, kind: str) -> Any:
+    """Where a column of a type of tables holds nothing, bool[rows]."""
+    return _equal(values, "") if kind == "string" else values.isna().to_numpy()
+
+
+def _equal(values: pd.Series, value: Any) -> Any:
+    """Where a column holds ``value``, bool[rows]."""
+    return (values.array == value).to_numpy(dtype=bool, na_value=False)
 
 
 def records(data: pd.DataFrame) -> list[dict[str, Any]]:
@@ -456,26 +474,26 @@ def _check_names(found: Sequence[str], contract: Table, where: Where) -> None:
             raise ContractError(f"{file}: column {column.name!r} of table {contract.name} is missing")
 
 
-def _typed(values: pd.Series, column: Column, where: Where) -> pd.Series:
-    """``values`` in the column's dtype, with missing texts as ``""``; the index becomes 0, 1, 2, ..."""
+def _typed(values: pd.Series, column: Column, where: Where) -> Any:
+    """``values`` as an array of the column's dtype, with missing texts as ``""``."""
     import numpy as np
     import pandas as pd
 
-    dtype = DTYPES[column.type]
-    if values.dtype == dtype and column.type in ("integer", "boolean"):
-        return values.reset_index(drop=True)
-    if values.dtype == dtype and column.type == "string":
-        return values.astype("string").fillna("").reset_index(drop=True)
-    if values.dtype == dtype and column.type == "number" and not np.isinf(values.to_numpy()).any():
-        return values.reset_index(drop=True)
+    dtype = _dtype(column.type)
+    if values.dtype == dtype:
+        own = values.array
+        if column.type == "string":
+            return own.fillna("") if own.isna().any() else own
+        if column.type != "number" or not np.isinf(own := values.to_numpy()).any():
+            return own
     convert = _CONVERT[column.type]
     given = values.tolist()
     if set(map(type, given)) <= {str} and (fast := _parsed(given, column.type)) is not None:
-        return pd.Series(fast)
+        return fast
     if column.type == "number" and set(map(type, given)) <= {float, np.float64, type(None)}:
         numbers = np.array(given, dtype=np.float64)
         if not np.isinf(numbers).any():
-            return pd.Series(numbers)
+            return numbers
     try:
         typed = [convert(value) for value in given]
     except (TypeError, ValueError, OverflowError):
@@ -483,7 +501,15 @@ def _typed(values: pd.Series, column: Column, where: Where) -> pd.Series:
         raise ContractError(
             f"{_at(where, row)}, column {column.name!r}: {given[row]!r} is not of type {column.type}"
         ) from None
-    return pd.Series(pd.array(typed, dtype=dtype))
+    return pd.array(typed, dtype=dtype)
+
+
+@cache
+def _dtype(kind: str) -> Any:
+    """The dtype of a column of a type of tables; pandas takes longer to find it by name than to compare it."""
+    import pandas as pd
+
+    return pd.api.types.pandas_dtype(DTYPES[kind])
 
 
 def _parsed(given: Sequence[str], kind: str) -> Any:
@@ -566,10 +592,9 @@ _CONVERT = {"string": _string, "integer": _integer, "number": _number, "boolean"
 
 
 def _refuse(
-    data: pd.DataFrame, breach: pd.Series, where: Where, column: Column, what: str, key: tuple[str, ...] = ()
+    data: pd.DataFrame, breach: Any, where: Where, column: Column, what: str, key: tuple[str, ...] = ()
 ) -> None:
-    """Raise :class:`ContractError` at the first row of ``breach``, with its ``key`` where the caller gives one."""
-    breach = breach.fillna(False).to_numpy(dtype=bool)
+    """Raise :class:`ContractError` at the first row of ``breach``, bool[rows], with its ``key`` where one is given."""
     if breach.any():
         row = int(breach.argmax())
         value = data[column.name].tolist()[row]

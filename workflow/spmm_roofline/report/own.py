@@ -235,11 +235,19 @@ def trust(rows: pd.DataFrame, row: pd.Series) -> str:
 
 
 def python(about: pd.Series, row: pd.Series) -> str:
-    """Lines of Python that use the kernel."""
+    """Lines of Python that use the kernel, or the one that ``SpMM`` chooses where it does not take this one."""
+    from ..multiply.choice import kernels_of
+
     read = f'scipy.io.mmread("{about["origin"]}")' if str(about["origin"]).endswith(".mtx") else "…  # your matrix"
-    kernel = "" if row["study"] == BASELINE else f', kernel="{row["kernel"]}"'
+    kernel, note = "", ""
+    if row["study"] != BASELINE:
+        try:
+            kernels_of(row["precision"], row["kernel"])
+            kernel = f', kernel="{row["kernel"]}"'
+        except ValueError as error:
+            note = f"# {error}: it chooses another kernel.\n"
     return (
-        f"import scipy.io, spmm_roofline\n\na = {read}\n"
+        f"import scipy.io, spmm_roofline\n\na = {read}\n{note}"
         f'multiply = spmm_roofline.SpMM(a, "{row["precision"]}"{kernel})\n'
         f"c = multiply(b)  # b: a cupy or torch array, {about['k']} × {row['n']}"
     )
