@@ -16,11 +16,17 @@
         --families pruned,long,uniform,long
     python benchmarks/choices.py --seed 4 --matrices 31 --rivals --write judged.csv
     python benchmarks/regret.py --times judged.csv --device h100
+    python benchmarks/choices.py --sampled --seed 22 --matrices 1000 --write sampled.csv \\
+        --families uniform,rmat,powerlaw,mesh2d,fem3d,banded,pruned,long
+    python benchmarks/choices.py --sampled --files folder --write sampled.csv
+    python benchmarks/choices.py --sampled --seed 21 --matrices 400 --write judged-sampled.csv \\
+        --families uniform,rmat,powerlaw,mesh2d,fem3d,banded,pruned,long
 
 The seed draws the matrices, from every generator of general structures, with sizes and row lengths over three orders of
 magnitude, and some of the widths for each of them. Times are medians with a warm L2; a product that deviates from
 float64 ends the run. Kernels that multiply in another dtype by the same instructions, as BF16 does by those of FP16,
-are not timed. `--rivals` adds re-creations of other projects' kernels and cuSPARSE's algorithms.
+are not timed. `--rivals` adds re-creations of other projects' kernels and cuSPARSE's algorithms. `--sampled` times the
+kernels of sampled products instead, in products of eight columns and more. `--files` takes the matrices of a folder.
 
 The table is as `regret.py` reads it. It is written after each matrix, so that a run may be cut short. A table that is
 there already keeps its other rows: of other matrices, and of other kernels with `--kernels`. The tables in
@@ -29,7 +35,9 @@ judge by, all others those to fit to. An H200 measured the last one, and the fir
 that joined later have fewer times: on the H100, `spread_rows_fma*` and `even_rows_fma_f64` lack 11 matrices of the
 first command, and `even_rows_fma_f16` 6 matrices to judge by. On the H200 nobody has timed `spread_rows_fma*`,
 `even_rows_fma_narrow`, `even_rows_fma_f64`, today's `panel_*`, and `cublaslt_gemm*` with rows that are not whole 16
-bytes.
+bytes. The tables of sampled products are those of the last three commands on an H100. The files of the second one are
+60 matrices of the SuiteSparse collection with 100,000 to 2.2 million stored entries; where these are a triangle, the
+whole matrix is there as well.
 """
 
 from __future__ import annotations
@@ -41,14 +49,18 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from peers import files_in, structure
 from regret import costed, known
-from scipy.sparse import csr_array
+from sampled import Case, of_kernel
+from scipy.sparse import csr_array, triu
 
 from spmm_roofline.formats import FORMATS, FormatError
 from spmm_roofline.kernels import choose
@@ -60,6 +72,7 @@ from spmm_roofline.kernels.packers import pack, packer_of
 from spmm_roofline.matrices.generated import GENERATORS
 from spmm_roofline.measure.timing import Clock
 from spmm_roofline.multiply.memory import dense
+from spmm_roofline.multiply.sampled import Sampled
 from spmm_roofline.needs import without_cupy
 
 COLUMNS = ["group", "matrix", "m", "k", "nnz", "longest", "blocks", "panel_tiles", "dtype", "n", "kernel", "time_us"]
@@ -68,15 +81,24 @@ KEY = ["matrix", "dtype", "n", "kernel"]
 WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 41, 48, 64, 96, 100, 128, 160, 192, 256, 300, 384, 512, 768, 1024)
 #: Widths of each matrix.
 WIDTHS_OF_MATRIX = 7
+#: Widths of the matrices of files; of each drawn matrix in sampled products, and their narrowest.
+WIDTHS_OF_FILES = [8, 32, 64, 128, 256, 512]
+WIDTHS_OF_SAMPLES, NARROWEST_SAMPLES = 4, 8
+#: Samples of the time of a product, and ms that they may take.
+REPEATS, MOST_MS = 30, 20
 #: Families of matrices by default, named as their generators; there are ``long`` rows of small matrices as well.
 FAMILIES = "uniform,uniform,rmat,powerlaw,mesh2d,fem3d,banded,pruned"
 #: Entries of a matrix, elements of C, and multiplications of a product, at most.
 MOST_ENTRIES, MOST_ELEMENTS, MOST_WORK = 6_000_000, 60_000_000, 1_500_000_000
+#: Family, name and structure of a matrix, and the widths of its products.
+Made = tuple[str, str, csr_array, list[int]]
+#: Dtypes in which sampled products are timed.
+DTYPES_OF_SAMPLES = ("float16", "tf32", "float32")
 #: Largest error of an element of C, relative to the largest of |A|·|B|. Factors are exact in every dtype.
 TOLERANCE = {"float16": 1e-3, "tf32": 2e-6, "float32": 2e-6, "float64": 1e-13}
 
 
-def drawn(seed: int, number: int, family: str) -> tuple[str, str, csr_array, list[int]]:
+def drawn(seed: int, number: int, family: str) -> Made:
     """Family, name, structure and widths of a matrix; the arguments decide all of it."""
     rng = np.random.default_rng([seed, number])
 
@@ -123,11 +145,34 @@ def drawn(seed: int, number: int, family: str) -> tuple[str, str, csr_array, lis
     return family, f"{family}-{seed}-{number}", a, widths
 
 
-def _drawn(job: tuple[int, int, str]) -> tuple[str, str, csr_array, list[int]]:
-    return drawn(*job)
+def of_file(path: Path) -> list[Made]:
+    """The same of a file; if it holds a triangle, of the triangle and of the symmetric matrix."""
+    a = structure(path, np.random.default_rng(0))
+    name = path.name.partition(".")[0]
+    found = [(name, a)]
+    if a.shape[0] == a.shape[1] and triu(a, 1).nnz == 0:
+        whole = csr_array(a + a.T)
+        whole.sort_indices()
+        found = [(f"{name}-lower", a), (name, whole)]
+    return [("files", own, each, [n for n in WIDTHS_OF_FILES if each.nnz * n <= MOST_WORK]) for own, each in found]
 
 
-def timed(a: Any, widths: list[int], kernels: list[Head], clock: Clock) -> Iterator[dict[str, Any]]:
+def samples(a: Any, widths: list[int], clock: Clock) -> Iterator[dict[str, Any]]:
+    """Dtype, n, kernel and time in µs of each sampled product. ``a``: CuPy's CSR, m×k."""
+    case = Case(a, widths) if widths else None
+    for dtype in DTYPES_OF_SAMPLES if case else ():
+        for kernel in choose.SAMPLED[dtype]:
+            sampled = Sampled(case.matrix, dtype, kernel)
+            for n in widths:
+                outcome = of_kernel(case, dtype, sampled, clock, n)
+                yield {"dtype": dtype, "n": n, "kernel": kernel, "time_us": outcome.time_us}
+
+
+def _drawn(job: tuple[int, int, str]) -> list[Made]:
+    return [drawn(*job)]
+
+
+def timed(a: Any, widths: list[int], clock: Clock, kernels: list[Head]) -> Iterator[dict[str, Any]]:
     """Dtype, n, kernel and time in µs of each product. ``a``: CuPy's CSR, m×k, float32."""
     import cupy
 
@@ -162,7 +207,7 @@ def timed(a: Any, widths: list[int], kernels: list[Head], clock: Clock) -> Itera
             error = float(abs(c.view - right).max()) / (largest or 1.0)
             if not error < TOLERANCE[dtype]:
                 raise AssertionError(f"{head.name} is wrong at n = {n}: error {error:.2g}")
-            time_ms = clock.time(call, cold=False, repeat_cap=30, time_cap_ms=20).median_ms
+            time_ms = clock.time(call, cold=False, repeat_cap=REPEATS, time_cap_ms=MOST_MS).median_ms
             yield {"dtype": dtype, "n": n, "kernel": head.name, "time_us": time_ms * 1e3}
 
 
@@ -189,7 +234,9 @@ def write(rows: pd.DataFrame, path: Path) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, required=True, help="draws the matrices; judge by one that nothing fits")
+    of = parser.add_mutually_exclusive_group(required=True)
+    of.add_argument("--seed", type=int, help="draws the matrices; judge by one that nothing fits")
+    of.add_argument("--files", type=Path, metavar="FOLDER", help="matrices of a folder and its subfolders instead")
     parser.add_argument("--matrices", type=int, default=150, help="their number")
     parser.add_argument("--families", default=FAMILIES, help="of which the matrices are drawn in turn")
     parser.add_argument("--first", type=int, default=0, help="number of the first of them")
@@ -198,6 +245,7 @@ def main() -> int:
         "--kernels", default="*", metavar="PATTERNS", help="time these alone, such as 'narrow_fma*,rows_fma'"
     )
     parser.add_argument("--rivals", action="store_true", help="time re-creations and cuSPARSE as well")
+    parser.add_argument("--sampled", action="store_true", help="time the kernels of sampled products instead")
     parser.add_argument("--write", type=Path, required=True, help="CSV for the times, also compressed (.csv.gz)")
     options = parser.parse_args()
     if missing := without_cupy("this benchmark"):
@@ -216,18 +264,22 @@ def main() -> int:
     kernels = [head for head in kernels if any(fnmatchcase(head.name, pattern) for pattern in patterns)]
     if not kernels:
         parser.error(f"no kernel that may be chosen is called {options.kernels!r}")
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(machine_code, (head for head in kernels if not head.vendor)))
+    times_of = samples if options.sampled else partial(timed, kernels=kernels)
+    if not options.sampled:
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(machine_code, (head for head in kernels if not head.vendor)))
     old = pd.read_csv(options.write) if options.write.exists() else pd.DataFrame(columns=COLUMNS)
     numbers = range(options.first, options.first + options.matrices)
-    jobs = [(options.seed, number, families[number % len(families)]) for number in numbers]
+    jobs: list[Any] = [(options.seed, number, families[number % len(families)]) for number in numbers]
+    if options.files and not (jobs := list(files_in(options.files).values())):
+        parser.error(f"no matrices in {options.files}")
     rows: list[dict[str, Any]] = []
     with multiprocessing.get_context("spawn").Pool() as pool:
         import cupy
         import cupyx.scipy.sparse as sparse
 
         clock = Clock()
-        for family, name, a, widths in pool.imap(_drawn, jobs):
+        for family, name, a, widths in chain.from_iterable(pool.imap(of_file if options.files else _drawn, jobs)):
             spent = time.perf_counter() - begin
             if spent > options.seconds:
                 break
@@ -246,7 +298,10 @@ def main() -> int:
                 "blocks": surveys[choose.USUAL].blocks,
                 "panel_tiles": surveys[choose.PANELS].blocks,
             }
-            rows += [about | row for row in timed(on_device, widths, kernels, clock)]
+            if options.sampled:
+                widths = [n for n in widths if n >= NARROWEST_SAMPLES]
+                widths = widths if options.files else widths[:WIDTHS_OF_SAMPLES]
+            rows += [about | row for row in times_of(on_device, widths, clock=clock)]
             write(merged(old, pd.DataFrame(rows, columns=COLUMNS)), options.write)
             cupy.get_default_memory_pool().free_all_blocks()
             print(f"{name}: {a.nnz:,} entries, N = {widths}, {len(rows):,} times in {spent:.0f} s", flush=True)

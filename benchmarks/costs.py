@@ -1,12 +1,13 @@
-"""Fit what products cost with the general kernels, and write it to resources/costs.json.
+"""Fit what products and sampled products cost with each kernel, and write it to resources/costs.json.
 
     python benchmarks/costs.py
+    python benchmarks/costs.py --kernels 'sampled_*'
     python benchmarks/costs.py --half fitted --write build/half.json
     python benchmarks/regret.py --half judged --costs build/half.json
 
-The times are those recorded in resources/recorded and those of generated matrices in resources/choices (`choices.py`
-makes them), without the tables for judging alone. With `--half fitted`, recorded matrices count only if they are in
-that half, so that the other one shows what is lost on matrices that nothing was fitted to.
+The times are those recorded in resources/recorded and those in resources/choices, most of generated matrices
+(`choices.py` makes them), without the tables for judging alone. With `--half fitted`, recorded matrices count only if
+they are in that half, so that the other one shows what is lost on matrices that nothing was fitted to.
 
 Coefficients of terms are the non-negative least squares of relative errors. Trees are boosted on what is left of log t
 (Friedman 2001), level by level over all leaves. A time counts less the further it is from the fastest of its case,
@@ -19,17 +20,19 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from regret import CHOICES, ROOT, STANDS_FOR, SUITES, costed, half_of, known, rows_of, rows_of_table
+from regret import CHOICES, ROOT, STANDS_FOR, SUITES, costed, half_of, known, rows_of, rows_of_table, sampling
 from scipy.optimize import nnls
 
 from spmm_roofline import contracts
 from spmm_roofline.formats.values import itemsize
 from spmm_roofline.kernels import choose, costs
+from spmm_roofline.kernels.front_matter import SAMPLING
 from spmm_roofline.kernels.head import Head
 from spmm_roofline.paths import COSTS
 
@@ -50,10 +53,15 @@ STRIP, LANE_GROUP = 8, 128
 #: Bytes of a row of B that a lane reads at once.
 LANE_BYTES = 16
 CASE = ["device", "suite", "matrix", "n", "l2"]
+#: Kernel of sampled products → its dtype.
+DTYPE_OF_SAMPLES = {name: dtype for dtype, kernels in choose.SAMPLED.items() for name in kernels}
 
 
 def slabs_of(head: Head) -> costs.Slabs:
-    """The columns of C that a CTA of a kernel computes at once."""
+    """The columns of C that a CTA of a kernel computes at once; of sampled products, those that it reads at once."""
+    if head.study == SAMPLING:
+        size = itemsize(DTYPE_OF_SAMPLES[head.name])
+        return costs.Slabs(choose.LINE // size, False, size, False)
     if head.format == "dense":
         return costs.Slabs(costs.DENSE_TILE, False, itemsize(head.dtype["b"]), False)
     of_rows = head.format in ("csr", "csr_swizzled", "csr_binned")
@@ -163,7 +171,8 @@ def times(kernels: Mapping[str, Head], half: str | None) -> pd.DataFrame:
     rows["kernel"] = rows["kernel"].map(lambda name: choose.costed(stands.get(name, name)))
     rows = rows[(rows["nnz"] > 0) & (rows["time_ms"] > 0)]
     rows["time_us"] = rows["time_ms"] * 1e3
-    rows["dtype"] = rows["kernel"].map(lambda name: kernels[name].dtype["a"])
+    # Kernels of sampled products have no dtype of A: their tables tell it.
+    rows["dtype"] = rows["dtype"].fillna(rows["kernel"].map(lambda name: kernels[name].dtype["a"]))
     near = rows.groupby([*CASE, "dtype"])["time_us"].transform("min") / rows["time_us"]
     rows["weight"] = rows["weight"].fillna(1) * near**2
     for device in devices:
@@ -177,11 +186,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--half", choices=("fitted", "judged"), help="half of the recorded matrices; both by default")
     parser.add_argument("--write", type=Path, default=COSTS, help="the document; resources/costs.json by default")
+    parser.add_argument(
+        "--kernels",
+        default="*",
+        metavar="PATTERNS",
+        help="fit these alone, such as 'sampled_*'; others keep their costs",
+    )
     options = parser.parse_args()
-    kernels = known()
+    kernels = known() | sampling()
     rows = times(kernels, options.half)
     found = {}
     for head in costed(kernels):
+        if not any(fnmatchcase(head.name, pattern) for pattern in options.kernels.split(",")):
+            found[head.name] = costs.known()[head.name].document()
+            continue
         own = rows[rows["kernel"] == head.name]
         if len(own) < LEAST_TIMES:
             parser.error(f"{head.name} has {len(own)} times, too few to fit a cost to: record it first")

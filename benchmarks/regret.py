@@ -4,6 +4,7 @@
     python benchmarks/regret.py --dtype float32 --device h100 --suite flagship --worst 30
     python benchmarks/regret.py --half fitted --write regret.csv
     python benchmarks/regret.py --times resources/choices/judged-h100.csv.gz --device h100
+    python benchmarks/regret.py --times resources/choices/judged-h100-sampled.csv.gz --device h100
 
 The best kernel known of a case is the fastest of the general kernels, of the re-creations of other projects' kernels
 that hold every matrix, of cuSPARSE's algorithms and of the dense product, all of them row-major. A case is a matrix and
@@ -18,7 +19,7 @@ Kernels without rows of their own are judged by those of a kernel that does the 
 `--times` judges the rows of a table in place of recorded ones, of matrices that were made for the purpose: `group`,
 `matrix`, `dtype`, `n`, `m`, `k`, `nnz`, `longest` (entries of the longest row), `blocks` (tiles of the usual format),
 `panel_tiles` (those of panels, if known), `kernel` and `time_us`, with a warm L2. A table without cuSPARSE's kernels or
-re-creations says nothing about them.
+re-creations says nothing about them. A table of sampled products is judged by itself.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import hashlib
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,7 +38,8 @@ from spmm_roofline import contracts
 from spmm_roofline.formats import FORMATS
 from spmm_roofline.formats.arrays import ceil_div
 from spmm_roofline.formats.base import Survey
-from spmm_roofline.kernels import choose, costs, heads
+from spmm_roofline.kernels import choose, costs, heads, registry
+from spmm_roofline.kernels.front_matter import SAMPLING
 from spmm_roofline.kernels.head import Head
 from spmm_roofline.multiply.memory import dense
 
@@ -52,7 +55,8 @@ SUITES = (
     "few-columns",
     "double-precision",
 )
-#: Tables of times of generated matrices: fitted-<device>.csv.gz, and judged-<device>.csv.gz for judging alone.
+#: Tables of times: fitted-<device>.csv.gz, and judged-<device>.csv.gz for judging alone. The names of those of sampled
+#: products end in -sampled.
 CHOICES = ROOT / "resources/choices"
 DTYPES = ("float16", "bfloat16", "tf32", "float32", "float64")
 #: Studies whose kernels are re-creations for any matrix, and libraries.
@@ -88,10 +92,17 @@ def known(root: Path = ROOT / "kernels") -> dict[str, Head]:
     }
 
 
+def sampling(root: Path = ROOT / "kernels") -> dict[str, Head]:
+    """Kernels of sampled products between which there is a choice, by name."""
+    names = [name for of_dtype in choose.SAMPLED.values() if of_dtype.windows for name in of_dtype]
+    return {name: registry.head(name, str(root)) for name in names}
+
+
 def costed(kernels: Mapping[str, Head]) -> list[Head]:
-    """The kernels that have costs of their own: general ones and dense products, but for twins in another dtype."""
+    """The kernels that have costs of their own: general ones, dense and sampled products, but for twins in dtypes."""
     own = [head for name, head in kernels.items() if choose.costed(name) == name]
-    return [head for head in own if head.study == choose.GENERAL or head.name in choose.DENSE.values()]
+    studies = choose.GENERAL, SAMPLING
+    return [head for head in own if head.study in studies or head.name in choose.DENSE.values()]
 
 
 def rows_of(recorded: Path, device: str, suites: tuple[str, ...], kernels: Mapping[str, Head]) -> pd.DataFrame:
@@ -145,6 +156,21 @@ def _width(head: Head, n: int) -> int:
     return ceil_div(n, multiple) * multiple
 
 
+def product_of(case: Mapping[str, Any], device: Mapping[str, int]) -> choose.Product:
+    """What a choice is told of a case on a device."""
+    tiles, longest = case["panel_tiles"], case["row_length_max"]
+    return choose.Product(
+        m=case["m"],
+        n=case["n"],
+        nnz=case["nnz"],
+        multiprocessors=device["multiprocessors"],
+        look=lambda: Survey(case["blocks"], longest),
+        k=case["k"],
+        l2_bytes=device["l2_bytes"],
+        look_at_panels=None if pd.isna(tiles) else lambda: Survey(int(tiles), longest),
+    )
+
+
 def judged(
     rows: pd.DataFrame, kernels: Mapping[str, Head], dtype: str, devices: Mapping[str, Mapping[str, int]]
 ) -> pd.DataFrame:
@@ -158,18 +184,7 @@ def judged(
             if kernels[name].dtype["a"] == dtype
             and (kernels[name].study == choose.GENERAL or (may_be_dense and name in choose.DENSE.values()))
         }
-        panels = None if pd.isna(case["panel_tiles"]) else Survey(int(case["panel_tiles"]), case["row_length_max"])
-        product = choose.Product(
-            m=case["m"],
-            n=case["n"],
-            nnz=case["nnz"],
-            multiprocessors=devices[case["device"]]["multiprocessors"],
-            look=lambda case=case: Survey(case["blocks"], case["row_length_max"]),
-            k=case["k"],
-            l2_bytes=devices[case["device"]]["l2_bytes"],
-            look_at_panels=None if panels is None else lambda panels=panels: panels,
-        )
-        chosen = choose.choose(able, dtype, product).name
+        chosen = choose.choose(able, dtype, product_of(case, devices[case["device"]])).name
         others = {name: time for name, time in times.items() if kernels[name].study != choose.GENERAL}
         rival = min(others, key=others.__getitem__, default="")
         best = min(times, key=times.__getitem__)
@@ -185,6 +200,20 @@ def judged(
             | {"time_ms": times[chosen], "best_ms": times[best], "regret": times[chosen] / times[best] - 1}
             | {"spmm": others[rival] / times[chosen] if rival else np.nan}
         )
+    return pd.DataFrame(result)
+
+
+def judged_samples(rows: pd.DataFrame, dtype: str, device: Mapping[str, int]) -> pd.DataFrame:
+    """The same of sampled products in one dtype, on one device; no kernel of others is among them."""
+    result = []
+    for (suite, matrix, n), group in rows[rows["dtype"] == dtype].groupby(["suite", "matrix", "n"]):
+        case = {"device": group["device"].iloc[0], "suite": suite, "matrix": matrix, "n": int(n), "panel_tiles": np.nan}
+        case |= {name: int(group[name].iloc[0]) for name in ("m", "k", "nnz", "row_length_max", "blocks")}
+        times = dict(zip(group["kernel"], group["time_ms"], strict=True))
+        chosen, best = choose.sampled(dtype, product_of(case, device)), min(times, key=times.__getitem__)
+        case |= {"dtype": dtype, "half": half_of(matrix), "chosen": chosen, "best": best, "rival": "", "spmm": np.nan}
+        case |= {"time_ms": times[chosen], "best_ms": times[best], "regret": times[chosen] / times[best] - 1}
+        result.append(case)
     return pd.DataFrame(result)
 
 
@@ -224,12 +253,15 @@ def main() -> None:
     if asked.times:
         if len(devices) > 1:
             parser.error("--times wants the --device on which they were taken")
-        rows = rows_of_table(asked.times, devices[0], kernels)
+        rows = rows_of_table(asked.times, devices[0], kernels | sampling())
         rows = rows[rows["suite"].isin(asked.suite)] if asked.suite else rows
     else:
         suites = tuple(asked.suite or SUITES)
         rows = pd.concat(rows_of(asked.recorded, device, suites, kernels) for device in devices)
-    found = pd.concat(judged(rows, kernels, dtype, described) for dtype in asked.dtype or DTYPES)
+    if set(rows["kernel"]) <= set(sampling()):
+        found = pd.concat(judged_samples(rows, dtype, described[devices[0]]) for dtype in asked.dtype or DTYPES)
+    else:
+        found = pd.concat(judged(rows, kernels, dtype, described) for dtype in asked.dtype or DTYPES)
     if asked.half:
         found = found[found["half"] == asked.half]
     with pd.option_context("display.width", 200, "display.max_columns", 30, "display.max_rows", 200):

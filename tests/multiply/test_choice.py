@@ -23,6 +23,7 @@ from spmm_roofline.kernels.choose import (
     DENSE,
     GENERAL,
     PANELS,
+    SAMPLED,
     USUAL,
     Product,
     choose,
@@ -106,6 +107,15 @@ def test_so_it_is_on_matrices_to_which_nothing_was_fitted(kernels, described, de
     assert np.expm1(np.log1p(every["regret"]).mean()) < own, "against the best general kernel alone"
 
 
+@pytest.mark.parametrize(("dtype", "mean"), [("float16", 0.005), ("tf32", 0.008), ("float32", 0.005)])
+def test_so_it_is_of_sampled_products(described, dtype, mean):
+    rows = regret.rows_of_table(regret.CHOICES / "judged-h100-sampled.csv.gz", "h100", regret.sampling())
+    every = regret.judged_samples(rows, dtype, described["h100"])
+    assert len(every) == 1519 and set(every["best"]) == set(choice_of_samples := SAMPLED[dtype])
+    assert np.expm1(np.log1p(every["regret"]).mean()) < mean and every["regret"].quantile(0.97) < 0.08
+    assert every["chosen"].isin(choice_of_samples).all() and every["regret"].max() < 0.35
+
+
 @pytest.mark.parametrize("density", [0.05, 0.15, 0.4])
 def test_windows_of_long_random_rows_have_columns_in_common_by_chance(density):
     a = random_array((1000, 1500), density=density, format="csr", rng=np.random.default_rng())
@@ -123,12 +133,16 @@ def test_no_matrix_is_judged_and_fitted_to():
 def test_the_seed_draws_the_matrices_of_the_tables(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     choices = importlib.import_module("choices")
-    table = pd.concat(map(pd.read_csv, sorted(regret.CHOICES.glob("*.csv.gz")))).drop_duplicates("matrix")
+    table = pd.concat(map(pd.read_csv, sorted(regret.CHOICES.glob("*.csv.gz"))))
+    table = table[table["group"] != "files"].drop_duplicates("matrix")
     known = table.set_index("matrix")[["m", "k", "nnz"]]
     more = ["long", "mesh2d", "uniform", "long", "powerlaw", "banded"]
     families = {seed: choices.FAMILIES.split(",") for seed in (1, 2, 4, 6, 7)} | {3: more}
+    of_samples = ["uniform", "rmat", "powerlaw", "mesh2d", "fem3d", "banded", "pruned", "long"]
+    families |= {21: of_samples, 22: of_samples}
     families[5] = ["pruned", "long", "uniform", "long"]
     seen = (1, 4), (1, 47), (1, 96), (1, 29), (2, 3), (3, 0), (3, 7), (3, 17), (4, 3), (4, 14), (5, 0), (6, 7), (7, 13)
+    seen += (21, 7), (22, 3)
     for seed, number in seen:
         family, name, a, widths = choices.drawn(seed, number, families[seed][number % len(families[seed])])
         assert name == f"{family}-{seed}-{number}" and widths == sorted(set(widths))
@@ -162,7 +176,10 @@ def test_times_of_a_new_kernel_join_a_table(monkeypatch, tmp_path):
 
 def test_every_general_kernel_and_dense_product_has_a_cost(kernels):
     names = {costed(name) for dtype in DTYPES for name in general(dtype)} | set(map(costed, DENSE.values()))
-    assert names == set(costs.known()) == {head.name for head in regret.costed(kernels)}
+    assert names == {head.name for head in regret.costed(kernels)}
+    sampling = {costed(name) for kernels in SAMPLED.values() if kernels.windows for name in kernels}
+    assert sampling == {head.name for head in regret.costed(regret.sampling())}
+    assert set(costs.known()) == names | sampling
 
 
 def test_terms_of_a_cost_take_time():

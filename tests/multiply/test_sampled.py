@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from scipy.sparse import coo_array, csr_array, diags_array, kron, vstack
+from scipy.sparse import coo_array, csr_array, diags_array, vstack
 
 from spmm_roofline.formats.base import Survey
 from spmm_roofline.kernels.choose import SAMPLED, Product, sampled
@@ -165,47 +165,41 @@ def test_an_infinity_reaches_only_entries_of_its_row_and_column(dtype, kernel):
     assert (found[~touched] == 40).all() and not np.isfinite(found[touched]).any()
 
 
-def test_windows_serve_patterns_that_fill_them(monkeypatch):
-    from spmm_roofline import SpMM
-    from spmm_roofline.kernels import choose
-
-    monkeypatch.setattr(choose, "FEW_SAMPLED", 0)  # a large device wants more tiles than this test has
-    blocks = csr_array(kron(sparse(40, 12, 0.3) != 0, np.ones((8, 8))).astype(float))
-    for dtype, kernels in SAMPLED.items():
-        for a, expected in ((blocks, kernels.windows or kernels.entries), (sparse(320, 96, 0.02), kernels.entries)):
-            multiply = SpMM(a, dtype)
-            assert sampled(dtype, multiply._choice.product) == expected
+@pytest.mark.parametrize("dtype", [dtype for dtype, kernels in SAMPLED.items() if kernels.windows])
+@pytest.mark.parametrize("n", [32, 128, 512])
+def test_windows_serve_patterns_that_fill_them(dtype, n):
+    for fill, windows in ((60, True), (10, False)):
+        product = Product(40_000, n, fill * 20_000, 132, lambda: Survey(20_000, 80), 40_000)
+        assert sampled(dtype, product) == (SAMPLED[dtype].windows if windows else SAMPLED[dtype].entries)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "n", "fill", "blocks", "windows"),
-    [
-        ("float16", 32, 22, 10_000, True),
-        ("float16", 128, 21, 10_000, False),
-        ("bfloat16", 512, 19, 10_000, True),
-        ("float32", 32, 22, 10_000, False),
-        ("float32", 128, 22, 10_000, True),
-        ("tf32", 512, 17, 10_000, False),
-        ("tf32", 512, 60, 1_000, False),
-    ],
-)
+@pytest.mark.parametrize(("dtype", "n", "fill", "blocks", "windows"), [
+    ("float16", 32, 22, 10_000, False), ("float16", 128, 22, 10_000, True), ("float32", 128, 22, 10_000, False),
+    ("float32", 512, 22, 10_000, True), ("bfloat16", 32, 60, 300, False), ("tf32", 32, 60, 300, False),
+])  # fmt: skip
 def test_the_width_and_the_tiles_decide_which_kernel_samples(dtype, n, fill, blocks, windows):
-    product = Product(10_000, n, fill * blocks, 132, lambda: Survey(blocks, 30), 10_000)
+    product = Product(blocks, n, fill * blocks, 132, lambda: Survey(blocks, 80), 10_000)
     assert sampled(dtype, product) == (SAMPLED[dtype].windows if windows else SAMPLED[dtype].entries)
+
+
+@pytest.mark.parametrize("dtype", SAMPLED)
+def test_where_nothing_is_sampled_nothing_is_compared(dtype):
+    for n, nnz in ((0, 10), (32, 0)):
+        assert sampled(dtype, Product(10, n, nnz, 132, lambda: Survey(2, 5), 10)) == SAMPLED[dtype].entries
 
 
 def test_a_plan_samples_by_both_kernels(monkeypatch):
     from spmm_roofline import SpMM
     from spmm_roofline.kernels import choose
 
-    monkeypatch.setitem(choose.EMPTY_SAMPLED, "float32", (1000, 0, 0))
-    monkeypatch.setattr(choose, "FEW_SAMPLED", 0)
+    windows, entries = SAMPLED["float32"]
+    monkeypatch.setattr(choose, "sampled", lambda dtype, product: windows if product.n > 64 else entries)
     a = sparse(83, 131, 0.08)
     multiply = SpMM(a, "float32")
     for n in (8, 128, 8):
         (x, exact_x), (y, exact_y) = dense(83, n, "float32"), dense(131, n, "float32", 2)
         check_sampled(multiply.sample(x, y), exact_x, exact_y, *places(a), "float32")
-    assert list(multiply._patterns) == [SAMPLED["float32"].entries, SAMPLED["float32"].windows]
+    assert list(multiply._patterns) == [entries, windows]
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)

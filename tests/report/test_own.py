@@ -80,9 +80,9 @@ def test_the_page_opens_with_the_matrix(page, best):
     ],
 )
 def test_the_line_of_python_names_a_kernel_only_if_spmm_takes_it(kernel, line):
-    precision = heads()[kernel].dtype["a"]
-    row = pd.Series({"study": heads()[kernel].study, "kernel": kernel, "precision": precision, "n": 32})
-    said = own.python(pd.Series({"origin": "a.mtx", "k": 5}), row)
+    head = heads()[kernel]
+    row = pd.Series({"study": head.study, "kernel": kernel, "precision": head.dtype["a"], "n": 32})
+    said = own.python(pd.Series({"origin": "a.mtx", "k": 5}), row, {kernel: head.as_dict()})
     assert line in said and ("kernel=" in said) is (kernel == "rows_fma"), said
 
 

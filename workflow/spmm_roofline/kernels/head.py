@@ -231,6 +231,17 @@ class Head:
         return not self.pads.keys() & {"m", "k"} and (self.vendor is not None or has_lengths)
 
     @property
+    def refusal(self) -> str:
+        """Why :class:`spmm_roofline.SpMM` does not take this kernel, or nothing."""
+        if self.format == "none":
+            return f"{self.name} multiplies no sparse matrix"
+        if set(self.layout.values()) != {"row_major"}:
+            return f"{self.name} takes B or C in column-major order; SpMM takes both in row-major order"
+        if not self.takes_leading_dimensions:
+            return f"{self.name} takes B and C in memory of its own layout; SpMM takes the caller's"
+        return ""
+
+    @property
     def takes_factors(self) -> bool:
         """Whether the code, or the library, can compute alpha·A·B + beta·C."""
         return "scaled" in self.constants
@@ -332,6 +343,7 @@ class Head:
             "packer": FORMATS[self.format].packer if self.format in FORMATS else None,
             "dtype": self.dtype,
             "layout": self.layout,
+            "refusal": self.refusal,
             "requires": self.requires,
             "steps": self.steps,
             "one_column": self.one_column,

@@ -195,17 +195,15 @@ def kernels_of(dtype: str, kernel: str | None = None) -> Mapping[str, Head]:
 
 
 def _named(kernel: str) -> Head:
-    """The head of a kernel that multiplies row-major operands. Raises ``ValueError``."""
+    """The head of a kernel. Raises ``ValueError`` if products do not take it."""
     try:
         head = registry.head(kernel, KERNELS)
     except HeadError:
         head = None
     if head is None or head.format == "none":
         raise ValueError(f"no kernel that multiplies a sparse matrix is called {kernel!r}")
-    if set(head.layout.values()) != {"row_major"}:
-        raise ValueError(f"{kernel} takes B or C in column-major order; SpMM takes both in row-major order")
-    if not head.takes_leading_dimensions:
-        raise ValueError(f"{kernel} takes B and C in memory of its own layout; SpMM takes the caller's")
+    if head.refusal:
+        raise ValueError(head.refusal)
     return head
 
 

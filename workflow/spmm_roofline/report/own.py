@@ -25,11 +25,16 @@ BASELINE, INSTEAD = "cusparse", {"tf32": "float32"}
 
 
 def own(
-    data: Mapping[str, pd.DataFrame], drawn: Iterable[Drawn], titles: Mapping[str, str], devices: Iterable[str] = ()
+    data: Mapping[str, pd.DataFrame],
+    drawn: Iterable[Drawn],
+    titles: Mapping[str, str],
+    devices: Iterable[str] = (),
+    heads: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
     """One entry for each matrix of the user, in the order of their names.
 
-    ``titles``: device → its title; ``devices``: those of the page in its order, which come first.
+    ``titles``: device → its title; ``devices``: those of the page in its order, which come first; ``heads``: kernel →
+    head as plain values.
     """
     drawn, devices = list(drawn), list(devices)
     matrices = data["matrices"].drop_duplicates("matrix").set_index("matrix")
@@ -50,7 +55,7 @@ def own(
                 "devices": [
                     _on_device(device, titles.get(device, device), rows[rows["device"] == device]) for device in order
                 ],
-                "python": python(about, _headline(rows[rows["device"] == order[0]])),
+                "python": python(about, _headline(rows[rows["device"] == order[0]]), heads or {}),
             }
         )
     return found
@@ -234,18 +239,15 @@ def trust(rows: pd.DataFrame, row: pd.Series) -> str:
     return said
 
 
-def python(about: pd.Series, row: pd.Series) -> str:
+def python(about: pd.Series, row: pd.Series, heads: Mapping[str, Mapping[str, Any]]) -> str:
     """Lines of Python that use the kernel, or the one that ``SpMM`` chooses where it does not take this one."""
-    from ..multiply.choice import kernels_of
-
     read = f'scipy.io.mmread("{about["origin"]}")' if str(about["origin"]).endswith(".mtx") else "…  # your matrix"
     kernel, note = "", ""
     if row["study"] != BASELINE:
-        try:
-            kernels_of(row["precision"], row["kernel"])
+        if refusal := heads.get(row["kernel"], {}).get("refusal"):
+            note = f"# {refusal}: it chooses another kernel.\n"
+        else:
             kernel = f', kernel="{row["kernel"]}"'
-        except ValueError as error:
-            note = f"# {error}: it chooses another kernel.\n"
     return (
         f"import scipy.io, spmm_roofline\n\na = {read}\n{note}"
         f'multiply = spmm_roofline.SpMM(a, "{row["precision"]}"{kernel})\n'

@@ -75,7 +75,7 @@ def render(
         "together": lambda: list(together(data, drawn)),
         "ladder": lambda: made.ladder(heads, data["ladder"], shown or set(heads)),
         "compared": lambda: compared(data, drawn, named),
-        "own": lambda: own(data, drawn, named, named),
+        "own": lambda: own(data, drawn, named, named, heads),
         "formats": lambda: made.formats(data["formats"]),
         "matrices": lambda: made.matrices(data["matrices"]),
         "resources": lambda: made.resources(data["kernels"]),
