@@ -15,6 +15,7 @@
     python benchmarks/choices.py --seed 5 --matrices 200 --kernels 'cublaslt*' --write dense.csv \\
         --families pruned,long,uniform,long
     python benchmarks/choices.py --seed 4 --matrices 31 --rivals --write judged.csv
+    python benchmarks/choices.py --files folder --rivals --write judged-files.csv
     python benchmarks/regret.py --times judged.csv --device h100
     python benchmarks/choices.py --sampled --seed 22 --matrices 1000 --write sampled.csv \\
         --families uniform,rmat,powerlaw,mesh2d,fem3d,banded,pruned,long
@@ -31,13 +32,16 @@ kernels of sampled products instead, in products of eight columns and more. `--f
 The table is as `regret.py` reads it. It is written after each matrix, so that a run may be cut short. A table that is
 there already keeps its other rows: of other matrices, and of other kernels with `--kernels`. The tables in
 resources/choices hold what the first eleven commands measured on an H100, in an hour: the last one the matrices to
-judge by, all others those to fit to. An H200 measured the last one, and the first 109 matrices of the first. Kernels
-that joined later have fewer times: on the H100, `spread_rows_fma*` and `even_rows_fma_f64` lack 11 matrices of the
-first command, and `even_rows_fma_f16` 6 matrices to judge by. On the H200 nobody has timed `spread_rows_fma*`,
-`even_rows_fma_narrow`, `even_rows_fma_f64`, today's `panel_*`, and `cublaslt_gemm*` with rows that are not whole 16
-bytes. The tables of sampled products are those of the last three commands on an H100. The files of the second one are
-60 matrices of the SuiteSparse collection with 100,000 to 2.2 million stored entries; where these are a triangle, the
-whole matrix is there as well.
+judge by, all others those to fit to. An H200 measured the last one, and the first 109 matrices of the first. The
+twelfth measured 46 real matrices to judge by, of 6,300 to 122,747 rows, of SuiteSparse and other collections, none of
+which is recorded. Kernels that joined later have fewer times: on the H100, `spread_rows_fma*` and `even_rows_fma_f64`
+lack 11 matrices of the first command, and `even_rows_fma_f16` 6 matrices to judge by. On the H200 nobody has timed
+`spread_rows_fma*`, `even_rows_fma_narrow`, `even_rows_fma_f64`, today's `panel_*`, and `cublaslt_gemm*` with rows that
+are not whole 16 bytes.
+
+The tables of sampled products are those of the last three commands on an H100. The files of the second one are 60
+matrices of SuiteSparse with 100,000 to 2.2 million stored entries; where these are a triangle, the whole matrix is
+there as well.
 """
 
 from __future__ import annotations
@@ -82,7 +86,7 @@ WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 41, 48, 64, 96, 100, 128, 160, 192, 
 #: Widths of each matrix.
 WIDTHS_OF_MATRIX = 7
 #: Widths of the matrices of files; of each drawn matrix in sampled products, and their narrowest.
-WIDTHS_OF_FILES = [8, 32, 64, 128, 256, 512]
+WIDTHS_OF_FILES = [1, 8, 32, 64, 128, 256, 512]
 WIDTHS_OF_SAMPLES, NARROWEST_SAMPLES = 4, 8
 #: Samples of the time of a product, and ms that they may take.
 REPEATS, MOST_MS = 30, 20
@@ -96,6 +100,11 @@ Made = tuple[str, str, csr_array, list[int]]
 DTYPES_OF_SAMPLES = ("float16", "tf32", "float32")
 #: Largest error of an element of C, relative to the largest of |A|·|B|. Factors are exact in every dtype.
 TOLERANCE = {"float16": 1e-3, "tf32": 2e-6, "float32": 2e-6, "float64": 1e-13}
+
+
+def exact_values(rng: np.random.Generator, number: int) -> np.ndarray:
+    """Values that every dtype holds, float32[number]."""
+    return (rng.integers(8, 24, number) / 16).astype(np.float32)
 
 
 def drawn(seed: int, number: int, family: str) -> Made:
@@ -139,7 +148,7 @@ def drawn(seed: int, number: int, family: str) -> Made:
     entries = GENERATORS["uniform" if family == "long" else family].make(rng, **given)
     a = csr_array((np.ones(len(entries.rows), np.float32), (entries.rows, entries.columns)), shape=entries.shape)
     a.sum_duplicates()
-    a.data[:] = rng.integers(8, 24, a.nnz) / 16
+    a.data = exact_values(rng, a.nnz)
     fits = [n for n in WIDTHS if a.shape[0] * n <= MOST_ELEMENTS and a.nnz * n <= MOST_WORK]
     widths = sorted(map(int, rng.choice(fits, min(WIDTHS_OF_MATRIX, len(fits)), replace=False)))
     return family, f"{family}-{seed}-{number}", a, widths
@@ -147,13 +156,14 @@ def drawn(seed: int, number: int, family: str) -> Made:
 
 def of_file(path: Path) -> list[Made]:
     """The same of a file; if it holds a triangle, of the triangle and of the symmetric matrix."""
-    a = structure(path, np.random.default_rng(0))
-    name = path.name.partition(".")[0]
+    rng = np.random.default_rng(0)
+    a, name = structure(path, rng), path.name.partition(".")[0]
     found = [(name, a)]
     if a.shape[0] == a.shape[1] and triu(a, 1).nnz == 0:
-        whole = csr_array(a + a.T)
-        whole.sort_indices()
-        found = [(f"{name}-lower", a), (name, whole)]
+        found = [(f"{name}-lower", a), (name, csr_array(a + a.T))]
+    for _, each in found:
+        each.sort_indices()
+        each.data = exact_values(rng, each.nnz)
     return [("files", own, each, [n for n in WIDTHS_OF_FILES if each.nnz * n <= MOST_WORK]) for own, each in found]
 
 

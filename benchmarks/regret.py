@@ -56,7 +56,7 @@ SUITES = (
     "double-precision",
 )
 #: Tables of times: fitted-<device>.csv.gz, and judged-<device>.csv.gz for judging alone. The names of those of sampled
-#: products end in -sampled.
+#: products end in -sampled, and of one of real matrices in -files.
 CHOICES = ROOT / "resources/choices"
 DTYPES = ("float16", "bfloat16", "tf32", "float32", "float64")
 #: Studies whose kernels are re-creations for any matrix, and libraries.

@@ -124,10 +124,29 @@ def test_windows_of_long_random_rows_have_columns_in_common_by_chance(density):
     assert 0.97 * tiles < least <= tiles, "otherwise panels are not surveyed, or in vain"
 
 
-def test_no_matrix_is_judged_and_fitted_to():
-    tables = (map(pd.read_csv, regret.CHOICES.glob(f"{use}-*.csv.gz")) for use in ("fitted", "judged"))
-    fitted, judged = (set(pd.concat(of_use)["matrix"]) for of_use in tables)
-    assert len(fitted) > 250 and len(judged) > 30 and not fitted & judged
+@pytest.mark.parametrize(("dtype", "mean"), [
+    ("float16", 0.02), ("tf32", 0.03), ("float32", 0.03), ("float64", 0.03),
+])  # fmt: skip
+def test_so_it_is_on_real_matrices_that_nobody_recorded(kernels, described, dtype, mean):
+    rows = regret.rows_of_table(regret.CHOICES / "judged-h100-files.csv.gz", "h100", kernels)
+    every = regret.judged(rows, kernels, dtype, described)
+    assert len(every) == 46 * 7
+    assert np.expm1(np.log1p(every["regret"]).mean()) < mean and every["regret"].max() < 0.45
+    wide = every[every["n"] >= 8]
+    assert wide["spmm"].min() > 0.89 and (wide["spmm"] < 0.97).mean() < 0.05
+
+
+def test_no_matrix_is_judged_and_fitted_to(recorded):
+    tables = {path.name: set(pd.read_csv(path)["matrix"]) for path in regret.CHOICES.glob("*.csv.gz")}
+    for sampled in (True, False):
+        fitted, judged = (
+            set().union(
+                *(own for name, own in tables.items() if name.startswith(use) and ("sampled" in name) is sampled)
+            )
+            for use in ("fitted", "judged")
+        )
+        fitted |= set() if sampled else set(recorded["matrix"])
+        assert len(fitted) > 250 and len(judged) > 30 and not fitted & judged
 
 
 def test_the_seed_draws_the_matrices_of_the_tables(monkeypatch):

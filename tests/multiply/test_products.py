@@ -57,10 +57,12 @@ def test_every_general_kernel_on_rows_of_all_lengths(n, device):
         multiply = SpMM(a, dtype, kernel=head.name)
         for _ in range(3):  # split rows and windows count their partial sums anew in every call
             check(multiply(b), a, exact, dtype)
-        # On the host, compilations take most of the time: of twins in two dtypes one is enough.
-        if device == "gpu" or costed(head.name) == head.name:
+        # On the host, compilations take most of the time: of twins in two dtypes one is enough, and one epilogue.
+        if device == "gpu":
             out, before = dense(m, n, dtype, seed=2)
             check(multiply(b, out=out, alpha=0.5, beta=-2.0), a, exact, dtype, 0.5, -2.0 * before)
+        elif costed(head.name) != head.name:
+            continue
         bias, added = vector(n, dtype)
         out, before = dense(m, n, dtype, seed=2)
         multiply(b, out=out, alpha=0.5, beta=-2.0, bias=bias, relu=True)
@@ -191,9 +193,11 @@ def uneven(m, k, seed=0):
 
 @pytest.mark.parametrize("dtype", UNALIGNED | UNALIGNED_16)
 @pytest.mark.parametrize("n", [*range(1, 10), 31, 33, 41, 47, 63, 131])
-def test_unaligned_rows_of_any_width_are_not_copied(dtype, n, uncopied):
+def test_unaligned_rows_of_any_width_are_not_copied(dtype, n, uncopied, device):
     from spmm_roofline import SpMM
 
+    if device == "emulated" and dtype in ("bfloat16", "tf32"):
+        pytest.skip("on the host, compilations take most of the time: of twins in two dtypes one is enough")
     a = uneven(120, 230)
     b, exact = dense(230, n, dtype)
     # Where all else is aligned, so must be the bias.

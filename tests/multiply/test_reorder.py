@@ -61,15 +61,16 @@ def test_every_general_kernel_puts_rows_of_c_back(n, device, monkeypatch):
         b, exact = dense(m, n, dtype)
         multiply = SpMM(a, dtype, kernel=head.name, reorder="rows")
         assert multiply.reordered and multiply.kernel_for(n) == head.name
-        for _ in range(2):  # split rows and windows count their partial sums anew in every call
+        if device == "gpu":
             check(multiply(b), a, exact, dtype)
+        bias, added = vector(n, dtype)
+        for _ in range(2):  # split rows and windows count their partial sums anew in every call
+            out, before = dense(m, n, dtype, seed=2)
+            assert multiply(b, out=out, alpha=0.5, beta=-2.0, bias=bias, relu=True) is out
+            check(out, a, exact, dtype, 0.5, added - 2.0 * before, relu=True)
         (packed,) = multiply._packed.values()
         if packed.counts().get("partials"):
             split.add(head.path.stem)
-        bias, added = vector(n, dtype)
-        out, before = dense(m, n, dtype, seed=2)
-        assert multiply(b, out=out, alpha=0.5, beta=-2.0, bias=bias, relu=True) is out
-        check(out, a, exact, dtype, 0.5, added - 2.0 * before, relu=True)
     assert split >= {"rows_fma", "split_fma", "split_f16", "window_fma", "window_f16", "window_tf32", "staged_f16"}
 
 
