@@ -155,7 +155,7 @@ def drawn(seed: int, number: int, family: str) -> Made:
 
 
 def of_file(path: Path) -> list[Made]:
-    """The same of a file; if it holds a triangle, of the triangle and of the symmetric matrix."""
+    """As :func:`drawn`, of a file; if it holds a triangle, of the triangle and of the symmetric matrix."""
     rng = np.random.default_rng(0)
     a, name = structure(path, rng), path.name.partition(".")[0]
     found = [(name, a)]
@@ -169,8 +169,10 @@ def of_file(path: Path) -> list[Made]:
 
 def samples(a: Any, widths: list[int], clock: Clock) -> Iterator[dict[str, Any]]:
     """Dtype, n, kernel and time in µs of each sampled product. ``a``: CuPy's CSR, m×k."""
-    case = Case(a, widths) if widths else None
-    for dtype in DTYPES_OF_SAMPLES if case else ():
+    if not widths:
+        return
+    case = Case(a, widths)
+    for dtype in DTYPES_OF_SAMPLES:
         for kernel in choose.SAMPLED[dtype]:
             sampled = Sampled(case.matrix, dtype, kernel)
             for n in widths:

@@ -197,7 +197,8 @@ def main() -> int:
     rows = times(kernels, options.half)
     found = {}
     for head in costed(kernels):
-        if not any(fnmatchcase(head.name, pattern) for pattern in options.kernels.split(",")):
+        is_wanted = any(fnmatchcase(head.name, pattern) for pattern in options.kernels.split(","))
+        if not is_wanted and head.name in costs.known():
             found[head.name] = costs.known()[head.name].document()
             continue
         own = rows[rows["kernel"] == head.name]

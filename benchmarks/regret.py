@@ -99,7 +99,7 @@ def sampling(root: Path = ROOT / "kernels") -> dict[str, Head]:
 
 
 def costed(kernels: Mapping[str, Head]) -> list[Head]:
-    """The kernels that have costs of their own: general ones, dense and sampled ones, but for twins in a dtype."""
+    """The kernels that have costs of their own: of products, dense and sampled ones too; no twins in another dtype."""
     own = [head for name, head in kernels.items() if choose.costed(name) == name]
     studies = choose.GENERAL, SAMPLING
     return [head for head in own if head.study in studies or head.name in choose.DENSE.values()]

@@ -234,7 +234,7 @@ class Head:
     def refusal(self) -> str:
         """Why :class:`spmm_roofline.SpMM` does not take this kernel, or nothing."""
         if self.format == "none":
-            return f"{self.name} multiplies no sparse matrix"
+            return f"no kernel that multiplies a sparse matrix is called {self.name!r}"
         if set(self.layout.values()) != {"row_major"}:
             return f"{self.name} takes B or C in column-major order; SpMM takes both in row-major order"
         if not self.takes_leading_dimensions:

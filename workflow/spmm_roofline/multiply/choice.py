@@ -198,10 +198,8 @@ def _named(kernel: str) -> Head:
     """The head of a kernel. Raises ``ValueError`` if products do not take it."""
     try:
         head = registry.head(kernel, KERNELS)
-    except HeadError:
-        head = None
-    if head is None or head.format == "none":
-        raise ValueError(f"no kernel that multiplies a sparse matrix is called {kernel!r}")
+    except HeadError as error:
+        raise ValueError(f"no kernel that multiplies a sparse matrix is called {kernel!r}") from error
     if head.refusal:
         raise ValueError(head.refusal)
     return head
