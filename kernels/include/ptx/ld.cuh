@@ -14,6 +14,23 @@ __device__ __forceinline__ uint4 load_here(const uint4* global) {
     return x;
 }
 
+// ld.relaxed.gpu.global.L1::no_allocate.v2.u64: the same, as two words of 8 bytes
+__device__ __forceinline__ ulonglong2 load_here(const ulonglong2* global) {
+    ulonglong2 x;
+    asm volatile("ld.relaxed.gpu.global.L1::no_allocate.v2.u64 {%0, %1}, [%2];"
+                 : "=l"(x.x), "=l"(x.y)
+                 : "l"(global)
+                 : "memory");
+    return x;
+}
+
+// ld.relaxed.gpu.global.L1::no_allocate.u64: the same for eight bytes
+__device__ __forceinline__ unsigned long long load_here(const unsigned long long* global) {
+    unsigned long long x;
+    asm volatile("ld.relaxed.gpu.global.L1::no_allocate.u64 %0, [%1];" : "=l"(x) : "l"(global) : "memory");
+    return x;
+}
+
 // ld.relaxed.gpu.global.L1::no_allocate.u32: the same for four bytes
 __device__ __forceinline__ unsigned load_here(const unsigned* global) {
     unsigned x;

@@ -56,18 +56,6 @@ struct ColumnSums {
         return sum;
     }
 };
-template <class Number, int COUNT>
-__device__ __forceinline__ void store_partial(ColumnSums<Number, COUNT>* to, const ColumnSums<Number, COUNT>& sum) {
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) __stcg(&to->of[i], sum.of[i]);
-}
-template <class Number, int COUNT>
-__device__ __forceinline__ ColumnSums<Number, COUNT> load_partial(const ColumnSums<Number, COUNT>* from) {
-    ColumnSums<Number, COUNT> sum = {};
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) sum.of[i] = __ldcg(&from->of[i]);
-    return sum;
-}
 
 // The columns from `column` on, of which unaligned rows have `width`; others have all COUNT.
 template <class Values, int COUNT>

@@ -173,26 +173,4 @@ __device__ __forceinline__ bool add_partials(
     return true;
 }
 
-// The same for a warp that has one sum, in lane 0, with Sum[partial][slab]. Each lane adds every 32nd partial sum, so that
-// they arrive together.
-template <class Sum>
-__device__ __forceinline__ bool add_partials_of_warp(
-    Sum& sum, Sum* partials, int partial_count, int partial, const Split& split) {
-    const int lane = threadIdx.x % 32;
-    const long long step = gridDim.y;
-    Sum* of_slab = partials + blockIdx.y;
-    unsigned before = 0;
-    if (lane == 0) {
-        store_partial(of_slab + partial * step, sum);
-        unsigned* counters = reinterpret_cast<unsigned*>(partials + partial_count * step);
-        before = ptx::atomic_inc_release(counters + split.first * step + blockIdx.y, split.count - 1);
-    }
-    if (__shfl_sync(~0u, before, 0) != split.count - 2) return false;
-    __threadfence();
-    sum = {};
-    for (int i = lane; i < split.count; i += 32) add(sum, load_partial(of_slab + (split.first + i) * step));
-    sum = sum.of_all_lanes();
-    return true;
-}
-
 }  // namespace tile

@@ -9,13 +9,10 @@
 // Group 0 stores row a and opens row b. Group 1 is inside row b. Row b ends in group 2, which stores row c and opens
 // row d. Group 0 collects the sums of row b from groups 1 and 2.
 
+#include "tile/csr_split.cuh"
 #include "tile/lane_groups.cuh"
 
 namespace tile {
-
-constexpr int SPLIT_BATCH = 8;
-// In place of a group's first row: it began in an earlier group and ends in this one.
-constexpr int ENDED = 1 << 31;
 
 template <int WARPS, int LANES, class Sum>
 struct SplitShared {
@@ -36,8 +33,8 @@ struct SplitShared {
 // The end of a CTA: the group in which a row begins adds the sums of the groups that follow it in that row, and rows of
 // several CTAs are added by the last one to arrive. `first_row`, `began_before` and `ended` are this group's first row,
 // whether it began in an earlier group, and how many rows have ended; `sum` is that of the open row. store(row, sum)
-// takes complete rows. With ONE_SUM a group is a warp that has one sum, in lane 0.
-template <bool ONE_SUM = false, int WARPS, int LANES, class Sum, class Store>
+// takes complete rows.
+template <int WARPS, int LANES, class Sum, class Store>
 __device__ __forceinline__ void join_rows(
     SplitShared<WARPS, LANES, Sum>& shared, int first_row, bool began_before, int ended, Sum& sum,
     const int4* __restrict__ cut, Sum* partials, int partial_count, const Store& store) {
@@ -76,13 +73,7 @@ __device__ __forceinline__ void join_rows(
             store(first_row + ended, sum);
         } else {
             const Split split = split_of(cut, partial);
-            bool is_whole;
-            if constexpr (ONE_SUM) {
-                is_whole = add_partials_of_warp(sum, partials, partial_count, partial, split);
-            } else {
-                is_whole = add_partials<LANES>(sum, partials, partial_count, partial, split);
-            }
-            if (is_whole) store(split.target, sum);
+            if (add_partials<LANES>(sum, partials, partial_count, partial, split)) store(split.target, sum);
         }
     }
 }

@@ -46,7 +46,7 @@ class CsrSplit(Format):
 
     name: ClassVar[str] = "csr_split"
     packer: ClassVar[str | None] = "csr_split"
-    count_names: ClassVar[tuple[str, ...]] = (*Format.count_names, "partitions", "partials")
+    count_names: ClassVar[tuple[str, ...]] = (*Format.count_names, "slots", "partitions", "partials")
 
     columns: Int32
     data: Values
@@ -105,8 +105,9 @@ class CsrSplit(Format):
         return self.shape[0]
 
     def counts(self) -> dict[str, int]:
-        """``partitions``, and ``partials`` of split rows, besides the counts of every format."""
-        return {**super().counts(), "partitions": len(self.work), "partials": len(self.cut)}
+        """``slots``, ``partitions``, and ``partials`` of split rows, besides the counts of every format."""
+        own = {"slots": self.stored_slots, "partitions": len(self.work), "partials": len(self.cut)}
+        return super().counts() | own
 
 
 def _on_host(a: Any, values: Any, most: int, warps: int, groups: int, batch: int) -> tuple[Any, ...]:
