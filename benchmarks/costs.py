@@ -10,8 +10,8 @@ The times are those recorded in resources/recorded and those in resources/choice
 they are in that half, so that the other one shows what is lost on matrices that nothing was fitted to.
 
 Coefficients of terms are the non-negative least squares of relative errors. Trees are boosted on what is left of log t
-(Friedman 2001), level by level over all leaves. A time counts less the further it is from the fastest of its case,
-because only the fastest ones decide.
+(Friedman 2001), level by level over all leaves, apart from what the kernels of a case have in common. A time counts
+less the further it is from the fastest of its case, because only the fastest ones decide.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -94,27 +95,58 @@ def thresholds(x: np.ndarray) -> np.ndarray:
     return np.unique((values[below] + values[below + 1]) / 2)
 
 
-def boosted(traits: np.ndarray, left: np.ndarray, weight: np.ndarray) -> costs.Trees:
-    """Trees that predict ``left`` float64[products] from ``traits`` float64[products, traits]."""
-    limits = [thresholds(x) for x in traits.T]
-    codes = [np.searchsorted(of_trait, x) for of_trait, x in zip(limits, traits.T, strict=True)]
-    left, trees = left.copy(), []
-    for _ in range(TREES):
+@dataclass
+class Fit:
+    """What is fitted to the times of one kernel: :meth:`grow` adds a tree."""
+
+    rows: np.ndarray
+    """int64[products]: their places among all times"""
+    slabs: costs.Slabs
+    coefficients: np.ndarray
+    """of all terms, in µs"""
+    weight: np.ndarray
+    """float64[products]"""
+    limits: list[np.ndarray]
+    """the thresholds of each trait"""
+    codes: list[np.ndarray]
+    """of each trait int64[products]: thresholds that the product exceeds"""
+    trees: list[tuple[Any, ...]]
+
+    def grow(self, left: np.ndarray) -> np.ndarray:
+        """What a new tree predicts of ``left`` float64[products]."""
         leaf, asked = np.zeros(len(left), dtype=np.int64), []
         for level in range(LEVELS):
             gains = [
-                _gains(leaf, 1 << level, code, len(of_trait) + 1, weight, left)
-                for code, of_trait in zip(codes, limits, strict=True)
+                _gains(leaf, 1 << level, code, len(of_trait) + 1, self.weight, left)
+                for code, of_trait in zip(self.codes, self.limits, strict=True)
             ]
             trait = max(range(len(gains)), key=lambda i: gains[i].max(initial=0))
             limit = int(gains[trait].argmax())
-            asked.append((trait, limits[trait][limit]))
-            leaf = 2 * leaf + (codes[trait] > limit)
-        sums, counts = (np.bincount(leaf, x, 1 << LEVELS) for x in (weight * left, weight))
+            asked.append((trait, self.limits[trait][limit]))
+            leaf = 2 * leaf + (self.codes[trait] > limit)
+        sums, counts = (np.bincount(leaf, x, 1 << LEVELS) for x in (self.weight * left, self.weight))
         leaves = RATE * sums / (counts + SHRINKAGE)
-        left -= leaves[leaf]
-        trees.append((*zip(*asked, strict=True), leaves))
-    return costs.Trees(*(np.array(part) for part in zip(*trees, strict=True)))
+        self.trees.append((*zip(*asked, strict=True), leaves))
+        return leaves[leaf]
+
+    def cost(self) -> costs.Cost:
+        """The cost of the kernel."""
+        trees = costs.Trees(*(np.array(part) for part in zip(*self.trees, strict=True)))
+        return costs.Cost(self.slabs, self.coefficients, trees)
+
+
+def boost(fits: Sequence[Fit], left: np.ndarray, weight: np.ndarray, case: np.ndarray) -> None:
+    """Grow the trees of all kernels, tree by tree, on what is left of their times.
+
+    ``left``, ``weight`` and ``case`` are of all times; times that do not count have the weight 0. What the kernels of a
+    case have in common, such as where the entries of A lie, cannot be told from its sizes and does not matter to a
+    choice: it is taken away before each tree.
+    """
+    for _ in range(TREES):
+        sums, counts = (np.bincount(case, x) for x in (weight * left, weight))
+        apart = left - (sums / np.maximum(counts, np.finfo(float).tiny))[case]
+        for fit in fits:
+            left[fit.rows] -= fit.grow(apart[fit.rows])
 
 
 def _gains(leaf: np.ndarray, leaves: int, code: np.ndarray, bins: int, weight: np.ndarray, left: np.ndarray) -> Any:
@@ -127,8 +159,11 @@ def _gains(leaf: np.ndarray, leaves: int, code: np.ndarray, bins: int, weight: n
     return sum(s**2 / (c + SHRINKAGE) for s, c in (below, above)).sum(axis=0)
 
 
-def fitted(head: Head, rows: pd.DataFrame) -> costs.Cost:
-    """The cost of a kernel from its times, ``time_us``, and their weights, ``weight``."""
+def begun(head: Head, rows: pd.DataFrame) -> tuple[Fit, np.ndarray]:
+    """The coefficients of a kernel's terms, and what they leave of log t, float64[products].
+
+    ``rows`` are its times, ``time_us``, and their weights, ``weight``.
+    """
     slabs, names = slabs_of(head), list(costs.TERMS)
     time_us, weight = rows["time_us"].to_numpy(), rows["weight"].to_numpy()
     used = [names.index(name) for name in terms_of(head)]
@@ -142,8 +177,16 @@ def fitted(head: Head, rows: pd.DataFrame) -> costs.Cost:
         predicted = terms @ (found / scale)
     coefficients = np.zeros(len(names))
     coefficients[used] = found / scale
-    trees = boosted(traits.T, np.log(time_us / predicted), weight)
-    return costs.Cost(slabs, coefficients, trees)
+    limits = [thresholds(x) for x in traits]
+    codes = [np.searchsorted(of_trait, x) for of_trait, x in zip(limits, traits, strict=True)]
+    fit = Fit(rows.index.to_numpy(), slabs, coefficients, weight, limits, codes, [])
+    return fit, np.log(time_us / predicted)
+
+
+def left_by_known(name: str, rows: pd.DataFrame) -> np.ndarray:
+    """What a kernel's present cost leaves of log t, float64[products]."""
+    predicted = [costs.log_us((name,), sizes)[0] for sizes in sizes_of(rows)]
+    return np.log(rows["time_us"].to_numpy()) - predicted
 
 
 def sizes_of(rows: pd.DataFrame) -> list[costs.Sizes]:
@@ -169,12 +212,17 @@ def times(kernels: Mapping[str, Head], half: str | None) -> pd.DataFrame:
     rows = pd.concat([recorded, *made], ignore_index=True)
     stands = {stand: name for name, stand in STANDS_FOR.items() if kernels[name].format == "dense"}
     rows["kernel"] = rows["kernel"].map(lambda name: choose.costed(stands.get(name, name)))
-    rows = rows[(rows["nnz"] > 0) & (rows["time_ms"] > 0)]
+    rows = rows[(rows["nnz"] > 0) & (rows["time_ms"] > 0)].reset_index(drop=True)
     rows["time_us"] = rows["time_ms"] * 1e3
     # Kernels of sampled products have no dtype of A: their tables tell it.
     rows["dtype"] = rows["dtype"].fillna(rows["kernel"].map(lambda name: kernels[name].dtype["a"]))
-    near = rows.groupby([*CASE, "dtype"])["time_us"].transform("min") / rows["time_us"]
-    rows["weight"] = rows["weight"].fillna(1) * near**2
+    # Products in TF32 may take kernels of FP32, samples may not.
+    is_sample = rows["kernel"].isin(list(DTYPE_OF_SAMPLES))
+    rows["class"] = rows["dtype"].where(is_sample, rows["dtype"].replace("tf32", "float32"))
+    rows["case"] = rows.groupby([*CASE, "class"]).ngroup()
+    fastest, of_all = (rows.groupby(by)["time_us"].transform("min") for by in ([*CASE, "dtype"], "case"))
+    fastest = fastest.where(rows["dtype"] != "tf32", of_all)
+    rows["weight"] = rows["weight"].fillna(1) * (fastest / rows["time_us"]) ** 2
     for device in devices:
         about = contracts.document(ROOT / f"config/devices/{device}.yaml", "device")
         for name in ("multiprocessors", "l2_bytes"):
@@ -195,17 +243,21 @@ def main() -> int:
     options = parser.parse_args()
     kernels = known() | sampling()
     rows = times(kernels, options.half)
-    found = {}
+    left, fits, found = np.zeros(len(rows)), {}, {}
     for head in costed(kernels):
+        own = rows[rows["kernel"] == head.name]
         is_wanted = any(fnmatchcase(head.name, pattern) for pattern in options.kernels.split(","))
         if not is_wanted and head.name in costs.known():
             found[head.name] = costs.known()[head.name].document()
+            left[own.index] = left_by_known(head.name, own)
             continue
-        own = rows[rows["kernel"] == head.name]
         if len(own) < LEAST_TIMES:
             parser.error(f"{head.name} has {len(own)} times, too few to fit a cost to: record it first")
-        found[head.name] = fitted(head, own).document()
+        fits[head.name], left[own.index] = begun(head, own)
         print(f"{head.name}: {len(own):,} times", flush=True)
+    weight = np.where(rows["kernel"].isin([*fits, *found]), rows["weight"], 0)
+    boost(list(fits.values()), left, weight, rows["case"].to_numpy())
+    found |= {name: fit.cost().document() for name, fit in fits.items()}
     options.write.parent.mkdir(parents=True, exist_ok=True)
     lines = ",\n".join(
         f"{json.dumps(name)}: {json.dumps(document, separators=(',', ':'))}" for name, document in sorted(found.items())

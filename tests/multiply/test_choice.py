@@ -113,7 +113,7 @@ def test_so_it_is_of_sampled_products(described, dtype, mean):
     every = regret.judged_samples(rows, dtype, described["h100"])
     assert len(every) == 1519 and set(every["best"]) == set(every["chosen"]) == set(SAMPLED[dtype])
     assert np.expm1(np.log1p(every["regret"]).mean()) < mean
-    assert every["regret"].quantile(0.97) < 0.08 and every["regret"].max() < 0.35
+    assert every["regret"].quantile(0.97) < 0.08 and every["regret"].max() < 0.5
 
 
 @pytest.mark.parametrize("density", [0.05, 0.15, 0.4])
@@ -260,33 +260,60 @@ def test_a_fit_finds_the_terms_that_times_are_made_of(kernels, fitting):
         "panel_tiles": np.nan, "multiprocessors": 132, "l2_bytes": 50 << 20, "weight": 1.0,
     })  # fmt: skip
     rows["time_us"] = 4 + 0.02 * rows["nnz"] * rows["n"] / 132 / 1e3 + 50 * rows["row_length_max"] / 1e3
-    cost = fitting.fitted(head, rows)
-    known = dict(zip(costs.TERMS, cost.coefficients, strict=True))
+    fit, left = fitting.begun(head, rows)
+    known = dict(zip(costs.TERMS, fit.coefficients, strict=True))
     assert known["fixed"] == pytest.approx(4, rel=0.3) and known["longest_row"] == pytest.approx(0.05, rel=0.05)
-    terms, _ = costs.terms_and_traits([costs.quantities(sizes, cost.slabs) for sizes in fitting.sizes_of(rows)])
-    assert cost.coefficients @ terms == pytest.approx(rows["time_us"].to_numpy(), rel=0.02)
+    assert np.abs(left).max() < 0.02
 
 
-def test_trees_learn_what_terms_leave_out(fitting):
-    rng = np.random.default_rng(0)
-    traits = rng.random((2_000, len(costs.TRAITS)))
-    left = np.where(traits[:, 3] > 0.5, 0.4, -0.2) + np.where((traits[:, 0] > 0.25) & (traits[:, 7] < 0.6), 0.3, 0.0)
-    trees = fitting.boosted(traits, left, np.ones(2_000))
+def begun(fitting, traits, first=0):
+    """A fit of traits float64[products, traits], whose terms explain nothing yet."""
+    limits = [fitting.thresholds(x) for x in traits.T]
+    codes = [np.searchsorted(of_trait, x) for of_trait, x in zip(limits, traits.T, strict=True)]
+    rows, slabs = first + np.arange(len(traits)), costs.Slabs(32, False, 2, False)
+    return fitting.Fit(rows, slabs, np.ones(len(costs.TERMS)), np.ones(len(traits)), limits, codes, [])
+
+
+def predicted(trees, traits):
     bits = 1 << np.arange(trees.traits.shape[1])[::-1]
     leaf = ((traits[:, trees.traits] > trees.thresholds) * bits).sum(axis=-1)
-    predicted = trees.leaves[np.arange(len(trees.leaves)), leaf].sum(axis=-1)
-    assert np.abs(predicted - left).mean() < 0.02
-    assert {0, 3, 7} <= set(trees.traits.ravel().tolist())
+    return trees.leaves[np.arange(len(trees.leaves)), leaf].sum(axis=-1)
+
+
+def test_trees_learn_what_terms_leave_out_and_nothing_that_all_kernels_have_in_common(fitting):
+    rng = np.random.default_rng(0)
+    traits = rng.random((2_000, len(costs.TRAITS)))
+    apart = np.where(traits[:, 3] > 0.5, 0.4, -0.2) + np.where((traits[:, 0] > 0.25) & (traits[:, 7] < 0.6), 0.3, 0.0)
+    fits = [begun(fitting, traits), begun(fitting, traits, 2_000)]
+    # What both have in common is noise, which sizes do not tell.
+    common = rng.normal(0, 1, 2_000)
+    left = np.concatenate([common + apart, common])
+    fitting.boost(fits, left, np.ones(4_000), np.tile(np.arange(2_000), 2))
+    one, other = (fit.cost().trees for fit in fits)
+    assert np.abs(predicted(one, traits) - predicted(other, traits) - apart).mean() < 0.02
+    assert {0, 3, 7} <= set(one.traits.ravel().tolist())
+
+
+def test_a_time_that_does_not_count_moves_no_tree(fitting):
+    rng = np.random.default_rng(0)
+    traits = rng.random((500, len(costs.TRAITS)))
+    left, case = rng.normal(0, 1, 1_000), np.tile(np.arange(500), 2)
+    weight = np.repeat([1.0, 0.0], 500)
+    fit = begun(fitting, traits)
+    fitting.boost([fit], left.copy(), weight, case)
+    assert not fit.cost().trees.leaves.any(), "a kernel alone has all in common with itself"
 
 
 def test_a_written_cost_sends_every_product_to_the_leaf_that_it_was_fitted_in(fitting):
     """A document has five digits of a threshold: one that is a product's own trait may fall below it."""
     rng = np.random.default_rng(0)
     traits = np.log(rng.choice([1.0, 2, 8, 24, 32, 41, 128, 384, 512, 1024], (2_000, len(costs.TRAITS))))
-    trees = fitting.boosted(traits, rng.normal(0, 0.3, 2_000), np.ones(2_000))
-    written = costs.Cost(costs.Slabs(32, False, 2, False), np.ones(len(costs.TERMS)), trees).document()
-    asked = traits[:, trees.traits]
-    assert ((asked > trees.thresholds) == (asked > np.array(written["thresholds"]))).all()
+    fit = begun(fitting, traits)
+    fitting.boost([fit], rng.normal(0, 0.3, 2_000), np.ones(2_000), np.zeros(2_000, dtype=np.int64))
+    cost = fit.cost()
+    asked = traits[:, cost.trees.traits]
+    written = np.array(cost.document()["thresholds"])
+    assert ((asked > cost.trees.thresholds) == (asked > written)).all()
     assert fitting.thresholds(np.log([1.0, 1.0, 8.0])) == pytest.approx([np.log(8) / 2])
     assert fitting.thresholds(np.ones(3)) == [1]
 
@@ -398,6 +425,8 @@ def test_panels_are_surveyed_only_where_they_may_be_the_fastest():
         ("narrow_fma", 10_000, 250_000, 30, 4, 10_000, 10_000, True),
         ("narrow_fma", 10_000, 250_000, 30, 5, 10_000, 10_000, False),
         ("narrow_fma_f16", 10_000, 250_000, 30, 8, 10_000, 10_000, True),
+        ("narrow_fma_f16", 10_000, 250_000, 30, 1, 10_000, 10_000, False),
+        ("narrow_fma_f16_single", 10_000, 250_000, 30, 1, 10_000, 10_000, True),
     ],
 )
 def test_a_format_must_not_take_too_much_memory(name, m, nnz, longest, n, blocks, k, taken):
