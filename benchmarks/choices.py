@@ -36,8 +36,8 @@ judge by, all others those to fit to. An H200 measured the last one, and the fir
 twelfth measured 46 real matrices to judge by, of 6,300 to 122,747 rows, of SuiteSparse and other collections, none of
 which is recorded. Kernels that joined later have fewer times: on the H100, `spread_rows_fma*` and `even_rows_fma_f64`
 lack 11 matrices of the first command, and `even_rows_fma_f16` 6 matrices to judge by. On the H200 nobody has timed
-`spread_rows_fma*`, `even_rows_fma_narrow`, `even_rows_fma_f64`, today's `panel_*`, and `cublaslt_gemm*` with rows that
-are not whole 16 bytes.
+`spread_rows_fma*`, `even_rows_fma_narrow`, `even_rows_fma_f64`, today's `panel_*` and `narrow_fma*`, and
+`cublaslt_gemm*` with rows that are not whole 16 bytes. Its times of `narrow_fma*` to judge by are of older code.
 
 The tables of sampled products are those of the last three commands on an H100. The files of the second one are 60
 matrices of SuiteSparse with 100,000 to 2.2 million stored entries; where these are a triangle, the whole matrix is

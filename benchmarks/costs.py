@@ -160,7 +160,7 @@ def _gains(leaf: np.ndarray, leaves: int, code: np.ndarray, bins: int, weight: n
 
 
 def begun(head: Head, rows: pd.DataFrame) -> tuple[Fit, np.ndarray]:
-    """The coefficients of a kernel's terms, and what they leave of log t, float64[products].
+    """A fit without trees, of the coefficients of a kernel's terms, and what they leave of log t, float64[products].
 
     ``rows`` are its times, ``time_us``, and their weights, ``weight``.
     """
@@ -242,12 +242,15 @@ def main() -> int:
     )
     options = parser.parse_args()
     kernels = known() | sampling()
+    patterns = options.kernels.split(",")
+    wanted = {name for name in kernels if any(fnmatchcase(name, pattern) for pattern in patterns)}
     rows = times(kernels, options.half)
+    # Cases of the wanted kernels, with the times of others, which show what they have in common.
+    rows = rows[rows["case"].isin(rows.loc[rows["kernel"].isin(wanted), "case"])].reset_index(drop=True)
     left, fits, found = np.zeros(len(rows)), {}, {}
     for head in costed(kernels):
         own = rows[rows["kernel"] == head.name]
-        is_wanted = any(fnmatchcase(head.name, pattern) for pattern in options.kernels.split(","))
-        if not is_wanted and head.name in costs.known():
+        if head.name not in wanted and head.name in costs.known():
             found[head.name] = costs.known()[head.name].document()
             left[own.index] = left_by_known(head.name, own)
             continue

@@ -233,6 +233,24 @@ def test_a_row_may_span_more_ctas_than_a_warp_has_lanes(kernel, dtype, monkeypat
     assert packed.counts()["partials"] > 3 * 32
 
 
+@pytest.mark.parametrize("kernel", ["narrow_fma_single", "narrow_fma", "narrow_fma_f64_single", "narrow_fma_f64"])
+def test_a_partial_sum_may_be_a_nan_with_all_bits_set(device, kernel, monkeypatch):
+    """All bits say that a partial sum is not there yet; arithmetic of some processors keeps the bits of a NaN."""
+    from spmm_roofline import SpMM
+    from tests.emulation import device as emulated
+
+    monkeypatch.setattr(emulated, "MULTIPROCESSORS", 132)
+    cupy = sys.modules["cupy"]
+    multiply = SpMM(sparse(3, 24_000, 0.9), "float64" if "f64" in kernel else "float32", kernel=kernel)
+    b = np.ones((24_000, 2), multiply.dtype)
+    b[:, 0].view(f"u{b.itemsize}")[:] = ~np.zeros(1, f"u{b.itemsize}")
+    for _ in range(2):
+        c = multiply(cupy.asarray(b[:, :1] if "single" in kernel else b)).get()
+        assert np.isnan(c[:, 0]).all() and np.isfinite(c[:, 1:]).all()
+    (packed,) = multiply._packed.values()
+    assert packed.counts()["partials"] > 1
+
+
 @pytest.mark.parametrize("sets", [1, 2, 4, 8, 32])
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_rows_are_dealt_to_any_number_of_sets(dtype, sets, monkeypatch):

@@ -211,7 +211,7 @@ def fastest(kernels: list[Head], product: Product) -> Head | None:
 
 def takes(head: Head, product: Product) -> bool:
     """Whether a kernel may be chosen for a product, however long it takes: its format must not take too much memory."""
-    if is_wider(head, product.n) or _is_for_more(head, product.n):
+    if is_wider(head, product.n) or _has_single(head, product.n):
         return False
     if head.format == TALL:
         return not product.fill_below(LEAST_FILL)
@@ -289,8 +289,8 @@ def is_wider(head: Head, n: int) -> bool:
     return head.name.startswith(FEW) and n > head.tile["slab"]
 
 
-def _is_for_more(head: Head, n: int) -> bool:
-    """Whether a kernel has code of its own for one column, of another name, and that is all there is."""
+def _has_single(head: Head, n: int) -> bool:
+    """Whether the one column of a product is for another variant of a kernel, such as ``narrow_fma_single``."""
     return head.name.startswith(FEW) and n == 1 < head.tile["slab"]
 
 
