@@ -346,7 +346,7 @@ class Training:
         network = Network(task, aggregate).to(DEVICE, self.weights_dtype)
         self.x, self.labels = task.x.to(tensor_dtype(dtype)), task.labels
         # A larger rate makes training chaotic: at 0.01, curves in float32 and float64 part after some forty steps.
-        self.optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, capturable=captured)
+        self.optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, fused=True, capturable=captured)
         self.network = torch.compile(network) if compiled else network
         self.autocast = torch.autocast(DEVICE, torch.bfloat16, enabled=dtype == "bfloat16")
         self.losses: list[Any] = []
@@ -376,7 +376,9 @@ class Training:
     def _step(self) -> Any:
         """Forward, loss, backward, update."""
         with self.autocast:
-            loss = F.cross_entropy(self.network(self.x).to(self.weights_dtype), self.labels)
+            logits = self.network(self.x).to(self.weights_dtype)
+            # PyTorch takes the mean of losses on one multiprocessor: 0.3 ms, of 2.2 for a step in BF16 on an H100.
+            loss = F.cross_entropy(logits, self.labels, reduction="none").mean()
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
