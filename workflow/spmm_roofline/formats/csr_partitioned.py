@@ -114,7 +114,7 @@ class CsrPartitioned(Format):
         m, k, nnz = int(a.shape[0]), int(a.shape[1]), int(a.nnz)
         if nnz + 2 * m >= 2**31:
             raise FormatError(f"{cls.name} counts with 32 bits, too few for {nnz:,} non-zeros in {m:,} rows")
-        values, most = rounded(a.data, dtype), ctas * multiprocessors * waves_of(m, k, wave_columns)
+        values, most = rounded(a.data, dtype, copy=False), ctas * multiprocessors * waves_of(m, k, wave_columns)
         if xp is np:
             arrays = _on_host(a, m, values, most, groups)
         else:

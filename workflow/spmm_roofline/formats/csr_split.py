@@ -7,6 +7,7 @@ Merrill and Garland (2016).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from .values import rounded, widened
 MOST = 2**31 - 2**10
 
 
+@cache
 def rule(warps: int) -> PartitionRule:
     """Partitions of ``warps`` warps; a warp with fewer than 32 entries would wait longer than it works."""
     return PartitionRule(segment_cost=1, least_cost=32 * warps, least_slack=8, slack_divisor=16)
@@ -78,7 +80,7 @@ class CsrSplit(Format):
         m, k, nnz = int(a.shape[0]), int(a.shape[1]), int(a.nnz)
         if nnz + 2 * m > MOST:
             raise FormatError(f"{cls.name} counts with 32 bits, too few for {nnz:,} non-zeros in {m:,} rows")
-        values, dealt = rounded(a.data, dtype), (warps, groups, batch)
+        values, dealt = rounded(a.data, dtype, copy=False), (warps, groups, batch)
         most = ctas * multiprocessors * waves_of(m, k, wave_columns)
         if xp is np:
             arrays = _on_host(a, values, most, *dealt)

@@ -36,13 +36,17 @@ def itemsize(dtype: str) -> int:
     return {"float8_e4m3": 1, "float16": 2, "bfloat16": 2, "tf32": 4, "float32": 4, "float64": 8}[dtype]
 
 
-def rounded(values: Any, dtype: str) -> Any:
+def rounded(values: Any, dtype: str, copy: bool = True) -> Any:
     """``values`` rounded to ``dtype`` (nearest even); TF32 keeps 10 fraction bits, ties away, as ``cvt.rna`` does.
 
     Works on NumPy and CuPy arrays with the same result: 8- and 16-bit values are rounded from float32, as on a device.
     There, bfloat16 and float8_e4m3 are returned as their bits (uint16, uint8). NaN stays NaN. A value beyond ±448
     becomes ±448 in float8_e4m3, as ``cvt.satfinite`` does: the dtype has no infinity, and the alternative is NaN.
+
+    Without ``copy``, for those who only read the result, it may be ``values`` itself.
     """
+    if not copy and values.dtype == dtype:
+        return values
     if array_module(values) is not np:
         return _rounding(dtype)(values)
     if dtype == "tf32":

@@ -93,7 +93,7 @@ class Windows(Format):
         cls._check_entries(a)
         xp = array_module(a.data)
         m, k, nnz = int(a.shape[0]), int(a.shape[1]), int(a.nnz)
-        values, most = rounded(a.data, dtype), ctas * multiprocessors * waves_of(m, k, wave_columns)
+        values, most = rounded(a.data, dtype, copy=False), ctas * multiprocessors * waves_of(m, k, wave_columns)
         if xp is np:
             arrays = _on_host(a, m, k, nnz, values, cls.window, most, warps)
         else:

@@ -46,8 +46,7 @@ NOTHING = 1e-30
 LEAF_UNIT = 1e-5
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(NamedTuple):
     """A product C[m×n] = A·B on a device.
 
     ``blocks`` are tiles of 8×16 in windows, ``longest`` the entries of the longest row, and ``panel_tiles`` the tiles
@@ -65,8 +64,7 @@ class Sizes:
     l2_bytes: int
 
 
-@dataclass(frozen=True)
-class Slabs:
+class Slabs(NamedTuple):
     """The columns of C that a CTA computes at once, and what it reads."""
 
     columns: int
@@ -111,33 +109,34 @@ class Quantities(NamedTuple):
 
 def quantities(s: Sizes, slabs: Slabs) -> Quantities:
     """The quantities of a product. Kernels have a handful of different slabs: arrays would take longer."""
-    e, width = slabs.itemsize, slabs.columns
-    if slabs.narrows:
-        width = min(width, max(power_of_two(s.n), NARROWEST_SLAB))
-    number, slab, free = ceil_div(s.n, width), min(width, s.n), OF_L2 * s.l2_bytes
-    of_dense, of_b_and_c = s.m * s.k * e, (s.k + s.m) * s.n * e
-    return Quantities(
-        m=s.m,
-        k=s.k,
-        n=s.n,
-        nnz=s.nnz,
-        longest=s.longest,
-        blocks=s.blocks,
-        panel_tiles=s.panel_tiles if slabs.panels else s.blocks,
-        multiprocessors=s.multiprocessors,
-        l2_bytes=s.l2_bytes,
-        itemsize=e,
-        slabs=number,
-        padded=number * width,
-        slab=slab,
-        missed=1 - free / (s.k * slab * e),
-        beyond=s.nnz * (4 + e) + of_b_and_c - free,
-        window_waves=ceil_div(ceil_div(s.m, WINDOW) * number, s.multiprocessors * WINDOWS_AT_ONCE),
-        slab_waves=ceil_div(number, s.multiprocessors),
-        strip_steps=s.m * (ceil_div(s.longest, PANEL_TILE) + STRIP_OF_PANEL),
-        dense_far=of_dense + of_b_and_c if of_dense > s.l2_bytes else 0,
-        dense_waves=ceil_div(ceil_div(s.m, DENSE_TILE) * ceil_div(s.n, DENSE_TILE), s.multiprocessors),
-        unaligned=1 + (s.n * e % 16 > 0),
+    m, k, n, nnz, longest, blocks, panel_tiles, multiprocessors, l2_bytes = s
+    width, narrows, e, panels = slabs
+    if narrows:
+        width = min(width, max(power_of_two(n), NARROWEST_SLAB))
+    number, slab, free = ceil_div(n, width), min(width, n), OF_L2 * l2_bytes
+    of_dense, of_b_and_c = m * k * e, (k + m) * n * e
+    return Quantities(  # in the order of its fields
+        m,
+        k,
+        n,
+        nnz,
+        longest,
+        blocks,
+        panel_tiles if panels else blocks,
+        multiprocessors,
+        l2_bytes,
+        e,
+        number,
+        number * width,
+        slab,
+        1 - free / (k * slab * e),
+        nnz * (4 + e) + of_b_and_c - free,
+        ceil_div(ceil_div(m, WINDOW) * number, multiprocessors * WINDOWS_AT_ONCE),
+        ceil_div(number, multiprocessors),
+        m * (ceil_div(longest, PANEL_TILE) + STRIP_OF_PANEL),
+        of_dense + of_b_and_c if of_dense > l2_bytes else 0,
+        ceil_div(ceil_div(m, DENSE_TILE) * ceil_div(n, DENSE_TILE), multiprocessors),
+        1 + (n * e % 16 > 0),
     )
 
 

@@ -213,7 +213,8 @@ def _cupy() -> Library:
     return Library(
         "CuPy",
         strided,
-        lambda array: array.view("uint16") if array.dtype.name == "bfloat16" else array,
+        # The kind is asked first: NumPy makes the name anew each time.
+        lambda array: array.view("uint16") if array.dtype.kind == "V" and array.dtype.name == "bfloat16" else array,
         lambda array, shape: cupy.empty(shape, dtype=array.dtype),
         lambda device: int(cupy.cuda.get_current_stream().ptr),
         lambda array: (array.shape, array.strides, array.dtype, array.data.device_id),

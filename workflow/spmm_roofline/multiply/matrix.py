@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,13 +24,19 @@ SUMMED = "A was given with several values for one place, which were added; updat
 CSR_PACKER = "csr"
 #: Most CTAs that check: each adds its counts to those of the others.
 MOST_CTAS = 1024
-#: What they count (``Found`` in the packer).
-FOUND = np.dtype(
-    [
-        *((name, "uint32") for name in ("decreasing", "outside", "descending", "repeated")),
-        *((name, "int64") for name in ("first", "last")),
-    ]
-)
+#: What they count, as it lies in memory.
+FOUND = struct.Struct("4I2q")
+
+
+class Found(NamedTuple):
+    """What the packer counts in a CSR (``Found`` in its code)."""
+
+    decreasing: int
+    outside: int
+    descending: int
+    repeated: int
+    first: int
+    last: int
 
 
 class DeviceCsr(NamedTuple):
@@ -263,7 +270,7 @@ def matrix_of(
     nnz, shape = int(a.nnz), (int(a.shape[0]), int(a.shape[1]))
     # SciPy's arrays may be longer than the entries.
     csr, found = _taken(a.indptr, a.indices[:nnz], a.data[:nnz], shape)
-    if found["descending"] or found["repeated"]:
+    if found.descending or found.repeated:
         # A new object: what this one says of its order may be wrong, and its arrays are the caller's.
         a = type(a)((a.data[:nnz].copy(), a.indices[:nnz].copy(), a.indptr.copy()), shape=shape)
         a.sum_duplicates()
@@ -302,10 +309,10 @@ def _of_parts(
 
     m, k = shape_of(own_shape, shape)
     csr, found = _taken(pointers, columns, values, (m, k))
-    if not (found["descending"] or found["repeated"]):
+    if not (found.descending or found.repeated):
         return Matrix(csr)
     rows, order = row_of_entry(csr.indptr, csr.nnz), None
-    if found["descending"]:
+    if found.descending:
         keys = rows * max(k, 1) + csr.indices
         order = cupy.argsort(keys)
         csr = csr._replace(data=csr.data[order], indices=csr.indices[order])
@@ -317,8 +324,8 @@ def _of_parts(
     return Matrix(DeviceCsr(summed.data, summed.indices, summed.indptr, (m, k)), summed=True)
 
 
-def _taken(pointers: Any, columns: Any, values: Any, shape: tuple[int, int]) -> tuple[DeviceCsr, Any]:
-    """A CSR in memory of its own, and what the packer found, a struct of :data:`FOUND`: rows may be unsorted.
+def _taken(pointers: Any, columns: Any, values: Any, shape: tuple[int, int]) -> tuple[DeviceCsr, Found]:
+    """A CSR in memory of its own, and what the packer found in it: rows may be unsorted.
 
     Raises ``ValueError`` unless pointers and columns are those of a matrix of this shape.
     """
@@ -332,15 +339,15 @@ def _taken(pointers: Any, columns: Any, values: Any, shape: tuple[int, int]) -> 
     if pointers.dtype != columns.dtype:
         pointers, columns = pointers.astype("int64"), columns.astype("int64")
     own_pointers, own_columns = cupy.empty(m + 1, dtype="int32"), cupy.empty(nnz, dtype="int32")
-    counts = cupy.zeros(FOUND.itemsize, dtype="uint8")
+    counts = cupy.zeros(FOUND.size, dtype="uint8")
     given = pointers, columns, m, nnz, k, own_pointers, own_columns, counts
     ctas = min(ceil_div(max(nnz, m + 1), CTA), MOST_CTAS)
     functions_of(CSR_PACKER)(f"take_{8 * columns.itemsize}", ctas, *given)
     data = cupy.ones(nnz, dtype="float32") if values is None else values_of(values, nnz, copy=True)
-    found = counts.get().view(FOUND)[0]
-    if found["first"] != 0 or found["last"] != nnz or found["decreasing"]:
+    found = Found(*FOUND.unpack(counts.get()))
+    if found.first != 0 or found.last != nnz or found.decreasing:
         check_pointers(pointers, m, nnz)
-    if found["outside"]:
+    if found.outside:
         raise ValueError(f"col holds {int(columns.min())} to {int(columns.max())}; A has {k} columns")
     return DeviceCsr(data.astype(_held(data.dtype), copy=False), own_columns, own_pointers, shape), found
 
@@ -361,8 +368,16 @@ def values_of(values: Any, nnz: int, copy: bool = False) -> Any:
         from ..formats.values import widened
 
         return widened(array, "bfloat16").astype("float32")
-    dtype = array.dtype if array.dtype.kind == "f" else "float64"
-    return array.astype(dtype, copy=copy and not _is_on_host(values))
+    if array.dtype.kind != "f":
+        return array.astype("float64")
+    if not copy or _is_on_host(values):
+        return array
+    if not array.flags.c_contiguous:
+        return array.copy()
+    # As array.copy(), which takes the host longer.
+    own = cupy.empty(nnz, dtype=array.dtype)
+    own.data.copy_from_device_async(array.data, array.nbytes)
+    return own
 
 
 def _held(dtype: Any) -> str:

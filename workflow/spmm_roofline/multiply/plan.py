@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, cached_property, partial
 from math import gcd
 from threading import RLock, get_ident
@@ -43,6 +42,8 @@ WIDEST = GRID_LIMIT * NARROWEST_STRIP // WHOLE_SLABS * WHOLE_SLABS
 
 #: How to repeat a product: the launch, the width of B, and the padded width of C.
 _Ready = tuple[Repeat, int, int]
+#: Name of a format, and the options that it is packed with.
+_Packing = tuple[str, tuple[tuple[str, Any], ...]]
 
 _numbers = itertools.count(1)
 #: Number of a product → the product, for operators of other libraries, whose arguments are numbers.
@@ -193,9 +194,10 @@ class SpMM:
         self._choice = Choice(able, dtype, self.shape, self.nnz, self._survey, self.reordered, tune)
         self.multiple = self._choice.multiple
         self._device = int(cupy.cuda.Device().id)
-        self._packed: dict[str, Format] = {}
+        #: Format and its options → A in it, and where its values lie.
+        self._packed: dict[_Packing, Format] = {}
         self._surveys: dict[str, Survey] = {}
-        self._slots: dict[str, Any] = {}
+        self._slots: dict[_Packing, Any] = {}
         self._launches = Launches(self._call)
         #: What products with A had to plan for, so that a capture may hold others like them.
         self._planned: set[tuple[Any, ...]] = set()
@@ -728,9 +730,10 @@ class SpMM:
             check_no_capture()
         self._own_values(dtype)
         for key in unknown:
-            name, options = json.loads(key)
+            name, options = key
             with self._planning():
-                numbers = pack(FORMATS[name], self._matrix.numbered(), "float64", options, packer_of(FORMATS[name]))
+                given = self._matrix.numbered(), "float64", dict(options)
+                numbers = pack(FORMATS[name], *given, packer_of(FORMATS[name]))
                 self._slots[key] = slots_of(numbers.arrays()["data"], self.nnz, name)
         csr = self._matrix.csr.data
         targets = [Target(csr.dtype.name, self._matrix.places, csr)]
@@ -842,7 +845,7 @@ class SpMM:
 
     def _pack(self, head: Head) -> Format:
         options = format_options(head)
-        key = json.dumps([head.format, options], sort_keys=True)
+        key = head.format, tuple(sorted(options.items()))
         if key not in self._packed:
             form = FORMATS[head.format]
             if head.format in self._surveys:
@@ -860,18 +863,15 @@ class SpMM:
 
         return cupy.cuda.Device(self._device)
 
-    @contextmanager
-    def _planning(self) -> Iterator[None]:
+    def _planning(self) -> AbstractContextManager[None]:
         """As :meth:`_timed`, or a part of that block within one of the same thread.
 
         Raises ``ValueError`` in a capture.
         """
         if self._planner == get_ident():
-            yield
-            return
+            return nullcontext()
         check_no_capture()
-        with self._timed():
-            yield
+        return self._timed()
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
