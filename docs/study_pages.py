@@ -308,12 +308,12 @@ def measured_on() -> str:
     for device in devices():
         folder = ROOT / "resources" / "recorded" / device
         record = contracts.document(folder / "device.json", "measured_device")
-        count = 0
+        times = list[str]()
         for path in folder.glob("*/*.csv"):
             with path.open(newline="", encoding="utf-8") as file:
-                count += sum(1 for _ in file) - 1
-        measured = record["measured_at"][:10]
-        rows.append([record["product"], record["driver"], record["cuda"], measured, counted(count, "row")])
+                times += (row["measured_at"] for row in csv.DictReader(file))
+        measured = f"{min(times)[:10]} to {max(times)[:10]}"
+        rows.append([record["product"], record["driver"], record["cuda"], measured, counted(len(times), "row")])
     return markdown(["device", "driver", "CUDA", "measured", "rows recorded"], rows)
 
 

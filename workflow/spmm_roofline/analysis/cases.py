@@ -91,7 +91,7 @@ def packed_otherwise(
 def hosts(rows: pd.DataFrame) -> pd.Series:
     """Kind of host of each row: the least replay of an empty graph, in µs, on hosts of its kind; empty if unknown.
 
-    Every time includes the replay, which takes 3 µs on some hosts and 4.5 µs on others with the same GPU: a ratio of
+    Every time includes the replay, which takes 2 µs on some hosts and 4.5 µs on others with the same GPU: a ratio of
     two times of 10 µs from two of these is off by a tenth. The kinds follow from the medians over the rows of a kernel
     in a suite, which jitter less: beginning with the least, all within :data:`HOST_TOLERANCE` of it are one kind. A
     row is of the kind to which its own replay is nearest, since the shards of a kernel may have run on several hosts.

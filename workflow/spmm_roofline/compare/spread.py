@@ -11,7 +11,8 @@ from scipy.optimize import minimize
 #: Degrees of freedom of the t-distribution of a case, log ratio over scale. Of the cases of an H200 that two suites
 #: measured, 5, 1 and 0.1 % are expected beyond its quantiles, and 6.5, 2.4 and 0.15 % are.
 FREEDOM = 2.5
-#: The same cases (2,722 of 68 kernels): floor, jitter of the replay in ms, and scale over the error of the medians.
+#: The same cases (2,722 of 68 kernels, recorded at commit 52880880): floor, jitter of the replay in ms, and scale over
+#: the error of the medians.
 FLOOR, JITTER_MS, OF_ERROR = 0.0011, 1.6e-4, 3.4
 #: Standard deviation of the logarithms of these three from one machine to another.
 OTHER_MACHINE = 1.0

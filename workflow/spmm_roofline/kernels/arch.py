@@ -54,7 +54,6 @@ def major(arch: str) -> int:
 
 
 @cache
-@cache
 def supports(arch: str | None, needed: str | None) -> bool:
     """Whether code for ``needed`` runs on ``arch``; architecture-specific code (sm_90a) runs only there."""
     if needed is None or arch is None:

@@ -7,18 +7,18 @@ There are two ways to choose a kernel:
   must be known of A is surveyed on the device (:meth:`Format.survey`), and packing reuses the result; no model of the
   device is needed. Costs are fitted to the recorded rows of two devices and to 1,617 generated matrices on an H100, 109
   of them on an H200 as well (``benchmarks/costs.py``). On 31 other generated matrices regret against the best kernel
-  known, re-creations and cuSPARSE included, is 0.8 % in FP16, 0.8 % in FP32, 1.1 % in TF32 and 1.0 % in FP64 on the
-  H100, and 0.7, 1.4, 1.1 and 0.8 % on the H200, in the geometric mean; against the best general kernel alone, 0.3 to
-  1.0 %. On 46 real matrices that nobody recorded it is 1.3, 2.2, 2.5 and 1.9 % on the H100. Nobody has timed
-  ``spread_rows_fma*``, ``even_rows_fma_narrow*``, ``even_rows_fma_f64`` and today's ``panel_*`` on generated matrices
-  on the H200. On recorded matrices that a fit has not seen it is at most 1.7 % in 16 bits and 3.1 % in FP32 and TF32
-  (``benchmarks/regret.py``); ``tests/multiply/test_choice.py`` holds the costs to that. The H200 was recorded once more
-  after the fit: on its rows, costs lose at most 0.5 % in 16 bits and 1.3 % in FP32 and TF32.
+  known, re-creations and cuSPARSE included, is 0.9 % in FP16, 0.8 % in FP32, 1.0 % in TF32 and 0.8 % in FP64 on the
+  H100, and 0.5, 1.4, 1.2 and 0.8 % on the H200, in the geometric mean; against the best general kernel alone, 0.3 to
+  0.9 %. On 46 real matrices that nobody recorded it is 1.2, 1.2, 1.4 and 1.7 % on the H100. Nobody has timed
+  ``spread_rows_fma*``, ``even_rows_fma_narrow*``, ``even_rows_fma_f64`` and today's ``panel_*`` and ``narrow_fma*`` on
+  generated matrices on the H200. On the half of the recorded matrices that a fit has not seen it is at most 1.7 % in 16
+  bits and 2.6 % in FP32 and TF32 (``benchmarks/regret.py`` judges).
 - **The selector** (:func:`spmm_roofline.select`) ranks all kernels, libraries and special formats included, by the
-  times that a trained model predicts for one device. On the recorded rows its regret in the geometric mean is about
-  1 % for matrices, and 3 to 5 % for kinds of matrices, that the training did not see (table ``analysis_selector``). It
-  computes the features of A on the host, 0.07 s for 400,000 and 0.5 s for 4 million non-zeros on one core, where this
-  choice takes less than a millisecond. A program therefore asks for it: ``SpMM(a, kernel=select(a, n).kernel)``.
+  times that a trained model predicts for one device. On the recorded rows its regret in the geometric mean is 1.3 to
+  1.8 % for matrices, and 6 to 8 % for kinds of matrices, that the training did not see (table ``analysis_selector``).
+  It computes the features of A on the host, 0.07 s for 400,000 and 0.5 s for 4 million non-zeros on one core, where
+  this choice takes less than a millisecond. A program therefore asks for it:
+  ``SpMM(a, dtype, select(a, n, dtype, layout="row_major").kernel)``.
 
 A third way costs about ten products and has no regret: ``SpMM(a, tune=True)`` times the same kernels.
 
@@ -66,8 +66,8 @@ DENSE_ROW_BYTES = 16
 #: they are: they bound the memory of a plan.
 LEAST_FILL, MOST_STRIP_SLOTS = 25, 2.24
 #: Windows of a panel that use a column are at most this many times the rows of a window that use one, on average, in 95
-#: of a hundred recorded and 80 of a hundred generated matrices; there are eight of either. With 1.5, panels of 77
-#: instead of 108 of 225 products are surveyed, and regret in 16 bits is 0.5 to 0.6 instead of 0.3 to 0.4 % on one half
+#: of a hundred recorded and 80 of a hundred generated matrices; there are eight of either. With 1.5, panels of 75
+#: instead of 101 of 225 products are surveyed, and regret in 16 bits is 0.4 to 0.5 instead of 0.2 to 0.4 % on one half
 #: of the recorded matrices.
 SHARED = 2
 #: Rows and entries of a full tile of a panel, and windows of a panel.

@@ -9,7 +9,7 @@ does not hold; its coefficient is a time and not negative. Terms extend to produ
 Trees ask for traits, which are such products as well, and correct what the terms leave out. All nodes of one level of a
 tree ask the same question (Prokhorenkova et al. 2018, CatBoost), so that the answers are the index of a leaf. Trees
 learn what sets the kernels of a product apart, not what these have in common: ratios of times are better than times, of
-which half are within 6 to 10 %, by kernel, on generated matrices that nothing was fitted to.
+which half are within 3 to 10 %, by kernel, on generated matrices that nothing was fitted to.
 
 ``benchmarks/costs.py`` fits both to measured times and writes resources/costs.json. Of the device, times depend on the
 number of its multiprocessors and on its L2 alone.
