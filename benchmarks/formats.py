@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 import tracemalloc
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -27,7 +28,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow"))
 
 from spmm_roofline import matrices
 from spmm_roofline.formats import FORMATS
-from spmm_roofline.formats.base import FormatError
+from spmm_roofline.formats.base import Format, FormatError
+from spmm_roofline.kernels.packers import packer_of
 
 HEADER = ["format", "values", "MB", "bytes per non-zero", "host ms", "host peak / CSR", "GPU ms", "GPU peak / CSR"]
 
@@ -74,10 +76,11 @@ def on_host(pack, a, repeats: int) -> tuple[float, int]:
     return statistics.median(times), peak
 
 
-def on_gpu(pack, a, repeats: int) -> tuple[float, int]:
-    """Median milliseconds and peak bytes of ``pack`` of ``a`` on the device, once CuPy's kernels are compiled."""
+def on_gpu(form: type[Format], a, repeats: int) -> tuple[float, int]:
+    """Median milliseconds and peak bytes of packing ``a`` on the device, once all kernels are compiled."""
     import cupy
 
+    pack = partial(form.from_csr, packer=packer_of(form)) if form.packer else form.from_csr
     arrays = {name: cupy.asarray(getattr(a, name)) for name in ("indptr", "indices", "data")}
     held = SimpleNamespace(shape=a.shape, nnz=a.nnz, **arrays)
     pack(held)
@@ -132,7 +135,7 @@ def main() -> None:
             continue
         size = [name, packed.dtype, f"{packed.nbytes / 1e6:.0f}", f"{packed.nbytes / held.nnz:.1f}"]
         del packed
-        costs = [on_host(pack, held, options.repeats), on_gpu(pack, held, options.repeats) if gpu else None]
+        costs = [on_host(pack, held, options.repeats), on_gpu(FORMATS[name], held, options.repeats) if gpu else None]
         lines.append(size + [cell for cost in costs for cell in cells(cost, csr_bytes)])
         print(" ".join(f"{cell:>14}" for cell in lines[-1]), flush=True)
     if options.write:
