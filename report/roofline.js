@@ -56,7 +56,8 @@ async function makeRoofline() {
     const across = levels[chosen.precision.value] ?? [];
     const xs = shown.map((number) => value(number, "intensity_flop_per_byte")), ys = shown.map((number) => value(number, "useful_gflops"));
     const ends = (values, more) => [Math.floor(Math.log10(values.reduce((a, b) => Math.min(a, b)))), Math.ceil(Math.log10(values.reduce((a, b) => Math.max(a, b), more)))];
-    const [x0, x1] = ends(xs, 1000), [y0, y1] = ends(ys, Math.max(1, ...across.map((level) => level.value)));
+    // Labels stand above the highest level.
+    const [x0, x1] = ends(xs, 1000), [y0, y1] = ends(ys, 3 * Math.max(1, ...across.map((level) => level.value)));
     place = {
       x: (intensity) => left + (Math.log10(intensity) - x0) / (x1 - x0) * (width - left - right),
       y: (gflops) => height - bottom - (Math.log10(gflops) - y0) / (y1 - y0) * (height - top - bottom),
@@ -84,11 +85,13 @@ async function makeRoofline() {
       parts.push(drawn("path", {class: "limit", d: `M${place.x(from)} ${place.y(from * gb_per_s)}L${place.x(to)} ${place.y(to * gb_per_s)}`}));
       labels.push(drawn("text", {transform: `translate(${x} ${y - 5}) rotate(${turn})`}, label));
     }
-    let above = Infinity;
-    for (const {label, value: level, measured} of across) {
-      const x = Math.max(10 ** x0, first ? level / first : 0);
-      if (x < 10 ** x1) parts.push(drawn("path", {class: measured ? "limit" : "limit told", d: `M${place.x(x)} ${place.y(level)}H${width - right}`}));
-      above = Math.min(place.y(level) - 4, above - 13);
+    let above = 0, line = -Infinity;
+    for (const {label, value: level, measured} of across.toSorted((a, b) => b.value - a.value)) {
+      const x = Math.max(10 ** x0, first ? level / first : 0), y = place.y(level);
+      if (x < 10 ** x1) parts.push(drawn("path", {class: measured ? "limit" : "limit told", d: `M${place.x(x)} ${y}H${width - right}`}));
+      // No line crosses a label: that of a level close below another one stands above the other's.
+      above = y - line < 18 ? above - 13 : y - 4;
+      line = y;
       labels.push(drawn("text", {x: width - right, y: above, "text-anchor": "end"}, label));
     }
     parts.push(...labels, drawn("circle", {class: "here", r: 6, cx: -20, cy: -20}));
@@ -100,9 +103,10 @@ async function makeRoofline() {
     const bounds = {};
     for (const number of picked) if (value(number, "bound")) bounds[value(number, "bound")] = (bounds[value(number, "bound")] ?? 0) + 1;
     const binds = Object.entries(bounds).sort((a, b) => b[1] - a[1]).map(([name, count]) => `${name} in ${count.toLocaleString("en")}`).join(", ");
+    const without = picked.length - shares.length, rest = without ? `; ${without.toLocaleString("en")} without a known limit` : "";
     const what = chosen.kernel.value || "the fastest kernel of each case";
     said.textContent = `${picked.length.toLocaleString("en")} of ${shown.length.toLocaleString("en")} rows are highlighted: ${what}. ` +
-      (shares.length ? `In the median they reach ${Math.round(100 * shares[shares.length >> 1])} % of their lowest limit: ${binds}.` : "Their limits are unknown.");
+      (shares.length ? `In the median they reach ${Math.round(100 * shares[shares.length >> 1])} % of their lowest limit: ${binds}${rest}.` : "Their limits are unknown.");
     svg.setAttribute("aria-label", `Roofline. ${said.textContent}`);
     const best = [...picked].sort((a, b) => value(b, "useful_gflops") - value(a, "useful_gflops")).slice(0, 10);
     const names = ["kernel", "matrix", "n", "time_ms", "useful_gflops", "bound", "bound_fraction"];
@@ -110,7 +114,7 @@ async function makeRoofline() {
     const lines = [cells(["kernel", "matrix", "N", "time (ms)", "useful GFLOP/s", "bound", "of it"], "th"),
       ...best.map((number) => cells(names.map((name) => {
         const found = value(number, name);
-        return name === "bound_fraction" && found !== null ? `${Math.round(100 * found)} %` : typeof found === "number" ? found.toLocaleString("en", {maximumSignificantDigits: 4}) : found ?? "–";
+        return name === "bound_fraction" && found !== null ? `${Math.round(100 * found)} %` : typeof found === "number" ? found.toLocaleString("en", Number.isInteger(found) ? {} : {maximumSignificantDigits: 4}) : found ?? "–";
       }), "td"))];
     list.replaceChildren(...lines.map((line) => { const row = document.createElement("tr"); row.append(...line); return row; }));
   }

@@ -17,7 +17,8 @@ async function readRows() {
 }
 
 function shownAs(value) {
-  const text = typeof value === "number" ? value.toLocaleString("en", {maximumSignificantDigits: 4}) : value ?? "";
+  const rounded = Number.isInteger(value) ? {} : {maximumSignificantDigits: 4};
+  const text = typeof value === "number" ? value.toLocaleString("en", rounded) : value ?? "";
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
 }
 

@@ -8,7 +8,7 @@ import pytest
 
 from spmm_roofline import contracts
 from spmm_roofline.figures.papers import PAPERS
-from spmm_roofline.report import limits, sections, sentences
+from spmm_roofline.report import devices, limits, sections, sentences
 from spmm_roofline.report.studies import studies
 
 ROW = {
@@ -342,3 +342,21 @@ def test_the_workloads_of_a_paper_stand_beside_their_limits():
     assert "α = 2.00, machine balance 7.50 FLOP/B" in table.caption and "(23) 1.33×" in table.caption
     assert [cell.text for cell in table.rows[0]][-3:] == ["–", "2", "0.950×, 1.01×"]
     assert [cell.text for cell in table.rows[1]][-2:] == ["0", "–"]
+
+
+@pytest.mark.parametrize(
+    "other_us, said",
+    [
+        (2.2, ""),
+        (
+            4.5,
+            " With cold L2, most hosts took 2.0 µs to launch on the H200 and 4.5 µs on the H100: times and limits "
+            "include that.",
+        ),
+        (float("nan"), ""),
+    ],
+)
+def test_hosts_of_two_devices_that_launch_in_other_times(other_us, said):
+    here, there = rows(*[{"replay_ms": 2e-3}] * 3), rows({"device": "h100", "replay_ms": other_us / 1e3})
+    titles = {"h200": "the H200", "h100": "the H100"}
+    assert devices.hosts_say(pd.concat([here, there]), "h200", "h100", titles) == said

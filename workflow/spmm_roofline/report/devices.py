@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..analysis.between import pairs
+from ..analysis.cases import HOST_TOLERANCE
 from ..figures.numbers import counted, listed, percent, times
 from .tables import comparison
 from .tables import devices as tables
@@ -39,7 +40,7 @@ def _pair(data: dict[str, pd.DataFrame], device: str, other: str, titles: Mappin
     )
     return {
         "title": f"{titles[device]} and {titles[other]}",
-        "says": pair_says(between, swapped, titles),
+        "says": f"{pair_says(between, swapped, titles)}{hosts_say(data['cases'], device, other, titles)}",
         "suites": tables.by_suite(between, device, other, titles),
         "kernels": tables.by_kernel(between, device, other, titles),
         "swapped": tables.swapped(swapped, device, other, titles),
@@ -79,6 +80,20 @@ def pair_says(between: pd.DataFrame, swapped: pd.DataFrame, titles: Mapping[str,
     return " ".join(said)
 
 
+def hosts_say(cases: pd.DataFrame, device: str, other: str, titles: Mapping[str, str]) -> str:
+    """That most hosts of two devices launch in different times, for each state of L2; empty where they do not."""
+    said = ""
+    for l2, rows in cases.groupby("l2", sort=True):
+        replay_ms = rows.groupby("device")["replay_ms"].median()
+        one, two = (float(replay_ms.get(name, float("nan"))) for name in (device, other))
+        if max(one, two) > (1 + HOST_TOLERANCE) * min(one, two):
+            said += (
+                f" With {l2} L2, most hosts took {1e3 * one:.1f} µs to launch on {titles[device]} and {1e3 * two:.1f} "
+                f"µs on {titles[other]}: times and limits include that."
+            )
+    return said
+
+
 def claims_say(claims: pd.DataFrame) -> str:
     """On how many claims the devices agree."""
     tested = claims[claims["overall"] != "not_testable"].drop_duplicates(["device", "claim"])
@@ -87,7 +102,7 @@ def claims_say(claims: pd.DataFrame) -> str:
     if both.empty:
         return "No claim can be tested on two devices."
     apart = sorted(both.index[both["nunique"] > 1])
-    named = f": {listed(apart[:6])}{' and others' if len(apart) > 6 else ''}" if apart else ""
+    named = f": {listed([*apart[:6], *(['others'] if len(apart) > 6 else [])])}" if apart else ""
     return (
         f"{counted(len(both), 'claim')} can be tested on more than one device; the verdict is the same on "
         f"{len(both) - len(apart)} and differs on {len(apart)}{named}."
