@@ -6,6 +6,8 @@ from spmm_roofline import analysis, contracts
 from spmm_roofline.analysis import predicted
 from spmm_roofline.paths import MODEL
 from spmm_roofline.selector.advice import select
+from spmm_roofline.selector.document import load
+from spmm_roofline.selector.terms import FEATURES
 from tests.analysis import synthetic
 
 #: Its fixtures are made once, not once in each process.
@@ -37,10 +39,47 @@ def test_times_are_those_of_the_selector(tables):
     about = contracts.records(tables["matrices"][tables["matrices"]["matrix"] == "mine"])[0]
     advice = select(about, 128, "float32", "h200", model=MODEL)
     own = rows[(rows["device"] == "h200") & (rows["precision"] == "float32")].set_index("kernel")
-    for choice in advice.choices:
+    widths = {name: kernel.widths for name, kernel in load(MODEL, "h200").kernels.items()}
+    known = [choice for choice in advice.choices if predicted._reaches(widths[choice.kernel], 128)]
+    assert 0 < len(known) < len(advice.choices)
+    assert {*own.index[own["predicted_ms"].notna()]} == {choice.kernel for choice in known}
+    for choice in known:
         row = own.loc[choice.kernel]
         assert row["predicted_ms"] == pytest.approx(choice.time_ms)
         assert row["low_ms"] < row["predicted_ms"] < row["high_ms"]
+
+
+@pytest.mark.parametrize(
+    ("widths", "n", "reaches"),
+    [((1,), 4, True), ((1,), 5, False), ((32, 512), 8, True), ((32, 512), 7, False), ((8, 16384), 128, True)],
+)
+def test_a_kernel_has_no_prediction_far_from_its_widths(widths, n, reaches):
+    assert predicted._reaches(widths, n) is reaches
+
+
+def again(tables, cases, matrices):
+    """The rows of ``mine`` with other cases and matrices, all rates known."""
+    rates = {"h200": 4000.0}, {"h200": 8000.0}, {"h200": 60_000_000}
+    return predicted.predicted(OWN, str(MODEL), cases, matrices, tables["formats"], tables["selector"], *rates)
+
+
+def test_the_launch_limit_is_the_replay_of_the_fastest_kind_of_host(tables):
+    cases = tables["cases"].copy()
+    few = cases.index[cases["replay_ms"] > 0][:5]
+    cases.loc[few, ["host", "replay_ms"]] = "2.0", 0.002
+    rows = again(tables, cases, tables["matrices"])
+    assert {*rows.loc[rows["device"] == "h200", "launch_ms"]} == {0.002}
+
+
+def test_a_matrix_without_entries_has_the_limit_of_a_launch(tables):
+    matrices = tables["matrices"].copy()
+    mine = matrices["matrix"] == "mine"
+    matrices.loc[mine, ["m", "k"]] = 3
+    matrices.loc[mine, [name for name in FEATURES if name not in ("m", "k")]] = 0
+    matrices.loc[mine, "matrix_sha256"] = "0" * 64
+    rows = again(tables, tables["cases"], matrices)
+    rows = rows[(rows["device"] == "h200") & (rows["format"] == "csr")]
+    assert len(rows) and {*rows["bound"]} == {"launch"} and (rows["memory_ms"] >= 0).all()
 
 
 def test_a_recorded_structure_has_its_measured_times_which_rank_first(tables):

@@ -2,11 +2,16 @@
 
 import pandas as pd
 import pytest
+from scipy import sparse
 
 from spmm_roofline import analysis, contracts, report
+from spmm_roofline.formats import FORMATS
 from spmm_roofline.kernels import heads
+from spmm_roofline.matrices.features import features
 from spmm_roofline.paths import MODEL
 from spmm_roofline.report import own
+from spmm_roofline.report.tables import made
+from spmm_roofline.selector.terms import TERMS
 from tests.analysis import synthetic
 from tests.report.test_report import CONFIG, PROVENANCE, Outline, whole
 
@@ -61,6 +66,7 @@ def test_the_page_opens_with_the_matrix(page, best):
         "non-zeros on average",
         "Where the non-zeros lie.",
         "FP16: every kernel on",
+        own.LACKS,  # nothing in FP64 was measured on the H200 with more than one column
     ):
         assert words in first, f"the opening does not say {words!r}"
     assert outline.unclosed == []
@@ -102,7 +108,7 @@ def case(**changed):
         "device": "h200", "matrix": "mine", "precision": "float32", "n": 32, "l2": "cold", "kernel": "rows", "rank": 1,
         "study": "scalar", "sums": "float32",
         "predicted_ms": 0.02, "low_ms": 0.018, "high_ms": 0.022, "measured_ms": float("nan"),
-        "origin": "", "bound": "memory", "memory_ms": 0.01, "spent_on": "launching", "error_fraction": 0.03,
+        "origin": "", "bound": "memory", "memory_ms": 0.01, "spent_on": TERMS["launch"], "error_fraction": 0.03,
         "regret_fraction": 0.01, "extrapolated_from": "",
     } | changed  # fmt: skip
 
@@ -119,13 +125,86 @@ def test_the_advice_says_how_fast_why_and_what_is_next():
     assert own.advice(rows, rows.iloc[0]) == (
         "In FP32 at N = 32, take rows: 20.0 µs predicted (18.0 µs to 22.0 µs), 1.50× as fast as the fastest algorithm "
         "of cuSPARSE. It cannot take less than 10.0 µs, the time of moving A, B and C through memory, and reaches 50 % "
-        "of that limit; by the prediction, most of its time goes into launching. The next kernel, cusparse_csr, takes "
-        "50 % longer."
+        "of that limit; by the prediction, most of its time goes into what a call costs whatever the matrix. The next "
+        "kernel, cusparse_csr, takes 50 % longer."
     )
     measured = table(case(measured_ms=0.04, origin="local"), vendor)
     assert own.advice(measured, measured.iloc[0]).startswith("In FP32 at N = 32, take rows: 40.0 µs measured here.")
     alone = table(case(bound="", spent_on=""))
     assert own.advice(alone, alone.iloc[0]) == "In FP32 at N = 32, take rows: 20.0 µs predicted (18.0 µs to 22.0 µs)."
+
+
+def test_no_time_reaches_more_than_its_limit():
+    rows = table(case(predicted_ms=0.008, bound="launch", launch_ms=0.01))
+    said = own.advice(rows, rows.iloc[0])
+    assert "10.0 µs, the time of launching a kernel that does nothing, so that the prediction is too short;" in said
+    assert own._cell(rows, rows.iloc[0])["share"] == "100 %"
+    measured = rows.assign(measured_ms=0.008)
+    assert "and reaches 100 % of that limit" in own.advice(measured, measured.iloc[0])
+    assert own._cell(rows, table(case(bound="")).iloc[0])["share"] == "", "there is no limit to speak of"
+
+
+def on_device(*elsewhere, formats=()):
+    """What the page says of a device whose only time is in FP32; ``elsewhere``: cases of another device."""
+    columns = {"format": "csr", "format_bytes": 900, "preprocess_ms": 1.0, "pays_back_calls": 2.0}
+    packed = pd.DataFrame(list(formats), columns=contracts.table("formats").names)
+    rows = table(case(**columns), *(case(device="h100", **columns | changed) for changed in elsewhere))
+    return own._on_device("h200", "H200", rows, packed)
+
+
+def test_what_only_another_device_has_a_time_of_is_a_dash():
+    assert not on_device()["lacks"]
+    said = on_device({"precision": "float64"}, {"n": 128})
+    assert said["lacks"] == own.LACKS and said["widths"] == [32, 128]
+    single, double = said["lines"]
+    assert (single["precision"], double["precision"]) == ("FP32", "FP64")
+    assert single["cells"][0]["kernel"] == "rows" and [single["cells"][1], *double["cells"]] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("formats", "said", "note"),
+    [
+        ([{"format": "csr", "dtype": "float32", "status": "ok", "format_bytes": 720, "stored_slots": 50}], "720 B", ""),
+        ([{"format": "csr", "dtype": "float16", "status": "ok", "format_bytes": 720, "stored_slots": 50}], "820 B", ""),
+        (
+            [{"format": "csr", "dtype": "none", "status": "out_of_memory", "message": "too large"}],
+            "≈ 900 B",
+            "estimated",
+        ),
+        ([], "≈ 900 B", "estimated"),
+    ],
+)
+def test_bytes_of_a_are_those_of_the_packed_format(formats, said, note):
+    found = on_device(formats=formats)["tables"][0]
+    cell = found.rows[0][found.columns.index("A in this format")]
+    assert (cell.text, cell.note) == (said, note)
+
+
+def test_a_matrix_without_entries_has_no_fill():
+    empty = pd.Series(features(sparse.csr_array((3, 4))), dtype=object)
+    assert own.structure(empty) == "A is 3 × 4 and holds no entries: C = A·B is zero, whatever B holds."
+    said = dict(own.facts(empty))
+    for name in ("Bandwidth", "Fill of 16×16 tiles", "2:4 tiles (16×32)", "Brick density α"):
+        assert said[name] == "–"
+    entries = pd.Series(features(sparse.csr_array(([1.0], ([0], [1])), shape=(3, 4))), dtype=object)
+    assert "–" not in dict(own.facts(entries)).values()
+
+
+@pytest.mark.parametrize(("name", "bricks"), [("csr", False), ("hrpb", True)])
+def test_a_format_that_stores_nothing_has_no_fill(name, bricks):
+    for entries, dash in ((0, True), (1, False)):
+        a = sparse.csr_array(([1.0] * entries, ([0] * entries, [1] * entries)), shape=(3, 4))
+        packed = FORMATS[name].from_csr(a)
+        row = {"format": name, "matrix": "mine", "dtype": packed.dtype, "status": "ok", "build_ms": 1.0}
+        said = made.formats(pd.DataFrame([row | packed.stats()], columns=contracts.table("formats").names))
+        cells = dict(zip(said.columns, (cell.text for cell in said.rows[0]), strict=True))
+        assert (cells["per non-zero"] == "–") is (cells["filled slots"] == "–") is dash
+        assert (cells["filled slots of bricks"] == "–") is (dash or not bricks)
+
+
+def test_alpha_names_one_quantity():
+    alphas = [column.field for column in (*made.MATRICES, *made.FORMATS) if "α" in column.title]
+    assert alphas == ["alpha_fraction"]
 
 
 def test_sums_in_fp16_are_told():

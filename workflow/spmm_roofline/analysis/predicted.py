@@ -6,7 +6,7 @@ A machine without a GPU has predictions alone; a structure that was recorded has
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 #: Limits of a row in the order in which the first of equal ones binds.
 LIMITS = ("memory", "compute", "launch")
 
+#: Where N lies further than this factor outside the widths that a kernel was measured with, the kernel has no
+#: prediction: its time there would be a guess.
+FAR_WIDTH = 4
+
 
 @table()
 def predicted(
@@ -44,7 +48,8 @@ def predicted(
     """Table ``analysis_predicted``, empty without a matrix of the user or without a model.
 
     ``own``: matrix → its ``n`` (a list) and ``l2``; ``model``: file of the selector; ``selector``: the table
-    ``analysis_selector``, whose held-out predictions tell the error; the other arguments as of :func:`.roofline`.
+    ``analysis_selector``, whose held-out predictions tell the error; the other arguments as of :func:`.roofline`. A
+    kernel has no predicted time at a width that is far from those that it was measured with.
     """
     import pandas as pd
 
@@ -95,15 +100,21 @@ def _of_matrix(
                 choices, source = {}, None
             else:
                 choices, source = {choice.kernel: choice for choice in advice.choices}, advice.extrapolated_from
-            works = load(model, device).kernels if choices else {}
+            kernels = load(model, device).kernels if choices else {}
+            choices = {name: choice for name, choice in choices.items() if _reaches(kernels[name].widths, n)}
             for kernel in {**choices, **known}:
                 yield {
                     **case,
                     "kernel": kernel,
                     **_measured(known.get(kernel)),
                     **(_predicted(choices[kernel], source) if kernel in choices else {}),
-                    **(_computed(about, n, works[kernel].work, ceiling.get(kernel)) if kernel in choices else {}),
+                    **(_computed(about, n, kernels[kernel].work, ceiling.get(kernel)) if kernel in choices else {}),
                 }
+
+
+def _reaches(widths: Sequence[int], n: int) -> bool:
+    """Whether ``n`` lies between the measured ``widths``, which ascend, or within :data:`FAR_WIDTH` of their ends."""
+    return widths[0] / FAR_WIDTH <= n <= widths[-1] * FAR_WIDTH
 
 
 def _measured(row: Any) -> dict[str, Any]:
@@ -127,8 +138,10 @@ def _predicted(choice: Choice, source: str | None) -> dict[str, Any]:
 
 
 def _computed(about: Mapping[str, Any], n: int, work: Work, ceiling: float | None) -> dict[str, Any]:
-    """Time of the stored slots at the ceiling of the unit in GFLOP/s; without one, no limit is known."""
+    """Time of the stored slots at the ceiling of the unit in GFLOP/s; without one, only that of no slots is known."""
     slots = float((counts(about) @ work.slots)[0])
+    if not slots:
+        return {"compute_ms": 0.0}
     return {"compute_ms": 2 * slots * n / (ceiling * 1e6)} if ceiling else {}
 
 
@@ -162,7 +175,9 @@ def _with_limits(
     asked = pd.DataFrame(
         {
             **{name: rows[name] for name in ("device", "n", "l2", "format_bytes")},
-            **{name: [about[matrix][name] for matrix in rows["matrix"]] for name in ("m", "nnz")},
+            "m": [about[matrix]["m"] for matrix in rows["matrix"]],
+            # Without entries there is no rate, but C is written all the same: one entry stands in.
+            "nnz": [max(1, about[matrix]["nnz"]) for matrix in rows["matrix"]],
             "steps": 1,
             "dtype_a": rows["precision"],
             "dtype_c": rows["precision"],
@@ -174,8 +189,9 @@ def _with_limits(
     )
     flops = 2.0 * asked["nnz"].astype("float64") * asked["n"].astype("float64")
     allowed = memory_limits(asked, dram_gb_per_s, l2_gb_per_s, l2_bytes).min(axis=1)
-    replays = cases.loc[cases["replay_ms"] > 0].groupby("device")["replay_ms"].median()
-    launch = rows["device"].map(replays).astype("float64")
+    # Kinds of host differ by microseconds: only the replay of the fastest is a limit on all of them.
+    replays = cases.loc[cases["replay_ms"] > 0].groupby(["device", "host"])["replay_ms"].median()
+    launch = rows["device"].map(replays.groupby("device").min()).astype("float64")
     limits = pd.DataFrame(
         {"memory": flops * 1e-6 / allowed, "compute": rows["compute_ms"].astype("float64"), "launch": launch}
     )[list(LIMITS)]

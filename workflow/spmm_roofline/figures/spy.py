@@ -24,6 +24,7 @@ def _bits(tables):
 def draw(tables, styles):
     import numpy as np
     from matplotlib.colors import LinearSegmentedColormap, to_rgb
+    from matplotlib.ticker import MaxNLocator
 
     bits = _bits(tables)
     if bits is None:
@@ -35,8 +36,10 @@ def draw(tables, styles):
     # One hue of which the weakest tone still shows, on a light and on a dark ground.
     hue = to_rgb(STUDIES["smat"])
     colours = LinearSegmentedColormap.from_list("spy", [(*hue, 0.25), (*hue, 1.0)])
-    extent = (0, about["k"], about["m"], 0)
-    ax.imshow(cells, colours, interpolation="none", extent=extent, aspect="auto", vmin=0, vmax=np.max(bits))
+    extent = (0.5, about["k"] + 0.5, about["m"] + 0.5, 0.5)  # row 1 and column 1 are centred on 1
+    ax.imshow(cells, colours, interpolation="none", extent=extent, aspect="auto", vmin=0, vmax=max(1, np.max(bits)))
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     ax.grid(visible=False)
     ax.set(xlabel="column", ylabel="row")
     for spine in ax.spines.values():
@@ -55,5 +58,5 @@ def says(tables):
         for row, line in enumerate(bits)
         for column, bit in enumerate(line)
     )
-    lies = f"; {percent(near / filled)} of these lie within a twentieth of the diagonal" if filled else ""
-    return f"{filled:,} of {counted(len(cells), 'cell')} hold a non-zero{lies}."
+    lies = f"; {percent(near / filled)} of these lie within a twentieth of the diagonal" if filled > 1 else ""
+    return f"{filled:,} of {counted(len(cells), 'cell')} {'holds' if filled == 1 else 'hold'} a non-zero{lies}."

@@ -231,7 +231,8 @@ class Hrpb(Format):
         }
 
     def stats(self) -> dict[str, float | int]:
-        """The statistics of every format, and α and β (section 4): fill of the bricks, bricks per brick column."""
+        """The statistics of every format, and α and β (section 4): fill of the bricks, bricks per brick
+        column. The unused columns of a panel's last brick count in this α, and not in the feature of that name."""
         bricks = self.bricks
         pointers = self.column_pointers()
         columns = int((pointers[:, 1:] > pointers[:, :-1]).sum())

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 BOUNDS = {
     "memory": "moving A, B and C through memory",
     "compute": "multiplying what its format stores",
-    "launch": "launching a kernel",
+    "launch": "launching a kernel that does nothing",
 }
+#: What a dash in the place of a kernel means.
+LACKS = "A dash: no kernel in this precision that takes this matrix was measured with an N near this one."
 #: Baseline of a factor: the study of cuSPARSE's kernels, and the precision that stands for one that it lacks.
 BASELINE, INSTEAD = "cusparse", {"tf32": "float32"}
 
@@ -38,12 +40,14 @@ def own(
     """
     drawn, devices = list(drawn), list(devices)
     matrices = data["matrices"].drop_duplicates("matrix").set_index("matrix")
+    formats = data["formats"]
     found = []
     for name, rows in data["predicted"].groupby("matrix", sort=True):
         about = matrices.loc[name]
         present = list(rows["device"].unique())
         order = [device for device in devices if device in present]
         order += sorted(set(present) - set(order))
+        packed = formats[formats["matrix"] == name]
         found.append(
             {
                 "matrix": name,
@@ -51,10 +55,8 @@ def own(
                 "says": structure(about),
                 "facts": facts(about),
                 "figures": [figure for figure in drawn if figure.of.get("matrix") == name],
-                "formats": made.formats(data["formats"][data["formats"]["matrix"] == name], "What each format costs"),
-                "devices": [
-                    _on_device(device, titles.get(device, device), rows[rows["device"] == device]) for device in order
-                ],
+                "formats": made.formats(packed, "What each format costs"),
+                "devices": [_on_device(device, titles.get(device, device), rows, packed) for device in order],
                 "python": python(about, _headline(rows[rows["device"] == order[0]]), heads or {}),
             }
         )
@@ -64,6 +66,8 @@ def own(
 def structure(about: pd.Series) -> str:
     """What a matrix is like, in words."""
     shape = f"{about['m']:,} × {about['k']:,}"
+    if not about["nnz"]:
+        return f"A is {shape} and holds no entries: C = A·B is zero, whatever B holds."
     said = [f"A is {shape} with {counted(int(about['nnz']), 'non-zero')} ({percent(about['density_fraction'])} of it)."]
     mean, most = float(about["row_length_mean"]), int(about["row_length_max"])
     empty = counted(int(about["empty_rows"]), "row is", "rows are")
@@ -89,7 +93,12 @@ def structure(about: pd.Series) -> str:
 
 
 def facts(about: pd.Series) -> list[tuple[str, str]]:
-    """The structure as pairs of a name and a value."""
+    """The structure as pairs of a name and a value; what an A without entries lacks is a dash."""
+    filled = about["nnz"] > 0
+
+    def share(name: str) -> str:
+        return percent(_float(about[name]) if filled else None)
+
     return [
         ("Rows × columns", f"{about['m']:,} × {about['k']:,}"),
         ("Non-zeros", f"{about['nnz']:,}"),
@@ -97,10 +106,10 @@ def facts(about: pd.Series) -> list[tuple[str, str]]:
             "In a row: mean · p99 · longest",
             " · ".join(_short(about[f"row_length_{name}"]) for name in ("mean", "p99", "max")),
         ),
-        ("Bandwidth", f"{about['bandwidth']:,}"),
-        ("Fill of 16×16 tiles", percent(_float(about["tile_fill_16x16_fraction"]))),
-        ("2:4 tiles (16×32)", percent(_float(about["tile_24_16x32_fraction"]))),
-        ("Brick density α", percent(_float(about["alpha_fraction"]))),
+        ("Bandwidth", f"{about['bandwidth']:,}" if filled else "–"),
+        ("Fill of 16×16 tiles", share("tile_fill_16x16_fraction")),
+        ("2:4 tiles (16×32)", share("tile_24_16x32_fraction")),
+        ("Brick density α", share("alpha_fraction")),
     ]
 
 
@@ -112,30 +121,39 @@ def _float(value: Any) -> float | None:
     return None if value is None or value != value else float(value)
 
 
-def _on_device(device: str, title: str, rows: pd.DataFrame) -> dict[str, Any]:
+def _on_device(device: str, title: str, every: pd.DataFrame, packed: pd.DataFrame) -> dict[str, Any]:
+    """What the page says of a device. A precision or a width that only other devices have a time of gets dashes.
+
+    ``every``: rows of the matrix on all devices; ``packed``: its rows in the table ``formats``.
+    """
+    rows = every[every["device"] == device]
+    precisions = [name for name in PRECISIONS if (every["precision"] == name).any()]
+    widths = sorted(map(int, every["n"].unique()))
     best = rows[rows["rank"] == 1]
     first = _headline(rows)
+    lines = [
+        {"precision": PRECISIONS[name], "cells": [_cell(rows, own) for own in _by_width(best, widths, name)]}
+        for name in precisions
+    ]
+    lacks = any(None in line["cells"] for line in lines)
     return {
         "device": device,
         "title": title,
         "says": advice(rows, first),
         "trust": trust(rows, first),
-        "widths": sorted(map(int, rows["n"].unique())),
-        "lines": [
-            {"precision": PRECISIONS[name], "cells": [_cell(rows, own) for own in _by_width(best, rows, name)]}
-            for name in PRECISIONS
-            if (best["precision"] == name).any()
-        ],
+        "widths": widths,
+        "lines": lines,
+        "lacks": LACKS if lacks else "",
         "tables": [
-            tables.kernels(rows[rows["precision"] == name], f"{PRECISIONS[name]}: every kernel on {title}")
-            for name in PRECISIONS
+            tables.kernels(rows[rows["precision"] == name], f"{PRECISIONS[name]}: every kernel on {title}", packed)
+            for name in precisions
             if (rows["precision"] == name).any()
         ],
     }
 
 
-def _by_width(best: pd.DataFrame, rows: pd.DataFrame, precision: str) -> Iterable[Any]:
-    for n in sorted(rows["n"].unique()):
+def _by_width(best: pd.DataFrame, widths: Iterable[int], precision: str) -> Iterable[Any]:
+    for n in widths:
         found = best[(best["precision"] == precision) & (best["n"] == n)]
         yield found.iloc[0] if len(found) else None
 
@@ -151,7 +169,7 @@ def _cell(rows: pd.DataFrame, row: Any) -> dict[str, Any] | None:
         "measured": row["measured_ms"] == row["measured_ms"],
         "interval": interval(row),
         "speedup": times(over_baseline(rows, row)),
-        "share": percent(limit / time) if limit else "–",
+        "share": percent(tables.reached(limit, time)) if limit else "",
         "bound": row["bound"],
     }
 
@@ -204,9 +222,13 @@ def advice(rows: pd.DataFrame, row: pd.Series) -> str:
     said[0] += "."
     limit = _limit(row)
     if limit:
+        so = (
+            "so that the prediction is too short"
+            if limit > _time(row) and not measured
+            else f"and reaches {percent(tables.reached(limit, _time(row)))} of that limit"
+        )
         said.append(
-            f"It cannot take less than {duration(limit)}, the time of {BOUNDS[row['bound']]}, and reaches "
-            f"{percent(limit / _time(row))} of that limit"
+            f"It cannot take less than {duration(limit)}, the time of {BOUNDS[row['bound']]}, {so}"
             + (f"; by the prediction, most of its time goes into {row['spent_on']}." if row["spent_on"] else ".")
         )
     case = rows[(rows["precision"] == row["precision"]) & (rows["n"] == row["n"])].sort_values("rank")

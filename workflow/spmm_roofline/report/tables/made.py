@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -108,17 +108,28 @@ def _bytes(row: Any) -> Cell:
     return number(size)(row.format_bytes) if row.status == "ok" else Cell(f"{row.status}: {row.message}")
 
 
+def _of_slots(field: str, shown: Callable[[Any], str]) -> Callable[[Any], Cell]:
+    """A mean over what a format stores; a dash where it stores nothing."""
+    return lambda row: number(shown)(getattr(row, field) if row.status == "ok" and row.stored_slots else None)
+
+
+def _per_nonzero(bytes_per_nnz: float) -> Cell:
+    """The bytes of a non-zero; 0 is the entry of a matrix without any."""
+    return number(size)(bytes_per_nnz or None)
+
+
 FORMATS = (
     Column("matrix", "matrix", code),
     Column("format", "format", code),
     Column("values", None, _values),
     Column("size", None, _bytes),
-    Column("per non-zero", "bytes_per_nnz", number(size)),
+    Column("per non-zero", "bytes_per_nnz", _per_nonzero),
     Column("over CSR", "expansion_over_csr", number(times)),
-    Column("filled slots", "fill_fraction", number(percent)),
-    Column("2:4 tiles", "sparse24_tile_fraction", number(percent)),
-    Column("brick density α", "alpha", number(percent)),
-    Column("bricks a column β", "beta", number(times)),
+    Column("filled slots", None, _of_slots("fill_fraction", percent)),
+    Column("2:4 tiles", None, _of_slots("sparse24_tile_fraction", percent)),
+    # The α of the page is that of active columns; here the unused columns of a panel's last brick count as well.
+    Column("filled slots of bricks", None, _of_slots("alpha", percent)),
+    Column("bricks a column β", None, _of_slots("beta", times)),
     Column("build time on the host", "build_ms", number(duration)),
 )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...figures.numbers import duration, percent, size
+from ...selector.terms import VALUE_BYTES
 from .cells import Cell, Column, Table, code, number, table, text_or_dash
 
 if TYPE_CHECKING:
@@ -40,7 +41,32 @@ def _share(n: int) -> Callable[[Mapping[int, Any]], Cell]:
             return Cell("–")
         limit = getattr(row, f"{row.bound}_ms")
         time = row.measured_ms if row.measured_ms == row.measured_ms else row.predicted_ms
-        return Cell(percent(limit / time), float(limit / time), note=f"{row.bound}, {duration(limit)}")
+        share = reached(limit, time)
+        return Cell(percent(share), share, note=f"{row.bound}, {duration(limit)}")
+
+    return cell
+
+
+def reached(limit_ms: float, time_ms: float) -> float:
+    """Share of a limit that a time reaches, 1 at most: a prediction may fall short of it by its error."""
+    return min(1.0, float(limit_ms / time_ms))
+
+
+def _bytes(packed: Mapping[str, Any]) -> Callable[[Mapping[int, Any]], Cell]:
+    """Function from the rows of a kernel, by width, to the bytes of A; ``packed``: format → its row of ``formats``.
+
+    A format was packed in one dtype; the bytes of others differ by the size of its stored values. What was not packed
+    is the estimate of the selector.
+    """
+
+    def cell(line: Mapping[int, Any]) -> Cell:
+        row = line[max(line)]
+        real = packed.get(row.format)
+        if real is None:
+            estimated = row.format_bytes == row.format_bytes
+            return Cell(f"≈ {size(row.format_bytes)}", row.format_bytes, note="estimated") if estimated else Cell("–")
+        wider = VALUE_BYTES[row.precision] - VALUE_BYTES[real.dtype]
+        return number(size)(real.format_bytes + wider * real.stored_slots)
 
     return cell
 
@@ -63,8 +89,12 @@ def narrow(sums: str) -> str:
     return "FP16 sums" if sums == "float16" else ""
 
 
-def kernels(rows: pd.DataFrame, caption: str) -> Table:
-    """A line per kernel of one device and precision, with a time and a limit for each width, the fastest first."""
+def kernels(rows: pd.DataFrame, caption: str, formats: pd.DataFrame) -> Table:
+    """A line per kernel of one device and precision, with a time and a limit for each width, the fastest first.
+
+    ``formats``: rows of the matrix in the table ``formats``.
+    """
+    packed = {row.format: row for row in formats[formats["status"] == "ok"].itertuples()}
     widths = sorted(map(int, rows["n"].unique()))
     rows = rows.astype({"pays_back_calls": "float64", "format_bytes": "float64"})
     lines = [{int(row.n): row for row in own.itertuples()} for _, own in rows.groupby("kernel", sort=True)]
@@ -77,7 +107,7 @@ def kernels(rows: pd.DataFrame, caption: str) -> Table:
             for n in widths
             for column in (Column(f"N = {n}", None, _time(n)), Column("of its limit", None, _share(n)))
         ),
-        Column("A in this format", None, _of_widest(number(size), "format_bytes")),
+        Column("A in this format", None, _bytes(packed)),
         Column("before the first product", None, _of_widest(number(duration), "preprocess_ms")),
         Column("pays back", None, _pays_back),
         Column("most of the time for", None, _of_widest(text_or_dash, "spent_on")),
