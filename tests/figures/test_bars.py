@@ -4,7 +4,7 @@ import matplotlib
 import pandas as pd
 import pytest
 
-from spmm_roofline.figures import bars, break_even, preprocessing, style
+from spmm_roofline.figures import bars, break_even, preprocessing, stalls, style
 
 
 def drawn(draw, *arguments):
@@ -77,3 +77,22 @@ def test_matrices_on_which_packing_never_pays_are_below_the_end_of_a_line():
         reached.append(inside[-1])
         assert line.get_xdata()[-1] >= 4, "the line goes up to the edge"
     assert sorted(reached) == [50.0, 100.0], "a kernel that never gains has no line"
+
+
+def test_lines_of_one_hue_differ_in_their_dashes():
+    about = {"study": "cutespmm", "n": 128, "speedup": 1.0, "preprocess_products": 3.0, "break_even": 2}
+    kernels = [f"k{number}" for number in range(20)]
+    rows = pd.DataFrame([about | {"kernel": kernel, "matrix": f"m{n}"} for kernel in kernels for n in range(4)])
+    _, paid = preprocessing.draw({"synergy": rows}, style.kernel_styles(rows)).axes
+    assert {line.get_label() for line in paid.get_lines()} == {*kernels}
+    assert len({(line.get_color(), line.get_linestyle()) for line in paid.get_lines()}) == len(kernels)
+
+
+def test_states_too_thin_for_a_bar_fill_it_with_the_others():
+    warps = {"selected": 50.0, "long_scoreboard": 49.0, "membar": 0.5, "branch_resolving": 0.3, "sleeping": 0.2}
+    rows = [{"kernel": "a", "state": state, "warps": count} for state, count in warps.items()]
+    stalled = pd.DataFrame(rows).assign(suite="sample", matrix="mesh", n=32)
+    (ax,) = stalls.draw({"stalls": stalled}, {"a": {}}).axes
+    assert [bars.get_label() for bars in ax.containers] == ["issues", "global memory", "other"]
+    ends = [(patch.get_x(), patch.get_x() + patch.get_width()) for patch in ax.patches]
+    assert ends == [(0, 50), (50, 99), (99, pytest.approx(100))], "without a gap, up to the right edge"

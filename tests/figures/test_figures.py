@@ -1,14 +1,17 @@
 """Every figure draws from realistic tables, says what they say, and keeps its bytes."""
 
+import io
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_hex
 
 from spmm_roofline import analysis, figures
-from spmm_roofline.figures import labels, numbers, style
+from spmm_roofline.figures import labels, limits, numbers, style
 from spmm_roofline.figures.papers import PAPERS
 from tests.analysis import synthetic
 
@@ -145,6 +148,18 @@ def test_the_axis_of_the_selector_reaches_the_worst_choice():
     assert drawn_axis(0.1, tried=3.0)[0][1] > 3.0, "three tries may be worse than a choice elsewhere"
 
 
+def test_slopes_and_marks_do_not_cross_the_labels_of_a_roofline():
+    rates = {"float32_cuda": ("", 60_000.0), "dram": ("dram", 4000.0)}
+    rows = [{"ceiling": name, "level": level, "measured": rate} for name, (level, rate) in rates.items()]
+    ceilings = pd.DataFrame(rows).assign(through="", datasheet=float("nan"))
+    _, (ax,) = style.canvas(1, 1, 3)
+    ax.set(xscale="log", yscale="log", xlim=(0.1, 100), ylim=(1, 1e6))
+    limits.lines(ax, limits.slopes(ceilings), limits.levels(ceilings, "float32"), 60_000.0)
+    assert [text.get_text() for text in ax.texts] == ["FP32 CUDA cores: 60.0 TFLOP/s", "DRAM 4.00 TB/s"]
+    above = max(line.get_zorder() for line in (*ax.lines, *ax.collections))
+    assert all(text.get_bbox_patch() and text.get_zorder() > above for text in ax.texts)
+
+
 def test_counted_bytes_have_a_roofline_of_their_own(under_ceilings, drawn):
     name = "roofline_counted-h200-real-sample-cold-float16"
     assert "DRAM 4.40 TB/s" in text(under_ceilings[name].svg) and "mma_bt" in text(under_ceilings[name].svg)
@@ -156,15 +171,11 @@ def test_counted_bytes_have_a_roofline_of_their_own(under_ceilings, drawn):
 
 
 def test_labels_of_close_levels_stand_above_the_last():
-    from spmm_roofline.figures import limits
-
     assert limits._label_heights([1.0, 10.0, 11.0, 12.0, 100.0], 2.0) == [1.0, 12.0, 24.0, 48.0, 100.0]
     assert limits._label_heights([], 2.0) == []
 
 
 def test_a_level_is_called_by_its_precision_and_unit():
-    from spmm_roofline.figures import limits
-
     assert limits._label("float8_e4m3_tensor_sparse24", "wgmma") == "FP8 tensor 2:4, wgmma"
     assert limits._label("bfloat16_tensor", "") == "BF16 tensor"
     assert limits._label("float32_cuda", "") == "FP32 CUDA cores"
@@ -259,6 +270,25 @@ def test_a_kernel_looks_the_same_everywhere_and_cusparse_is_grey(tables):
     assert len({str(look) for look in styles.values()}) == len(styles), "two kernels look alike"
 
 
+def contrast(one, other):
+    """Ratio of the luminances of two colours as WCAG 2 defines it, from 1 to 21."""
+    dark, light = sorted(style.luminance(colour) + 0.05 for colour in (one, other))
+    return light / dark
+
+
+def test_marks_stand_out_from_the_light_and_from_the_dark_card_and_no_two_kernels_look_alike():
+    cards = re.findall(r"--card: (#\w+);", Path("report/style.css").read_text())[:2]
+    assert len({*cards}) == 2 and contrast("#000", "#fff") == 21
+    kernels = [{"study": study, "kernel": f"{study}_{n}"} for study in (*style.STUDIES, "other") for n in range(70)]
+    styles = style.kernel_styles(pd.DataFrame(kernels))
+    tones = {kernel: to_hex(look["color"]) for kernel, look in styles.items()}
+    faint = {kernel: tone for kernel, tone in tones.items() if min(contrast(tone, card) for card in cards) < 3}
+    assert faint == {}
+    for study in (*style.STUDIES, "other"):
+        looks = {(look["marker"], tones[name]) for name, look in styles.items() if name.rpartition("_")[0] == study}
+        assert len(looks) == 70, f"kernels of {study} look alike"
+
+
 def test_an_inline_figure_takes_the_colours_of_its_page_and_has_ids_of_its_own(drawn):
     first = drawn["speedup-h200-quick-cold-float16"]
     svg = first.inline
@@ -348,6 +378,19 @@ def test_numbers_in_a_row_are_runs(numbers_, runs):
 )
 def test_numbers_as_people_read_them(shown, expected):
     assert shown == expected
+
+
+def test_every_point_and_bar_of_a_kernel_is_named_in_the_numbers_behind_a_figure(drawn):
+    kinds = {"throughput", "speedup", "roofline", "roofline_counted", "bounds", "traffic", "performance", "matrices"}
+    for figure in drawn.values():
+        if figure.kind.name in kinds:
+            rows = pd.read_csv(io.StringIO(figure.plotted), keep_default_na=False)
+            points = rows[rows["mark"].isin(["point", "bar"])]
+            assert (points["series"] != "").all(), f"{figure.name} has points without a name"
+            assert ((points["x_axis"] + points["y_axis"]) != "").all(), f"{figure.name} has axes without labels"
+    half = drawn["throughput-h200-real-sample-cold-float16"].plotted
+    counts = pd.read_csv(io.StringIO(half)).query("mark == 'point'")["series"].value_counts()
+    assert {"mma_bt", "mma_t", "cusparse_best_f16"} <= {*counts.index}
 
 
 def test_a_figure_in_the_form_of_a_papers_own_names_its_place_there():

@@ -132,11 +132,11 @@ def overlaps(svg):
 
 
 def axes_labels(svg):
-    """The labels of the ticks of each axis."""
+    """The labels of the ticks of each axis, and the label of the axis itself."""
     for axis in ElementTree.fromstring(svg).iter():
         if axis.get("id", "").startswith("matplotlib.axis"):
-            ticks = [child for child in axis if re.match(r"[xy]tick_", child.get("id", ""))]
-            yield [" ".join("".join(tick.itertext()).split()) for tick in ticks]
+            texts = [element for element in axis.iter() if element.tag.endswith("}text")]
+            yield [" ".join("".join(text.itertext()).split()) for text in texts]
 
 
 # --- the figures -----------------------------------------------------------------------------------------------------
@@ -245,6 +245,7 @@ def test_heat_maps_name_every_row_and_column(recorded, recorded_tables):
     rows = rows[rows["speedup"].notna() & (rows["study"] != "cusparse")]
     maps = [figure for figure in recorded if figure.kind.name == "heatmap"]
     assert len(maps) > 5
+    assert any('fill="url(#' in figure.svg or "fill: url(#" in figure.svg for figure in maps), "no cell is hatched"
     for figure in maps:
         own = rows
         for column, value in figure.of.items():
@@ -270,6 +271,8 @@ def test_a_roofline_names_all_of_its_levels(recorded):
         "DRAM",
     ):
         assert any(words.startswith(level) for words in texts), f"{level} is not in the figure"
+    across = list(axes_labels(figure.svg))[::2]
+    assert len(across) > 3 and all(map(any, across)), "a panel has no numbers under it"
 
 
 def test_no_two_series_look_alike(recorded_tables):
@@ -300,6 +303,27 @@ def test_a_study_stays_on_one_panel_where_it_fits():
     groups = style.groups_of(style.kernel_styles(rows), rows, most=12)
     assert [len(group) for group in groups] == [11, 8, 9, 4]
     assert sorted(itertools.chain(*groups)) == sorted(rows["kernel"])
+
+
+def test_a_legend_is_no_wider_than_its_figure():
+    kernels = [{"study": "sptc", "kernel": f"mma_obts_large_tiled_listed_stages{number}"} for number in range(12)]
+    styles = style.kernel_styles(pd.DataFrame(kernels))
+
+    def legends(ax):
+        style.legend(ax.figure, styles, styles)
+        style.key(ax, styles, styles, 0.2)
+
+    assert overlaps(drawn(legends)) == []
+    with matplotlib.rc_context(style.RC):
+        figure, axes = style.canvas(1, 3, 3)
+        style.legend(figure, styles, styles)
+        style.key(axes[0], styles, styles, 0.2)
+        legend, key = figure.legends[0], axes[0].get_legend()
+        assert (legend._ncols, key._ncols) == (3, 1)
+        short = {f"k{number}": {} for number in range(12)}
+        style.legend(figure, short, short)
+        style.key(axes[0], short, short, 0.2)
+        assert (figure.legends[1]._ncols, axes[0].get_legend()._ncols) == (5, 2)
 
 
 def test_ticks_are_as_fine_as_the_axis_is_long():

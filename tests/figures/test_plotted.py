@@ -4,13 +4,15 @@ import csv
 import io
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
+from spmm_roofline.figures import bars, cells, style
 from spmm_roofline.figures.plotted import COLUMNS, plotted
 
 
-def rows(figure):
-    return [tuple(row.values()) for row in csv.DictReader(io.StringIO(plotted(figure)))]
+def rows(figure, columns=COLUMNS[:6]):
+    return [tuple(row[name] for name in columns) for row in csv.DictReader(io.StringIO(plotted(figure)))]
 
 
 def axes(title="left"):
@@ -64,3 +66,61 @@ def test_a_legend_names_what_has_its_look():
     ax.scatter([1], [2], color="#123456")
     figure.legend(handles=[ax.scatter([], [], color="#123456")], labels=["pruned"])
     assert rows(figure)[0][2] == "pruned"
+
+
+def test_a_look_that_a_legend_has_twice_names_nothing():
+    figure, ax = axes()
+    ax.scatter([1], [2], color="#123456")
+    ax.scatter([3], [4], color="#123456", label="said by the mark itself")
+    figure.legend(handles=[ax.scatter([], [], color="#123456") for _ in range(2)], labels=["one", "another"])
+    assert [row[2] for row in rows(figure)[:2]] == ["", "said by the mark itself"]
+
+
+def test_axes_and_values_have_their_labels():
+    figure = Figure()
+    left, right = figure.subplots(1, 2, sharey=True)
+    left.bar([0, 1], [2, 3])
+    left.set(ylabel="GFLOP/s")
+    right.plot([1], [2])
+    figure.supxlabel("rows")
+    assert set(rows(figure, COLUMNS[-3:])) == {("rows", "GFLOP/s", "GFLOP/s"), ("rows", "GFLOP/s", "")}
+
+
+def test_numbers_name_the_groups_of_bars_but_not_the_places_of_a_scale():
+    values = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}, index=[512, 1024])
+    figure, ax = axes()
+    bars.grouped(ax, values, {name: {"color": hue} for name, hue in zip(values, style.HUES, strict=False)})
+    assert [(row[2], row[3]) for row in rows(figure)] == [("a", "512"), ("a", "1024"), ("b", "512"), ("b", "1024")]
+    figure, ax = axes()
+    ax.plot([0.3, 1.7], [5, 6])
+    ax.set_xticks([0, 1, 2], ["0", "1", "2"])
+    assert [row[3] for row in rows(figure)] == ["0.3", "1.7"]
+
+
+def test_categories_of_seaborn_keep_their_names():
+    figure, ax = axes()
+    ax.bar(["few", "many"], [1, 2])
+    ax.bar([-0.3, 1.3], [1, 2], width=0.2)
+    assert [row[3] for row in rows(figure)] == ["few", "many", "few", "many"]
+
+
+def test_a_heat_map_has_names_and_speed_ups_in_every_panel():
+    figure, ax = axes()
+    mesh = ax.pcolormesh(np.ma.masked_invalid([[1.0, np.nan], [-1.0, 0.0]]))
+    ax.text(0.5, 0.5, "2.0")
+    ax.set(xticks=[], yticks=[])
+    cells.tell(mesh, ["mma", "fma"], ["mesh", "graph"], "speed-up")
+    assert rows(figure, ("mark", "x", "y", "value", "value_of")) == [
+        ("cell", "mma", "mesh", "2", "speed-up"),
+        ("cell", "mma", "graph", "0.5", "speed-up"),
+        ("cell", "fma", "graph", "1", "speed-up"),
+    ]
+
+
+def test_a_legend_of_axes_speaks_for_them_before_that_of_a_neighbour():
+    figure = Figure()
+    for ax, word in zip(figure.subplots(1, 3), ("left", "right", ""), strict=True):
+        ax.scatter([1], [2], color="#123456")
+        if word:
+            ax.legend(handles=[ax.scatter([], [], color="#123456")], labels=[word])
+    assert [row[2] for row in rows(figure)] == ["left", "right", ""], "both speak for the third, in different words"

@@ -52,7 +52,14 @@ def vectors(rows):
     gain = tensor["matrix"].map(cuda) / tensor["time_ms"]
     bounds = tensor.assign(gain=gain, gain_limit=1.01)[["study", "kernel", "matrix", "n", "gain", "gain_limit"]]
     devices = pd.DataFrame({"l2_bytes": [60_000_000]})
-    return {"cases": cases, "bounds": bounds, "devices": devices, "matrices": known(cases)}
+    workloads = pd.DataFrame({"unit_limit": [1.5]})
+    tables = {"cases": cases, "bounds": bounds, "devices": devices, "workloads": workloads}
+    return tables | {"matrices": known(cases)}
+
+
+def bare_labels(figure):
+    """Texts among marks that have nothing behind them, which a line or a mark could cross."""
+    return [text.get_text() for text in figure.axes[-1].texts if text.get_bbox_patch() is None]
 
 
 def drawn_and_said(module, world):
@@ -74,8 +81,10 @@ def test_scale_is_shown_over_its_size():
     assert said == (
         "On 3 generated matrices CUDA cores reach 2.00× the rate of tensor cores up to half of L2 and 1.00× beyond it "
         "(L2 holds 60.0 MB), in the geometric mean; at the largest size scale_cc moves 4.00 TB/s. Tensor cores gain "
-        "nothing on any size, where arithmetic allows 1.0 %."
+        "nothing on any size, where arithmetic allows at most 1.0 %."
     )
+    world = vectors(rows)
+    assert bare_labels(scale.draw(world, style.kernel_styles(world["cases"]))) == []
     assert scale.draw(vectors(rows[:2]), {}) is None, "one size is no curve"
 
 
@@ -90,11 +99,12 @@ def test_matrices_times_vectors_are_shown_inside_l2_and_beyond():
     world["cases"]["speedup"] = world["cases"]["matrix"].map({"small": 2.0, "large": 0.5})
     shown, said = drawn_and_said(spmv, world)
     assert "[large]" in shown and "inside L2" in shown and "beyond L2" in shown
+    assert bare_labels(spmv.draw(world, style.kernel_styles(world["cases"]))) == []
     assert said == (
         "Geometric mean of the rate of the fastest of cuSPARSE's CSR and COO algorithms over that of spmv_dasp_tc, on "
         "tensor cores: 0.500× on 1 generated matrix inside L2 and 2.00× on 1 generated matrix beyond L2. Over the "
         "fastest on CUDA cores, cuSPARSE among them, tensor cores are faster on 1 of 2 matrices, at most 2.00× "
-        "(small); 1 matrix passes 1.33."
+        "(small); 1 matrix passes the limit of 1.50×."
     )
 
 
@@ -146,13 +156,28 @@ def test_squares_are_shown_over_the_library():
     assert "over the library for 2:4" in shown
     assert said == (
         "At 2,000 in BF16 tiles_other is the fastest, at 16.0 TFLOP/s counting 2·M·N·K, which is 2.00× the rate of "
-        "lt_search. Another kernel is faster than lt_search on 1 of 2 squares that both ran."
+        "lt_search. Another kernel is faster than lt_search on 1 of 2 squares that both ran. The dashes beside bars "
+        "are the post's own ratios, on its GPU."
     )
     rates, library = squares._shown(world)
     assert library == "lt_search" and rates["tiles"].round(9).to_dict() == {1000: 1.0, 2000: 8.0}, "the fastest member"
     assert list(squares._told(world)["n"]) == [2000], "the post's ratio of a kernel that did not run is not shown"
     only = squared({"tiles_ca": (1.0, 1.0), "lt_search": (1.0, 1.0)}, tiles_ca=None)
     assert squares.draw(world | {"cases": only}, {}) is None, "no kernel of the study stands for itself"
+
+
+def test_kernels_of_one_role_have_one_colour_in_the_squares_of_every_precision():
+    times = {name: (1.0, 2.0) for name in ("cublas_gemm", "cusparselt_search", "gemm24", "gemm24_wgmma")}
+    found = {}
+    for precision, suffix in (("bfloat16", "_bf16"), ("float16", "_f16"), ("float8_e4m3", "_f8")):
+        cases = squared({name + suffix: both for name, both in times.items()}, precision)
+        cases.loc[cases["kernel"].str.startswith("cublas"), "study"] = "cublas"
+        nothing = pd.DataFrame({"kernel": [], "quantity": [], "n": [], "published": []})
+        figure = squares.draw({"cases": cases, "published": nothing}, style.kernel_styles(cases))
+        groups = figure.axes[0].containers
+        found[precision] = {bars.get_label().removesuffix(suffix): bars[0].get_facecolor() for bars in groups}
+    assert found["float16"] == found["bfloat16"] == found["float8_e4m3"]
+    assert len({*found["float16"].values()}) == 4
 
 
 def test_each_precision_of_squares_is_a_figure_of_its_own():
@@ -251,9 +276,10 @@ def test_kernels_of_pruned_weights_are_shown_one_by_one_beside_their_paper():
     titles = [shown.index(name) for name in ("rows", "columns")]
     assert titles == sorted(titles) and "rows_split" not in shown, "a rung after the other, twins with their kernel"
     assert said == (
-        "On 3 pruned matrices, pruned by L0 regularization, the fastest of these kernels at N = 4096 are columns at "
+        "On 3 pruned matrices, pruned by L0 regularisation, the fastest of these kernels at N = 4096 are columns at "
         "50 % sparsity (1.00×) and rows at 90 % sparsity (4.00×, 1.50× in the thesis), over cuSPARSE as the thesis "
-        "called it. Of 1 ratio that the thesis prints too, 0 are above ours."
+        "called it. Of 1 ratio that the thesis prints too, 0 are above ours. Dashed are the thesis's numbers for an "
+        "RTX 4070 Ti Super, with a gap where its text gives none."
     )
     longer = weights(OWN)
     longer["published"]["n"] = 128
@@ -274,7 +300,10 @@ def test_methods_of_pruning_stand_side_by_side_with_dense_products():
         "the fastest of cuSPARSE's CSR and COO algorithms"
     )
     assert "at most 2.00× (rows, random pruning, 90 %, N = 4096)" in said
-    assert said.endswith("Of the study's kernels columns is the fastest in 8; 2 kernels are the fastest in some.")
+    assert said.endswith(
+        "Of the study's kernels columns is the fastest in 8; 2 kernels are the fastest in some. Dashed is cuBLAS's "
+        "dense product, which also multiplies the zeros."
+    )
 
 
 def test_the_dense_product_wins_up_to_a_sparsity():
@@ -462,6 +491,9 @@ def test_figures_of_synergy_show_the_leading_kernel_of_each_study():
         assert "ours" in shown and "theirs" in shown and "ours_old" not in shown and "gemm" not in shown, module
         assert said
         assert module.draw(synergies(matrices=18), {}) is None, "too few matrices for a distribution"
+    assert "0.25×" in shown and "4×" in shown, "the colours have a key"
+    panels = [ax for ax in synergy_heatmap.draw(world, {}).axes if ax.get_title()]
+    assert len(panels) == 4 and all(ax.patch.get_hatch() for ax in panels), "classes without matrices are hatched"
     assert said.startswith(
         "TF32 over best_sc in FP32: ours is faster in 20 of 40 cases on 20 real matrices, at most 1.25× (m00, N = 32)"
     )

@@ -47,7 +47,8 @@ def draw(tables, styles):
         for name, column in ((device, "bound_fraction"), (other, "other_bound_fraction")):
             marks(limit, 100 * own[column].astype("float64"), at, s=30, zorder=3, **looks[name])
         ratio.set_yticks(at, [f"{row.suite}, {row.l2}" for row in own.itertuples()])
-        limit.set_yticks(at, [""] * len(own))
+        limit.set_yticks(at, [label.get_text() for label in ratio.get_yticklabels()])
+        limit.tick_params(labelleft=False)
         for ax in (ratio, limit):
             ax.set_ylim(-0.6, len(own) - 0.4)
         ratio.set(xscale="log", xlabel=f"{other} over {device}")

@@ -41,7 +41,7 @@ def draw(tables, styles):
         for kernel, look in looks.items():
             subset = subsets.get((n, kernel), rows.head(0))
             x, y = subset["gain_limit"], subset["gain"]
-            tie(marks(ax, x, y, s=16, alpha=0.8, zorder=3, rasterized=many, **look), subset)
+            tie(marks(ax, x, y, s=16, alpha=0.8, zorder=3, rasterized=many, label=kernel, **look), subset)
         ax.plot([low, high], [low, high], color=INK, linewidth=1, zorder=2)
         ax.axhline(1, color=INK, linewidth=0.6, linestyle=":", zorder=2)
         ax.set(title=f"N = {n}", xlabel="limit")

@@ -11,7 +11,7 @@ from . import rivals
 from .labels import plain_log
 from .numbers import percent, times
 from .sentences import population
-from .style import FAINT, HUES, INK, canvas
+from .style import FAINT, HUES, INK, MARKERS, canvas
 
 STUDY = "cutespmm"
 SECTION, ORDER, PER = "study", 0, ("device", "suite", "l2")
@@ -63,11 +63,12 @@ def draw(tables, styles):
     histogram.get_legend().set_title(None)
     synergy = rows["packed"].map(lambda alpha: next(name for name in reversed(CLASSES) if alpha >= CLASSES[name]))
     shown = rows.assign(aligned=100 * rows["aligned"], packed=100 * rows["packed"], synergy=synergy)
-    present = [name for name in CLASSES if (synergy == name).any()]
-    sns.scatterplot(
-        shown, x="aligned", y="packed", hue="synergy", hue_order=present, style="synergy", style_order=present,
-        palette=dict(zip(CLASSES, HUES, strict=False)), s=20, linewidth=0, alpha=0.8, zorder=3, ax=plane,
-    )  # fmt: skip
+    for name, hue, marker in zip(CLASSES, HUES, MARKERS, strict=False):
+        own = shown[shown["synergy"] == name]
+        if len(own):
+            look = {"s": 20, "color": hue, "marker": marker, "linewidth": 0, "alpha": 0.8, "zorder": 3}
+            plane.scatter(own["aligned"], own["packed"], label=name, **look)
+    plane.legend(title="synergy")
     span = [100 / 64, 100]
     plane.plot(span, span, color=FAINT, linewidth=1.2, zorder=1)
     plane.plot([span[0], 25], [4 * span[0], 100], color=FAINT, linewidth=1.2, zorder=1)
@@ -96,8 +97,8 @@ def says(tables):
     median, packed, stated = (percent(value) for value in (*rows[["aligned", "packed"]].median(), STATED[least]))
     return (
         f"On {population(tables, rows['matrix'])}, the mean fill of aligned bricks is {median} in the median"
-        f"{f', {ends}' if len(rows) > 1 else ''}; it reaches {stated}, nearly which the paper states for {least}, its "
-        f"sparser example, on {reached:,} of {len(rows):,}. Packed, the fill is {packed} in the median, "
+        f"{f', {ends}' if len(rows) > 1 else ''}; it reaches {stated}, just above what the paper states for {least}, "
+        f"its sparser example, on {reached:,} of {len(rows):,}. Packed, the fill is {packed} in the median, "
         f"{times(gain.median())} the aligned one of the same matrix in the median and at most {times(gain.max())} "
         f"({rows['matrix'][gain.idxmax()]}).{''.join(beside)}"
     )

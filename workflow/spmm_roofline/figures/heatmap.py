@@ -1,14 +1,16 @@
 """Where each kernel wins and loses
 Speed-up over the fastest of cuSPARSE's CSR and COO algorithms for each kernel and matrix, one panel per width N. Orange
-is faster than cuSPARSE, purple slower; colours saturate at a factor of 8. A cell is empty if the kernel or cuSPARSE has
-no time. Matrices are sorted by the fill of their 16×16 tiles, the fullest on top."""
+is faster than cuSPARSE, purple slower; colours reach to the largest factor shown, but no further than 8. A hatched cell
+has no value, because the kernel or cuSPARSE has no time. Matrices are sorted by the fill of their 16×16 tiles, the
+fullest on top."""
 
 from __future__ import annotations
 
+from .cells import hatch_empty, key, tell
 from .labels import short_names
 from .numbers import counted, significant, times
 from .sentences import named, population
-from .style import INK, WIDTH, panels
+from .style import WIDTH, panels
 
 SECTION, ORDER, PER = "suite", 3, ("device", "suite", "l2", "precision")
 
@@ -58,6 +60,8 @@ def draw(tables, styles):
             mesh = ax.pcolormesh(logs, linewidth=0.4, edgecolor="#ffffff00", **colours)
             _write(ax, mesh, grid.to_numpy(dtype=float), 7.5 if cell >= 0.33 else 6.5)
         ax.set(title=f"N = {n}", xlim=(0, len(kernels)), ylim=(len(matrices), 0), xticks=[], yticks=[])
+        tell(mesh, kernels, matrices, "speed-up over cuSPARSE")
+        hatch_empty(ax)
         for spine in ax.spines.values():
             spine.set_visible(False)
         if left:
@@ -70,11 +74,8 @@ def draw(tables, styles):
                 _hang(ax)
         ax.tick_params(length=0)
         ax.grid(False)
-    bar = figure.colorbar(mesh, ax=axes, shrink=min(0.8, 3.5 / figure.get_figheight()), aspect=30, pad=0.01)
     powers = range(-int(limit), int(limit) + 1, max(1, round(limit / 4)))
-    bar.set_ticks([*powers], labels=[f"{2.0**power:.3g}×" for power in powers])
-    bar.outline.set_visible(False)
-    bar.ax.tick_params(color=INK)
+    key(figure, mesh, axes, powers, shrink=min(0.8, 3.5 / figure.get_figheight()))
     return figure
 
 

@@ -6,12 +6,15 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .style import RC
+from .style import PAPER, RC
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+#: Box behind a label that stands among lines and marks.
+HALO: dict[str, Any] = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.8, "alpha": 0.8}
 
 
 def short_names(names: Iterable[str], most: int = 40) -> list[str]:

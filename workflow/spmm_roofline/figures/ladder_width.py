@@ -57,11 +57,12 @@ def says(tables):
         return ""
     best = own.drop_duplicates("n").sort_values("n")
     first, last = best.iloc[0], best.iloc[-1]
-    library = rows[rows["study"].isin(LIBRARIES)].groupby("n")["time_ms"].min()
+    rivals = rows[rows["study"].isin(LIBRARIES) & (rows["n"] == last["n"])].sort_values(["time_ms", "kernel"])
     over = ""
-    if last["n"] in library:
-        ratio = times(library[last["n"]] / last["time_ms"])
-        over = f", {ratio} the rate of {libraries(rows[rows['n'] == last['n']])}"
+    if len(rivals):
+        fastest = rivals.head(1)
+        over = f", {times(fastest['time_ms'].item() / last['time_ms'])} the rate of {libraries(fastest)}"
+        over += f", the fastest of {len(rivals)} libraries" if len(rivals) > 1 else ""
     winner = lead(best["kernel"].value_counts(), "the fastest of the ladder (FP16 sums) at")
     return (
         f"On {population(tables, rows['matrix'])}, {rows['matrix'].iloc[0]}, {winner} of "

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from .labels import HALO
 from .numbers import PRECISIONS, bandwidth, rate
 from .style import INK
 
@@ -80,9 +81,10 @@ def lines(ax: Axes, shown: dict[str, float], across: list[Level], top: float) ->
         start = max(level.value / first, left) if shown else left
         ax.hlines(level.value, start, right, color=INK, linewidth=0.9, linestyle=dashes)
     heights = _label_heights([level.value for level in across], _gap(low, high))
+    clear: dict[str, Any] = {"bbox": HALO, "zorder": 5}  # above slopes and marks, which cross some labels
     for level, label_height in zip(across, heights, strict=True):
         text = f"{level.label}: {rate(level.value)}"
-        ax.annotate(text, (right, label_height), (-2, 2), textcoords="offset points", ha="right", fontsize=7)
+        ax.annotate(text, (right, label_height), (-2, 3.2), textcoords="offset points", ha="right", fontsize=7, **clear)
     for number, (name, gb_per_s) in enumerate(shown.items()):
         label, line = SLOPES[name]
         end = min(top / gb_per_s, right)
@@ -94,7 +96,7 @@ def lines(ax: Axes, shown: dict[str, float], across: list[Level], top: float) ->
         ax.text(
             at, height, f"{label} {bandwidth(gb_per_s)}", fontsize=7.5, va="bottom" if upper else "top",
             rotation=math.degrees(math.atan(height / at)), transform_rotates_text=True, rotation_mode="anchor",
-            zorder=5,
+            **clear,
         )  # fmt: skip
 
 

@@ -32,8 +32,8 @@ def draw(tables, styles):
     lines = list(matrices.sort_values("tile_fill_16x16_fraction")["matrix"]) if few else [*looks][::-1]
     figure, (plane, fill) = canvas(1, 2, 1.0 + max(2.6, 0.19 * len(lines)) + 0.2 * few)
     for kind, subset in matrices.groupby("kind"):
-        look = {"s": 26, "linewidth": 0, "alpha": 0.85} | looks[kind]
-        plane.scatter(subset["m"], subset["row_length_mean"], label=kind, **look)
+        look = {"s": 26, "linewidth": 0, "alpha": 0.85, "label": kind} | looks[kind]
+        plane.scatter(subset["m"], subset["row_length_mean"], **look)
         if few:
             heights: list[float] = [lines.index(name) for name in subset["matrix"]]
         else:
@@ -64,7 +64,9 @@ def says(tables):
         else f"lies between {percent(fill.min())} ({fill.idxmin()}) and {percent(fill.max())} ({fill.idxmax()}), "
         f"{percent(fill.median())} in the median"
     )
+    without = int((tables["matrices"]["nnz"] == 0).sum())
+    dropped = f" {without:,} without entries {'is' if without == 1 else 'are'} not drawn." if without else ""
     return (
         f"{population(tables, matrices['matrix'])} of {counted(matrices['kind'].nunique(), 'kind')}, with "
-        f"{sizes} non-zeros; the mean fill of the tiles of a matrix {filled}."
+        f"{sizes} non-zeros; the mean fill of the tiles of a matrix {filled}.{dropped}"
     )

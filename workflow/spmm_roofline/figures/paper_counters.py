@@ -20,6 +20,8 @@ PAPER = "section 5.3.2"
 
 #: A quantity that is printed for fewer kernels has no panel; the table has it.
 LEAST_KERNELS = 3
+#: Column of a count → whose it is.
+WHO = {"published": "thesis", "ours": "here"}
 #: Two counts that differ by less than this agree.
 AGREES = 0.1
 
@@ -64,7 +66,8 @@ def draw(tables, styles):
                 subset = own[(own["sparsity"] == densest) == dense]
                 ax.plot(
                     scale * subset[column], subset["kernel"].map(heights), linestyle="none", markersize=5.5,
-                    markeredgewidth=1.2 if column == "published" else 0, alpha=alpha, **look,
+                    markeredgewidth=1.2 if column == "published" else 0, alpha=alpha,
+                    label=WHO[column], **look,
                 )  # fmt: skip
         weight = "bold" if own["comparable"].all() else "normal"
         ax.set_title(QUANTITIES[name].title + (" (%)" if scale == 100 else ""), fontweight=weight)
@@ -78,7 +81,7 @@ def draw(tables, styles):
     handles = [
         Line2D([], [], linestyle="none", alpha=alpha, label=f"{who}, {percent(sparsity)} sparsity", **looks[column])
         for sparsity, alpha in zip(sorted(rows["sparsity"].unique()), (1.0, 0.4), strict=False)
-        for column, who in (("published", "thesis"), ("ours", "here"))
+        for column, who in WHO.items()
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return figure

@@ -44,8 +44,7 @@ def draw(tables, styles):
             named = kernel in best
             ax.plot(
                 lines.index, 100 * lines[kernel], color=styles[kernel]["color"], linewidth=2.2 if named else 0.8,
-                alpha=1 if named else 0.45,
-                drawstyle="steps-post",
+                alpha=1 if named else 0.45, drawstyle="steps-post", label=kernel,
             )  # fmt: skip
         matrices = counted(about["matrices"], "matrix", "matrices")
         title = f"{PRECISIONS[name]}: {counted(about['cases'], 'case')} of {matrices}"

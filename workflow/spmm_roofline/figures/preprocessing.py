@@ -1,7 +1,8 @@
 """What packing costs, and when it has paid
 Left: time of packing the format on the device over the time of one multiplication, a mark per matrix. Right: share of
 the matrices on which packing and multiplying together are faster than the best on scalar cores, over the number of
-multiplications; where a line stays below 100 %, packing never pays on the other matrices."""
+multiplications; where a line stays below 100 %, packing never pays on the other matrices, and a kernel without a line
+gains on none. Lines of one hue differ in their dashes."""
 
 from __future__ import annotations
 
@@ -12,6 +13,9 @@ from .style import apart, canvas
 
 STUDY = "cutespmm"
 SECTION, ORDER, PER = "suite", 9, ("device", "suite", "l2")
+
+#: Lines of one hue, the first to the last.
+DASHES = ("-", "--", ":", "-.")
 
 
 def _shown(tables):
@@ -25,9 +29,6 @@ def _shown(tables):
 
 
 def draw(tables, styles):
-    import pandas as pd
-    import seaborn as sns
-
     rows = _shown(tables)
     if rows.empty:
         return None
@@ -40,19 +41,23 @@ def draw(tables, styles):
     for position, kernel in enumerate(reversed(kernels)):
         own = rows[rows["kernel"] == kernel].sort_values("matrix")
         heights = [position + 0.05 * (rank * 3 % 9 - 4) for rank in range(len(own))]
-        cost.scatter(own["preprocess_products"], heights, s=14, linewidth=0, alpha=0.8, **looks[kernel])
+        cost.scatter(own["preprocess_products"], heights, s=14, linewidth=0, alpha=0.8, label=kernel, **looks[kernel])
     gained = 100 * rows["break_even"].notna().groupby(rows["kernel"]).mean()
     ends = {kernel: gained[kernel] for kernel in reversed(kernels) if gained[kernel]}
     if ends:
         last = max(2.0, float(rows["break_even"].max()))
-        # Matrices that never gain count beyond the right edge, up to which a row without weight draws every line.
-        after = rows["break_even"].astype("float64").clip(lower=1).fillna(2 * last)
-        edges = pd.DataFrame({"kernel": [*ends], "after": 2 * last, "weight": 0.0})
-        sns.ecdfplot(
-            pd.concat([rows[["kernel"]].assign(after=after, weight=1.0), edges], ignore_index=True), x="after",
-            weights="weight", hue="kernel", hue_order=[*ends], palette={name: looks[name]["color"] for name in ends},
-            stat="percent", linewidth=1.8, legend=False, ax=paid,
-        )  # fmt: skip
+        drawn: list = []
+        for kernel in ends:
+            own = rows.loc[rows["kernel"] == kernel, "break_even"].astype("float64")
+            after = own.dropna().clip(lower=1).sort_values()
+            shares = [100 * (1 + rank) / len(own) for rank in range(len(after))]
+            colour = looks[kernel]["color"]
+            # From the bottom up to the right edge and beyond it.
+            paid.plot(
+                [after.iloc[0], *after, 2 * last], [0, *shares, shares[-1]], drawstyle="steps-post", color=colour,
+                linewidth=1.8, linestyle=DASHES[drawn.count(colour) % len(DASHES)], label=kernel,
+            )  # fmt: skip
+            drawn.append(colour)
         paid.set_xlim(1, last)
     cost.set(xscale="log", xlabel=f"packing / one multiplication at N = {n}")
     cost.set_yticks(range(len(kernels)), reversed(kernels))

@@ -29,4 +29,4 @@ def means(rows: pd.DataFrame, value: str, by: list[str]) -> pd.DataFrame:
 
 def spoken(method: str) -> str:
     """A method of pruning as running text."""
-    return re.sub(r"^l(?=\d)", "L", method.replace("_", " "))
+    return re.sub(r"^l(?=\d)", "L", method.replace("_", " ").replace("regularization", "regularisation"))

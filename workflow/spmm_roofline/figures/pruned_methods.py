@@ -1,8 +1,7 @@
 """Kernels of the attention study by method of pruning, beside dense products
-Speed-up over the fastest of cuSPARSE's CSR and COO algorithms in FP32 against the sparsity of the model, at the
-shortest and at the longest sequence N; each column is a method. Shown are the study's kernels and cuBLAS's dense
-product in FP32 and TF32, which also multiplies the zeros (Lagos 2025, tables 5.1 to 5.5, which have no dense product).
-A layer may be sparser than its model."""
+Speed-up over the fastest of cuSPARSE's CSR and COO algorithms in FP32 against the sparsity of the model. Each column of
+panels is a method, each row a sequence N: the shortest, and the longest if there are several. Layers without entries
+are left out; a layer may be sparser than its model (Lagos 2025, tables 5.1 to 5.5, which have no dense product)."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ PAPER = "tables 5.1 to 5.5"
 
 def _rows(tables):
     cases = tables["cases"]
-    rows = cases[(cases["kind"] == "pruned") & cases["speedup"].notna()]
+    rows = cases[(cases["kind"] == "pruned") & cases["speedup"].notna() & (cases["nnz"] > 0)]
     own = rows["study"] == STUDY
     dense = (rows["study"] == DENSE) & rows["precision"].isin(["float32", "tf32"])
     rows = named(rows[(own | dense) & own.any()])
@@ -51,7 +50,7 @@ def draw(tables, styles):
             ax.plot(
                 100 * line["sparsity"],
                 line["speedup"],
-                **{"markersize": 4, "markeredgewidth": 0, "linewidth": 1.2} | styles[kernel] | dashed,
+                **{"markersize": 4, "markeredgewidth": 0, "linewidth": 1.2, "label": kernel} | styles[kernel] | dashed,
             )
         ax.axhline(1, color=INK, linewidth=0.9, zorder=1)
         ax.set(yscale="log")
@@ -77,8 +76,10 @@ def says(tables):
     counts = best["kernel"].value_counts()
     others = f"; {len(counts)} kernels are the fastest in some" if len(counts) > 1 else ""
     leader = f" Of the study's kernels {lead(counts, 'the fastest in')}{others}." if own["kernel"].nunique() > 1 else ""
+    dense = rows[rows["study"] == DENSE]["kernel"].nunique()
+    dashed = " Dashed is cuBLAS's dense product, which also multiplies the zeros." if dense else ""
     return (
         f"On {population(tables, _rows(tables)['matrix'])}, in {wins} of {counted(len(best), 'combination')} of "
         f"method, sparsity and N a kernel of the study is faster than {BASELINE}, at most {times(top['speedup'])} "
-        f"({top['kernel']}, {spoken(top['method'])}, {percent(top['sparsity'])}, N = {top['n']}).{leader}"
+        f"({top['kernel']}, {spoken(top['method'])}, {percent(top['sparsity'])}, N = {top['n']}).{leader}{dashed}"
     )

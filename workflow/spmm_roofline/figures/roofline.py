@@ -57,11 +57,12 @@ def draw(tables, styles):
     many = len(rows) > MOST_MARKS
     for ax, (title, _, subset), levels, top in zip(axes, shown, across, tops, strict=True):
         ax.set(title=title)
+        ax.tick_params(labelbottom=True)  # the key of the panel separates it from those below
         limits.lines(ax, slopes, levels, top)
         looks = apart(styles, subset)
         for kernel, of_kernel in subset.groupby("kernel"):
             x, y = of_kernel["intensity_flop_per_byte"], of_kernel["useful_gflops"]
-            tie(marks(ax, x, y, s=24, alpha=0.85, zorder=3, rasterized=many, **looks[kernel]), of_kernel)
+            tie(marks(ax, x, y, s=24, alpha=0.85, zorder=3, rasterized=many, label=kernel, **looks[kernel]), of_kernel)
         key(ax, looks, looks, 0.1)
     plain_log(axes[0].xaxis, room=9)
     figure.supxlabel("compulsory intensity (FLOP/B)")

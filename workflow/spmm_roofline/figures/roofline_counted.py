@@ -56,9 +56,10 @@ def draw(tables, styles):
             x, y = subset[column], subset["useful_gflops"]
             if level == "dram":
                 compulsory = subset["intensity_flop_per_byte"]
-                ax.hlines(y, x, compulsory, color=style["color"], linewidth=0.5, zorder=2)
-                marks(ax, compulsory, y, s=12, edge=0.6, markerfacecolor="none", zorder=3, **style)
-            tie(marks(ax, x, y, s=24, alpha=0.85, zorder=4, **style), subset)
+                ax.hlines(y, x, compulsory, color=style["color"], linewidth=0.5, zorder=2, label=kernel)
+                hollow = f"{kernel}, compulsory"
+                marks(ax, compulsory, y, s=12, edge=0.6, markerfacecolor="none", zorder=3, label=hollow, **style)
+            tie(marks(ax, x, y, s=24, alpha=0.85, zorder=4, label=kernel, **style), subset)
         half = -(-len(group) // 2)
         key(ax, looks, group[:half] if level == "dram" else group[half:], 0.2)
         plain_log(ax.xaxis, room=9)

@@ -44,9 +44,11 @@ def draw(tables, styles):
     longest = pairs["longest"].clip(lower=1)
     for ax, (twin, subset) in zip(axes, pairs.groupby("twin", sort=True), strict=True):
         for kernel, column in ((twin, "rel_error_narrow"), (subset["kernel"].iloc[0], "rel_error")):
-            ax.scatter(subset["longest"], subset[column], s=26, linewidth=0, alpha=0.85, zorder=3, **styles[kernel])
+            look = {"s": 26, "linewidth": 0, "alpha": 0.85, "label": kernel} | styles[kernel]
+            ax.scatter(subset["longest"], subset[column], zorder=3, **look)
         span = [longest.min(), longest.max()]
-        ax.plot(span, [2**-11 * (length / 6) ** 0.5 for length in span], color=INK, linewidth=1, zorder=2)
+        expected = [2**-11 * (length / 6) ** 0.5 for length in span]
+        ax.plot(span, expected, color=INK, linewidth=1, zorder=2, label="expected")
         ax.set(xscale="log", yscale="log", title=twin, xlabel="longest row (non-zeros)")
     axes[0].set_ylabel("relative error of C (Frobenius)")
     axes[0].set_xlim(longest.min() / 1.3, longest.max() * 1.3)

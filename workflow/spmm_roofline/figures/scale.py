@@ -6,7 +6,7 @@ on an A100 and a GH200)."""
 
 from __future__ import annotations
 
-from .labels import plain_log
+from .labels import HALO, plain_log
 from .numbers import bandwidth, percent, size, times
 from .sentences import population
 from .style import INK, canvas, legend
@@ -57,18 +57,20 @@ def draw(tables, styles):
     for kernel, subset in rows.sort_values("compulsory_bytes").groupby("kernel"):
         rate.plot(
             subset["compulsory_bytes"], 1e-6 * subset["compulsory_bytes"] / subset["time_ms"], markersize=5,
-            markeredgewidth=0, **styles[kernel],
+            markeredgewidth=0, label=kernel, **styles[kernel],
         )  # fmt: skip
     ratio.plot(
         ratios["compulsory_bytes"], 1 / ratios["gain"], linestyle="none", markersize=6, markeredgewidth=0,
-        **styles[ratios["kernel"].iloc[0]],
+        label=ratios["kernel"].iloc[0], **styles[ratios["kernel"].iloc[0]],
     )  # fmt: skip
     for subset in _sides(ratios, l2).values():
         if len(subset):
             span = subset["compulsory_bytes"].min() / 1.2, subset["compulsory_bytes"].max() * 1.2
             ratio.hlines(_mean(subset), *span, color=styles[subset["kernel"].iloc[0]]["color"], linewidth=2)
-            label = f"mean {times(_mean(subset))}"
-            ratio.annotate(label, (span[0], _mean(subset)), (2, 5), textcoords="offset points", fontsize=8)
+            label, end = f"mean {times(_mean(subset))}", (span[1], _mean(subset))
+            ratio.annotate(
+                label, end, (0, 6), textcoords="offset points", ha="right", fontsize=8, bbox=HALO, zorder=5,
+            )  # fmt: skip
     ratio.axhline(1, color=INK, linewidth=1)
     ratio.axhline(1 / ratios["gain_limit"].max(), color=INK, linewidth=0.9, linestyle="dashed")
     for ax in (rate, ratio):
@@ -103,5 +105,5 @@ def says(tables):
         f"On {population(tables, ratios['matrix'])} CUDA cores reach {' and '.join(said)}, in the geometric mean; at "
         f"the largest size {largest['kernel']} moves "
         f"{bandwidth(1e-6 * largest['compulsory_bytes'] / largest['time_ms'])}. Tensor cores gain {gain}, where "
-        f"arithmetic allows {percent(gained['gain_limit'] - 1)}."
+        f"arithmetic allows at most {percent(ratios['gain_limit'].max() - 1)}."
     )

@@ -41,7 +41,8 @@ def draw(tables, styles):
     for precision in _precisions(rows):
         own, colour = seen[seen["precision"] == precision], PRECISION_HUES[precision]
         off = own["predicted_ms"] / own["time_ms"]
-        times.scatter(own["time_ms"], off, s=10, linewidth=0, alpha=0.6, color=colour, rasterized=True, zorder=3)
+        look = {"s": 10, "linewidth": 0, "alpha": 0.6, "color": colour, "label": PRECISIONS[precision]}
+        times.scatter(own["time_ms"], off, rasterized=True, zorder=3, **look)
         for held_out, column, line in LINES:
             subset = rows[(rows["held_out"] == held_out) & (rows["precision"] == precision)]
             if subset.empty:

@@ -42,12 +42,13 @@ def draw(tables, styles):
             ratios = ratios_of.get((n, kernel), ())
             # Below the mean, with neighbours in rank at different heights, so that equal values do not overlap.
             heights = [position - 0.25 + 0.05 * ((rank * 2) % 5 - 2) for rank in range(len(ratios))]
-            marks(ax, ratios, heights, s=12, alpha=0.7, zorder=2, rasterized=many, **style)
+            marks(ax, ratios, heights, s=12, alpha=0.7, zorder=2, rasterized=many, label=kernel, **style)
             mean = means_of.get((n, kernel))
             if mean:
                 span = [mean.geomean_low, mean.geomean_high]
                 spans.append((span, position, style["color"]))
-                marks(ax, [mean.geomean], [position], s=58, edge=0.8, markeredgecolor=INK, zorder=4, **style)
+                look = {"markeredgecolor": INK, "label": f"{kernel}, mean", **style}
+                marks(ax, [mean.geomean], [position], s=58, edge=0.8, zorder=4, **look)
         if spans:
             ends, places, colours = zip(*spans, strict=True)
             ax.hlines(places, *zip(*ends, strict=True), color=colours, linewidth=2.2, zorder=3, capstyle="projecting")

@@ -1,11 +1,13 @@
 """Every kernel on every matrix
 Speed-up over the fastest of cuSPARSE's CSR and COO algorithms, the geometric mean over the widths N at which the kernel
-and cuSPARSE have a time. Orange is faster than cuSPARSE, purple slower; colours saturate at a factor of 8. An empty
-cell has no time or no baseline. Columns are the matrices of all suites, sorted by kind and then by non-zeros, the
-largest on the right; point at a column for its name. Rows are the kernels, sorted by study."""
+and cuSPARSE have a time. Orange is faster than cuSPARSE, purple slower; colours saturate at a factor of 8. A hatched
+cell has no value, because the kernel or cuSPARSE has no time. Columns are the matrices of all suites, sorted by kind
+and then by non-zeros, the largest on the right; point at a column for its name. Rows are the kernels, sorted by
+study."""
 
 from __future__ import annotations
 
+from . import cells
 from .labels import spread
 from .numbers import PRECISIONS, counted, times
 from .sentences import EXTERNAL, OWN, named, population
@@ -65,14 +67,14 @@ def draw(tables, styles):
                 ax.axvline(start - 0.5, color=INK, linewidth=0.6)
             for at, matrix in enumerate(grid.columns):
                 tell(ax.axvspan(at - 0.5, at + 0.5, facecolor=INK, linewidth=0), matrix)
+        cells.tell(image, grid.columns, grid.index, "speed-up over cuSPARSE")
+        cells.hatch_empty(ax)
         ax.tick_params(length=0)
         ax.grid(False)
         for side in ("top", "right", "bottom", "left"):
             ax.spines[side].set(visible=True, color=FAINT)
-    bar = figure.colorbar(image, ax=axes, shrink=min(1.0, 2.4 / sum(heights)), aspect=30, pad=0.01, anchor=(0, 1))
     powers = range(-FULL, FULL + 1, 1 if sum(heights) > 1.2 else FULL)
-    bar.set_ticks([*powers], labels=[f"{2.0**power:.3g}×" for power in powers])
-    bar.outline.set_visible(False)
+    cells.key(figure, image, axes, powers, shrink=min(1.0, 2.4 / sum(heights)), anchor=(0, 1))
     return figure
 
 

@@ -1,20 +1,34 @@
 """Products of squares pruned to 2:4
 Left: rate for M = N = K, counting 2·M·N·K operations as the post does, of the fastest member of each family of tiles,
 the other kernels of the study, the library for 2:4 and dense products, all with operands of one precision. Variants
-that try one decision of the post each are in the ladder's table. Right: the same over the library's rate; black marks
-are the post's own ratios on its GPU, in BF16 (the post 'Implementing a 2:4 Sparse GEMM Kernel with Tensor Cores',
+that try one decision of the post each are in the ladder's table. Right: the same over the library's rate. Kernels whose
+names differ in the precision alone share a colour (the post 'Implementing a 2:4 Sparse GEMM Kernel with Tensor Cores',
 section 'Benchmarks')."""
 
 from __future__ import annotations
 
+import re
+
 from .bars import grouped, middle
 from .numbers import PRECISIONS, counted, rate, times
 from .sentences import few, leaders, named
-from .style import INK, canvas
+from .style import INK, STUDIES, canvas
 
 STUDY, LIBRARY = "gemm24", "cusparselt"
 SECTION, ORDER, PER = "study", 1, ("device", "suite", "l2", "precision")
 PAPER = "section 'Benchmarks'"
+
+#: The dtype in the name of a kernel.
+DTYPE = r"_(bf16|f16|f8|tf32)(?=_|$)"
+#: Name of a kernel without its dtype → its colour in every precision; another kernel has that of its style.
+COLOURS = {
+    "cublas_gemm": STUDIES["cublas"],
+    "cublaslt_gemm": STUDIES["cublas"],
+    "cublaslt_gemm_fast": STUDIES["tcgnn"],
+    "cusparselt_search": STUDIES["cusparselt"],
+    "gemm24": STUDIES["gemm24"],
+    "gemm24_wgmma": STUDIES["smat"],
+}
 
 
 def _squares(tables):
@@ -47,7 +61,8 @@ def draw(tables, styles):
     looks: dict[str, dict] = {}
     for kernel in styles:
         if kernel in members:
-            looks.setdefault(members[kernel], styles[kernel])
+            colour = COLOURS.get(re.sub(DTYPE, "", kernel), styles[kernel]["color"])
+            looks.setdefault(members[kernel], {"color": colour})
     rates = rates[[*looks]]
     figure, (rate, ratio) = canvas(1, 2, 3.4, width_ratios=(3, 2))
     grouped(rate, rates, looks)
@@ -58,9 +73,8 @@ def draw(tables, styles):
         grouped(ratio, over, looks)
         ratio.axhline(1, color=INK, linewidth=1)
         for row in _told(tables).itertuples():
-            if row.n in over.index:
-                at = middle(over, row.n, members[row.kernel])
-                ratio.plot(at, row.published, marker="_", markersize=16, color=INK, markeredgewidth=2)
+            at, post = middle(over, row.n, members[row.kernel]), f"{row.kernel}, in the post"
+            ratio.plot(at, row.published, marker="_", markersize=16, color=INK, markeredgewidth=2, label=post)
         ratio.set(ylabel="over the library for 2:4", xlabel="M = N = K", title=f"{precision}, over {library}")
     figure.legend(*rate.get_legend_handles_labels(), loc="outside lower center", ncols=min(5, len(rates.columns)))
     return figure
@@ -69,8 +83,9 @@ def draw(tables, styles):
 def _told(tables):
     """The post's ratios over the library of the kernels that ran on a square here, in their precision."""
     published, rows = tables["published"], _squares(tables)
-    same = published["kernel"].isin(rows["kernel"])
-    return published[(published["quantity"] == f"over_{LIBRARY}") & same].drop_duplicates("n")
+    known = published["kernel"].isin(rows["kernel"]) & published["n"].isin(rows["m"])
+    known &= (rows["study"] == LIBRARY).any()
+    return published[(published["quantity"] == f"over_{LIBRARY}") & known].drop_duplicates("n")
 
 
 def says(tables):
@@ -94,7 +109,8 @@ def says(tables):
         other = others.loc[size].idxmax()
         beside = f"; {name(other)}, the fastest other, reaches" if best == [library] else ", which is"
         beside += f" {times(over[size])} the rate of {library}"
+    post = " The dashes beside bars are the post's own ratios, on its GPU." if len(_told(tables)) else ""
     return (
         f"{said}{beside}. Another kernel is faster than {library} on {int((over > 1).sum())} of "
-        f"{counted(len(over), 'square')} that both ran."
+        f"{counted(len(over), 'square')} that both ran.{post}"
     )

@@ -12,7 +12,7 @@ from .style import canvas
 
 SECTION, ORDER, PER = "counters", 1, ("device", "l2", "study")
 
-#: State → name and colour, in the order of the bars; all other states together are one more bar.
+#: State → name and colour, in the order of the bars; all other states, and thin ones, are one more bar.
 STATES = {
     "selected": ("issues", "#11694a"),
     "not_selected": ("could issue", "#8fcfae"),
@@ -30,6 +30,8 @@ STATES = {
     "branch_resolving": ("branch", "#c9a27c"),
 }
 OTHER = "#a7abb2"
+#: A state that takes less than this share of the warps of every kernel, in per cent, has no bar of its own.
+THIN = 1
 #: A case with fewer counted states is left out, because the shares would mean nothing.
 LEAST = 5
 
@@ -60,17 +62,16 @@ def draw(tables, styles):
     means = means.loc[[kernel for kernel in reversed(styles) if kernel in means.index]]
     totals = means.sum(axis=1)
     shares = 100 * means.div(totals, axis=0)
-    bars = {name: (colour, shares[state]) for state, (name, colour) in STATES.items() if state in shares}
-    rest = shares[[state for state in shares if state not in STATES]].sum(axis=1)
-    bars["other"] = (OTHER, rest)
+    own = [state for state in STATES if state in shares and shares[state].max() >= THIN]
+    bars = {STATES[state][0]: (STATES[state][1], shares[state]) for state in own}
+    # Thin states are among the others, so that every bar is full.
+    rest = shares.drop(columns=own).sum(axis=1)
+    if rest.any():
+        bars["other"] = (OTHER, rest)
     figure, (ax,) = canvas(1, 1, 1.35 + 0.19 * len(means))
-    left = 0.0
-    handles = []
+    left, handles = 0.0, []
     for name, (colour, widths) in bars.items():
-        if widths.max() < 1:  # too thin to be seen
-            left = left + widths
-            continue
-        ax.barh(range(len(means)), widths, left=left, color=colour, height=0.8, linewidth=0)
+        ax.barh(range(len(means)), widths, left=left, color=colour, height=0.8, linewidth=0, label=name)
         handles.append(Patch(color=colour, label=name))
         left = left + widths
     for position, total in enumerate(totals):

@@ -91,5 +91,5 @@ def says(tables):
         f"On {population(tables, rows['matrix'])}, {listed(tiles[1:])} of the 16×16 tiles in super-tiles of {sizes} "
         f"hold a non-zero, in the median. Of the stored values {values[0]} are not zero with 16×16 tiles and "
         f"{values[-1]} with the largest super-tiles. Each doubling of the side stores more zeros on {always:,} of "
-        f"{len(grows):,}, none of them does on {never:,}."
+        f"{len(grows):,}, and no doubling does on {never:,}."
     )

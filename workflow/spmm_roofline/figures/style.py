@@ -1,15 +1,15 @@
 """One look for all figures: a hue per study, a marker per kernel, grey for cuSPARSE, colours that a page can replace.
 
 If one axes has many kernels of one study, each gets its own hue and keeps its marker. The hues follow Okabe and Ito
-(2008), who chose them for any colour vision, in tones that are readable on white and on black. Markers repeat the
-distinction.
+(2008), who chose them for any colour vision, in tones that are readable on a light and on a dark page. Markers repeat
+the distinction.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ STUDIES = {
     "cutespmm": "#009e73",
     "attention": "#cc79a7",
     "gemm24": "#b8860b",
-    "scalar": "#2f9fd8",
+    "scalar": "#2f9cd4",
     "tcgnn": "#7a5cc0",
     "memory_bound": "#a0522d",
     "flagship": "#d1265c",
-    "cusparse": "#8a8f98",
-    "cusparselt": "#a7abb2",
-    "cublas": "#6b7079",
+    "cusparse": "#7a7f88",
+    "cusparselt": "#90949f",
+    "cublas": "#64686f",
 }
 OTHER = "#5f7f3f"
 LIBRARIES = ("cusparse", "cusparselt", "cublas")
@@ -46,6 +46,9 @@ PRECISION_HUES = {
     "float64": "#6b7079",
 }
 MARKERS = "osD^vPX*h<>p"
+#: Relative luminance of the darkest and the palest tone of a mark. Both have a contrast of at least 3:1 (WCAG 2,
+#: success criterion 1.4.11) to the light and to the dark card of a page, which report/style.css defines.
+DARKEST, PALEST = 0.14, 0.295
 
 #: Placeholders that :mod:`inlining` replaces by the page's own colours; a figure in its own file keeps them.
 INK, FAINT, PAPER = "#14171e", "#c9ced7", "#fdfdfe"
@@ -119,31 +122,61 @@ def panels(count: int, columns: int, height: float, around: float, **options) ->
 def kernel_styles(rows: pd.DataFrame) -> dict[str, dict]:
     """Kernel → ``color`` and ``marker``, from rows with ``kernel`` and ``study``; libraries come first.
 
-    Made once from all rows of a report, so that a kernel looks the same in every figure. A study keeps its hue. Its
-    kernels differ in the tone of the hue or in the marker.
+    Made once from all rows of a report, so that a kernel looks the same in every figure. A study keeps its hue, in as
+    many tones as give each of its kernels its own combination of tone and marker.
     """
     pairs = rows[["study", "kernel"]].drop_duplicates().sort_values(["study", "kernel"])
     order = sorted(pairs["study"].unique(), key=lambda study: (study not in LIBRARIES, study))
     styles: dict[str, dict] = {}
     for study in order:
-        tones = _tones(STUDIES.get(study, OTHER))
-        for number, kernel in enumerate(pairs.loc[pairs["study"] == study, "kernel"]):
-            # A marker that repeats has another tone.
-            tone = tones[(number + number // len(MARKERS)) % len(tones)]
+        kernels = list(pairs.loc[pairs["study"] == study, "kernel"])
+        tones = _tones(STUDIES.get(study, OTHER), -(-len(kernels) // len(MARKERS)))
+        for number, kernel in enumerate(kernels):
+            # Neighbours differ in both; a marker that repeats has another tone.
+            repeats, position = divmod(number, len(MARKERS))
+            tone = tones[(position + repeats) % len(tones)]
             styles[kernel] = {"color": tone, "marker": MARKERS[len(styles) % len(MARKERS)]}
     return styles
 
 
-def _tones(hue: str) -> list[tuple[float, float, float]]:
-    """A hue with a darker and a paler tone, both shifted to a neighbouring hue so that they are easy to distinguish."""
+def _tones(hue: str, count: int = 3) -> list[tuple[float, float, float]]:
+    """``count`` tones of a hue, at least three: first itself, then those that differ most from it in luminance. They
+    are shifted to its neighbouring hues, by turns to either side, so that they are easy to distinguish."""
     import colorsys
 
+    import numpy as np
     from matplotlib.colors import to_rgb
 
-    at, lightness, saturation = colorsys.rgb_to_hls(*to_rgb(hue))
-    dark = colorsys.hls_to_rgb((at - 0.04) % 1, 0.62 * lightness, saturation)
-    pale = colorsys.hls_to_rgb((at + 0.04) % 1, 1 - 0.66 * (1 - lightness), 0.75 * saturation)
-    return [to_rgb(hue), dark, pale]
+    at, _, saturation = colorsys.rgb_to_hls(*to_rgb(hue))
+    own, count = luminance(hue), max(3, count)
+    levels = sorted(np.linspace(DARKEST, PALEST, count + 1).tolist(), key=lambda level: -abs(level - own))
+    tones = [to_rgb(hue)]
+    for number, level in enumerate(levels[: count - 1]):
+        shift = 0.06 * (-1) ** number * (1 - number // 2 / count)
+        tones.append(_lit((at + shift) % 1, level, saturation))
+    return tones
+
+
+def luminance(colour: Any) -> float:
+    """Relative luminance of a colour, as WCAG 2 defines it: 0 is black, 1 is white."""
+    from matplotlib.colors import to_rgb
+
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in to_rgb(colour)]
+    return sum(share * value for share, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def _lit(hue: float, wanted: float, saturation: float) -> tuple[float, float, float]:
+    """The tone of a hue, from 0 to 1, that has the luminance ``wanted``."""
+    import colorsys
+
+    dark, pale = 0.0, 1.0
+    for _ in range(20):
+        middle = (dark + pale) / 2
+        if luminance(colorsys.hls_to_rgb(hue, middle, saturation)) < wanted:
+            dark = middle
+        else:
+            pale = middle
+    return colorsys.hls_to_rgb(hue, pale, saturation)
 
 
 def apart(styles: Mapping[str, Mapping], rows: pd.DataFrame) -> dict[str, dict]:
@@ -238,18 +271,49 @@ def marks(ax: Axes, x, y, s: float, edge: float = 0.0, **look) -> Artist:
 
 
 def legend(figure: Figure, styles: Mapping[str, Mapping], kernels: Iterable[str]) -> None:
-    """One legend below all axes, in the order of ``styles``."""
+    """One legend below all axes, in the order of ``styles``, in at most five columns."""
     handles = _handles(styles, kernels)
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5), handletextpad=0.3)
+    columns = fitting_columns(handles, 72 * figure.get_figwidth() - 8, 5)
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, handletextpad=0.3)
 
 
 def key(ax: Axes, styles: Mapping[str, Mapping], kernels: Iterable[str], below: float) -> None:
-    """A legend under one of several axes; ``below`` is its distance as a fraction of the axes' height."""
+    """A legend under one of several axes, in one or two columns; ``below`` is its distance as a fraction of the axes'
+    height."""
     handles = _handles(styles, kernels)
+    look = {"handletextpad": 0.2, "columnspacing": 0.8, "handlelength": 1.2}
+    grid, figure = ax.get_gridspec(), cast(Any, ax.figure)
+    room = 72 * figure.get_figwidth() / (grid.ncols if grid else 1)
     ax.legend(
-        handles=handles, loc="upper center", bbox_to_anchor=(0.46, -below), ncols=2, fontsize=7, handletextpad=0.2,
-        columnspacing=0.8, borderpad=0, handlelength=1.2, labelspacing=0.35,
+        handles=handles, loc="upper center", bbox_to_anchor=(0.46, -below), fontsize=7, borderpad=0, labelspacing=0.35,
+        ncols=fitting_columns(handles, room, 2, size=7, **look), **look,
     )  # fmt: skip
+
+
+def fitting_columns(
+    handles: Sequence[Artist],
+    room: float,
+    most: int,
+    size: float = RC["legend.fontsize"],
+    handlelength: float = 2.0,
+    handletextpad: float = 0.3,
+    columnspacing: float = 2.0,
+) -> int:
+    """How many columns of a legend, at most ``most``, fit into ``room`` points; the lengths have Matplotlib's unit, the
+    size of the text."""
+    import numpy as np
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(family=RC["font.sans-serif"], size=size)
+    names = [str(handle.get_label()) for handle in handles]
+    widths = [text_to_path.get_text_width_height_descent(name, font, ismath=False)[0] for name in names]
+    for columns in range(min(most, len(widths)), 1, -1):
+        # A legend fills its columns one after the other.
+        texts = sum(max(column) for column in np.array_split(widths, columns))
+        if texts + size * (columns * (handlelength + handletextpad) + (columns - 1) * columnspacing) <= room:
+            return columns
+    return 1
 
 
 def _handles(styles: Mapping[str, Mapping], kernels: Iterable[str]) -> list[Artist]:

@@ -1,11 +1,13 @@
 """Speed-up over the best on scalar cores by rows and synergy
 Geometric mean of the speed-up over best_sc, the best on scalar cores of the kernels that the paper compares with, for
 matrices by their number of rows and class of synergy, with the number of matrices below each mean. Panels have a column
-per width and a row per study, which is represented by its fastest kernel on TF32 tensor cores (Xiang et al. 2024,
-figure 10)."""
+per width and a row per study, which is represented by its fastest kernel on TF32 tensor cores. Orange is faster than
+best_sc, purple slower; colours saturate at a factor of 4. A hatched cell has no matrix (Xiang et al. 2024, figure
+10)."""
 
 from __future__ import annotations
 
+from .cells import hatch_empty, key, tell
 from .numbers import counted, times
 from .rivals import leading, shown
 from .sentences import population
@@ -15,6 +17,7 @@ STUDY = "cutespmm"
 SECTION, ORDER, PER = "study", 4, ("device", "suite", "l2")
 PAPER = "figure 10"
 
+FULL = 2  # binary logarithm of the speed-up at which a colour saturates
 NAMES = ("below 20k", "20k to 50k", "50k to 100k", "100k to 500k", "500k and more")
 
 
@@ -47,14 +50,17 @@ def draw(tables, styles):
             for line in zip(grid.to_numpy(), count.to_numpy(), strict=True)
         ]
         sns.heatmap(
-            grid.astype(float), ax=ax, vmin=-2, vmax=2, cmap="PuOr_r", cbar=False, annot=np.array(text), fmt="",
+            grid.astype(float), ax=ax, vmin=-FULL, vmax=FULL, cmap="PuOr_r", cbar=False, annot=np.array(text), fmt="",
             linewidths=0.6, linecolor="#ffffff00", annot_kws={"fontsize": 7.5},
         )  # fmt: skip
         ax.set(title=f"{kernel}, N = {n}", xlabel="", ylabel="rows" if position % len(widths) == 0 else "")
         if position >= len(axes) - len(widths):
             ax.set(xlabel="synergy")
+        tell(ax.collections[0], grid.columns, grid.index, "speed-up over best_sc")
+        hatch_empty(ax)
         ax.tick_params(length=0, rotation=0)
         ax.grid(False)
+    key(figure, axes[0].collections[0], axes, range(-FULL, FULL + 1), shrink=min(0.8, 2.4 / height))
     return figure
 
 

@@ -43,7 +43,8 @@ def draw(tables, styles):
         subset = rows[rows["n"] == n]
         if alone:
             for kernel, of_kernel in subset.groupby("kernel"):
-                marks(ax, of_kernel["useful_gflops"], labels.index(kernel), s=26, zorder=2, **styles[kernel])
+                look = {"s": 26, "zorder": 2, "label": kernel} | styles[kernel]
+                marks(ax, of_kernel["useful_gflops"], labels.index(kernel), **look)
         elif many:
             rates = dict(list(subset.groupby("kernel")["useful_gflops"]))
             groups = [rates.get(kernel, ()) for kernel in labels]
@@ -53,15 +54,18 @@ def draw(tables, styles):
             )  # fmt: skip
             for box, median, kernel in zip(boxes["boxes"], boxes["medians"], labels, strict=True):
                 box.set(facecolor=styles[kernel]["color"], alpha=0.75)
-                median.set(color="black", linewidth=1.2)
+                median.set(color="black", linewidth=1.2, label=kernel)
+            for number, line in enumerate([*boxes["whiskers"], *boxes["caps"]]):  # two of each for a box
+                line.set_label(labels[number // 2 % len(labels)])
         else:
             spread = subset.groupby("matrix")["useful_gflops"].agg(["min", "max"])
             positions = [row_of[matrix] for matrix in spread.index]
-            ax.hlines(positions, spread["min"], spread["max"], color="#9aa0aa", linewidth=0.8, zorder=1)
+            ends = {"color": "#9aa0aa", "linewidth": 0.8, "zorder": 1, "label": "slowest to fastest"}
+            ax.hlines(positions, spread["min"], spread["max"], **ends)
             for kernel, of_kernel in subset.groupby("kernel"):
                 lane = 0.7 * ((lanes[kernel] + 0.5) / (1 + max(lanes.values())) - 0.5)
                 y = [row_of[matrix] - lane for matrix in of_kernel["matrix"]]
-                marks(ax, of_kernel["useful_gflops"], y, s=24, zorder=2, **styles[kernel])
+                marks(ax, of_kernel["useful_gflops"], y, s=24, zorder=2, label=kernel, **styles[kernel])
         ax.set(title=f"N = {n}")
     plain_log(axes[0].xaxis)
     if many or alone:

@@ -63,7 +63,10 @@ def lines(ax, rows: pd.DataFrame, over: str, looks: dict[str, dict]) -> None:
     for kernel, look in looks.items():
         own = rows[rows["kernel"] == kernel].sort_values(over)
         dashes = "--" if own["study"].isin(LIBRARIES).any() else "-"
-        ax.plot(own[over], own["tflops"], linewidth=1.3, linestyle=dashes, markersize=4.5, markeredgewidth=0, **look)
+        ax.plot(
+            own[over], own["tflops"], linewidth=1.3, linestyle=dashes, markersize=4.5, markeredgewidth=0, label=kernel,
+            **look,
+        )  # fmt: skip
 
 
 def libraries(rows: pd.DataFrame) -> str:
@@ -75,6 +78,7 @@ def libraries(rows: pd.DataFrame) -> str:
 
 def beside(rows: pd.DataFrame) -> str:
     """Speed-up of the ladder's fastest kernel over the libraries', matrix by matrix; empty if either has no time."""
+    several = rows.loc[rows["study"].isin(LIBRARIES), "kernel"].nunique() > 1
     library = rows[rows["study"].isin(LIBRARIES)].groupby("matrix")["time_ms"].min()
     own = rows[~rows["study"].isin(LIBRARIES)].groupby("matrix")["time_ms"].min()
     over = (library / own).dropna()
@@ -83,6 +87,5 @@ def beside(rows: pd.DataFrame) -> str:
     ends = f"{times(over.min())} ({over.idxmin()}) to {times(over.max())} ({over.idxmax()})"
     both = len(over) == rows["matrix"].nunique()
     where = "" if both else f", on the {counted(len(over), 'matrix', 'matrices')} that both ran"
-    return (
-        f"; the ladder's fastest is {ends if len(over) > 1 else times(over.min())} as fast as {libraries(rows)}{where}"
-    )
+    ratio = ends if len(over) > 1 else times(over.min())
+    return f"; the ladder's fastest is {ratio} as fast as {'the fastest of ' * several}{libraries(rows)}{where}"

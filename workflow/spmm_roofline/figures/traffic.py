@@ -34,7 +34,7 @@ def draw(tables, styles):
             filled = [style["color"] if title == "DRAM" or flag else "none" for flag in busy[own.index]]
             ax.scatter(
                 own[column], heights, s=22, marker=style["marker"], facecolors=filled, edgecolors=[style["color"]],
-                linewidth=0.9, zorder=3,
+                linewidth=0.9, zorder=3, label=kernel,
             )  # fmt: skip
             ax.vlines(own[column].median(), position - 0.34, position + 0.34, color=INK, linewidth=1.4, zorder=4)
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":", zorder=2)

@@ -62,7 +62,8 @@ def draw(tables, styles):
         for position, name in enumerate(QUANTITIES):
             ratios = own[name] / own[f"below_{name}"]
             heights = [-position + 0.05 * (rank * 3 % 9 - 4) for rank in range(len(own))]
-            ax.plot(ratios, heights, linestyle="none", markersize=4, markeredgewidth=0, **styles[kernel])
+            look = {"linestyle": "none", "markersize": 4, "markeredgewidth": 0, "label": kernel} | styles[kernel]
+            ax.plot(ratios, heights, **look)
             ax.vlines(ratios.median(), -position - 0.36, -position + 0.36, color=INK, linewidth=1.4)
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
         ax.set(xscale="log", title=f"{kernel} over {below}", ylim=(-len(QUANTITIES) + 0.4, 0.6))
