@@ -129,6 +129,7 @@ def one_sentence(said):
         (["train", "--out", "m.json"], "one of the arguments --recorded --results is required"),
         (["train", "--recorded", "r", "--results", "r", "--out", "m.json"], "not allowed with argument"),
         (["pack", "my.mtx", "--format", "nosuch", "-o", "a.npz"], "the formats are banked_8x32, "),
+        (["pack", "my.mtx", "--format", "csr", "-o", "my.mtx"], "the arrays are saved as .npz: name it my.mtx.npz"),
         (["pack", "my.mtx", "--format", "hrpb"], "the following arguments are required: -o/--out"),
     ],
 )

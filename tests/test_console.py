@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -105,6 +106,19 @@ def test_a_kernel_that_does_not_compile_ends_the_run_with_its_line(tmp_path):
     assert f"{source}:3: int x = ;" in str(caught.value) and "expected an expression" in str(caught.value)
     assert "good" not in str(caught.value) and "old" not in str(caught.value)
     shown.report_refused({}, rows[1:])
+
+
+def test_a_kernel_that_did_not_compile_is_named_until_its_code_changes(tmp_path):
+    rows = []
+    for name, status in (("mine", "compile_failed"), ("edited", "compile_failed"), ("good", "ok")):
+        rows.append(str(tmp_path / f"{name}.json"))
+        row = {"kernel": name, "status": status, "message": "mine.cu(3):\nerror", "kernel_sha256": "as it was"}
+        (tmp_path / f"{name}.json").write_text(json.dumps(row))
+    codes = {"mine": "as it was", "edited": "new"}
+    heads = {name: SimpleNamespace(sha256=lambda code=code: code) for name, code in codes.items()}
+    assert console.refused_before([*rows, str(tmp_path / "none.json")], heads) == [
+        "mine did not compile in an earlier run, and its code is the same: mine.cu(3): error"
+    ]
 
 
 def test_a_message_without_a_line_is_shown_as_it_is():

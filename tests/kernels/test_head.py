@@ -328,6 +328,20 @@ def test_two_kernels_of_one_name_are_refused(tree):
         registry(str(tree))
 
 
+def test_a_file_that_is_not_utf_8_is_named(tree):
+    path = tree / "smat/mma_t.cu"
+    path.write_bytes(path.read_bytes().replace(b"idea:", b"idea: \xff", 1))
+    with pytest.raises(HeadError, match=r"mma_t\.cu: byte \d+ is not UTF-8; save the file as UTF-8"):
+        registry(str(tree))
+
+
+def test_a_kernel_is_not_called_by_a_word_of_its_languages(tree):
+    text = (tree / "smat/mma_t.cu").read_text()
+    (tree / "smat/register.cu").write_text(text.replace("name: mma_t\n", "name: register\n"))
+    with pytest.raises(HeadError, match="'register' is a word of C\\+\\+ or Python"):
+        registry(str(tree))
+
+
 def test_all_errors_of_a_head_are_found_at_once(tree):
     edited(tree, "source: ", "sauce: ", count=1)
     edited(tree, "study: smat", "study: sptc", count=1)

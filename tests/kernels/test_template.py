@@ -60,6 +60,7 @@ def test_a_kernel_of_a_new_study_is_measured_nowhere_yet(kernels, capsys):
     [
         ({"name": "rode"}, r"the kernel 'rode' exists already, in .*scalar/rode\.cu"),
         ({"name": "mma_bt_f32"}, r"exists already, in .*smat/mma_bt\.cu"),
+        ({"name": "class"}, r"'class' is a word of C\+\+ or Python"),
         ({"name": "Mine"}, "the name is 'Mine'; it must be lower-case letters"),
         ({"study": "my study"}, "the study is 'my study'; it must be"),
         ({"study": "packing"}, "'packing' is no study"),

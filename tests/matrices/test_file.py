@@ -212,6 +212,8 @@ def test_zero_nonzeros_is_written(tmp_path):
         ("a.mtx", REAL + "3000000000 2 0\n", "32-bit indices"),
         ("a.mtx", PATTERN + "2 2 999999999999999\n1 1\n", "truncated: 999999999999999 entries are announced"),
         ("a.mtx", "%%MatrixMarket matrix array real general\n1 1\n1\n", "dense matrix"),
+        ("a.mtx", "%%MatrixMarket matrix foo real general\n1 1 1\n1 1 1\n", "the format is 'foo'"),
+        ("a.mtx", REAL.replace("general", "symmetric") + "4 3 1\n4 1 1\n", "says symmetric, but a matrix of 4 x 3"),
         (
             "a.mtx",
             "%%MatrixMarket matrix coordinate complex general\n1 1 1\n1 1 1 2\n",

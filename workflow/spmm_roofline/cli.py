@@ -7,6 +7,7 @@ exits with code 2, a failure with code 1, each with one sentence on standard err
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -85,9 +86,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises ``SystemExit`` with code 2 for a usage error.
     """
     options = _parser().parse_args(arguments)
+    # The matrices of the selector are small: threads of the BLAS would only wait for each other. NumPy comes later.
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
     run: Callable[[argparse.Namespace], int | None] = options.run
     try:
         return run(options) or 0
+    except BrokenPipeError:  # the reader, such as head, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except Exception as error:
         if not isinstance(error, _failures()):
             raise
@@ -313,6 +320,8 @@ def _pack(options: argparse.Namespace) -> None:
 
     if options.format not in FORMATS:
         options.usage_error(f"no format is called {options.format!r}; the formats are {', '.join(FORMATS)}")
+    if options.out.suffix != ".npz":
+        options.usage_error(f"--out is {str(options.out)!r}; the arrays are saved as .npz: name it {options.out}.npz")
     packed = save_packed(options.matrix, options.format, options.dtype, options.out)
     m, k = packed.shape
     print(f"wrote {options.out}: {m:,} x {k:,} as {packed.name} in {packed.dtype}, {packed.nbytes:,} bytes")

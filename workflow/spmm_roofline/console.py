@@ -10,10 +10,13 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .kernels.head import Head
 
 #: Seconds between two lines of progress on a terminal, and elsewhere, where each line stays.
 ON_TERMINAL_S, ELSEWHERE_S = 0.2, 20.0
@@ -123,17 +126,39 @@ def last_line(path: str | Path) -> str:
     return next((line for line in reversed(lines) if line.strip()), "")
 
 
+def refused_before(rows: Iterable[str], heads: Mapping[str, Head]) -> list[str]:
+    """A sentence for each kernel that the compiler refused in an earlier run and whose code has not changed since.
+
+    Snakemake does nothing for it, because it has its row. ``rows``: of table ``kernels``.
+    """
+    found = {
+        row["kernel"]: " ".join(row["message"].split())
+        for row in _refused(rows)
+        if row["kernel"] in heads and heads[row["kernel"]].sha256() == row["kernel_sha256"]
+    }
+    return [
+        f"{kernel} did not compile in an earlier run, and its code is the same: {text}"
+        for kernel, text in found.items()
+    ]
+
+
 def refused_kernels(rows: Iterable[str]) -> dict[str, str]:
     """Kernel → what the compiler said, of the rows of table ``kernels`` that it refused."""
     found: dict[str, str] = {}
+    for row in _refused(rows):
+        found.setdefault(row["kernel"], row["message"])
+    return found
+
+
+def _refused(rows: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """The rows that the compiler refused, of those that there are."""
     for path in rows:
         try:
             row = json.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
         if row.get("status") == "compile_failed":
-            found.setdefault(row["kernel"], row["message"])
-    return found
+            yield row
 
 
 def of_compiler(message: str, sources: Iterable[Path]) -> str:

@@ -87,8 +87,14 @@ def compile_kernel(
 
 
 def record(rows: Iterable[str], table: str | Path) -> None:
-    """Write ``rows`` (JSON, of table ``kernels``) to a CSV ``table`` that depends on sources and compiler alone."""
+    """Write ``rows`` (JSON, of table ``kernels``) to a CSV ``table`` that depends on sources and compiler alone.
+
+    Raises :class:`CompileError` if the compiler refused a kernel: nothing is stored then.
+    """
     found = contracts.read_rows(rows, "kernels").assign(compile_ms=None, made_of=None)
+    refused = sorted(found.loc[found["status"] == "compile_failed", "kernel"].unique())
+    if refused:
+        raise CompileError(f"{', '.join(refused)} did not compile, so nothing is stored")
     contracts.write(found.sort_values(["kernel", "arch"]), table, "kernels")
 
 
@@ -123,7 +129,8 @@ def cubin_of(
     try:
         code = Program(source, "c++", options).compile("cubin", logs=log).code
     except Exception as error:
-        raise CompileError(f"{name} for {arch}: {str(error).strip()}") from error
+        said = str(error).strip("\0 \n")
+        raise CompileError(f"{name} for {arch}: {said}") from error
     return bytes(code), resources(log.getvalue())
 
 

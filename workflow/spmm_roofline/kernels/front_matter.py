@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Collection
 from functools import partial
+from keyword import kwlist
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,10 @@ def read(path: Path) -> list[Head]:
     file's path if the head is malformed or contradicts the code. All errors are found at once; several are a
     :class:`HeadError` with a line for each.
     """
-    text = path.read_text()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise HeadError(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8") from error
     if path.suffix == ".py":
         raw = _library_head(path, text)
     else:
@@ -145,10 +149,20 @@ def _together(path: Path, errors: list[Exception]) -> Exception:
     return HeadError("\n  - ".join([f"{path}: the head has {len(said)} errors:", *said]))
 
 
+_OF_CPP = """alignas alignof asm auto bool case catch char class const constexpr decltype default delete do double enum
+explicit export extern float friend goto inline int long mutable namespace new noexcept nullptr operator private
+protected public register short signed sizeof static struct switch template this throw typedef typeid typename union
+unsigned using virtual void volatile"""
+#: Words of the languages in which the name of a kernel is used: it names a function of C++, and expressions use it.
+WORDS = frozenset([*kwlist, *_OF_CPP.split()])
+
+
 def _misnamed(path: Path, raw: dict[str, Any]) -> list[Exception]:
-    """Complaints about a kernel or a study that is not called as its file or its folder."""
+    """Complaints about a kernel or a study that is not called as its file or its folder, or by a reserved word."""
     name, study = raw.get("name"), raw.get("study")
     found: list[Exception] = []
+    if path.stem in WORDS:
+        found.append(HeadError(f"{path.stem!r} is a word of C++ or Python; rename the kernel and its file"))
     if name is not None and name != path.stem:
         found.append(HeadError(f"the head names the kernel {name!r}; a kernel has the name of its file"))
     if study is not None and not raw.get("vendor") and study != path.parent.name:

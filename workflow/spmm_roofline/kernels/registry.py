@@ -62,9 +62,8 @@ def registered(root: str | Path = "kernels", external: tuple[str, ...] = ()) -> 
         if any(head.after == stem or head.after.startswith(f"{stem}_") for stem in lost):
             found[head.name] = replace(head, after=None)
         else:
-            refused[head.path] = HeadError(
-                f"{head.path}: `after` names {head.after!r}, which is no kernel{suggestion(head.after, found)}"
-            )
+            meant = suggestion(head.after, found.keys() - {head.name})
+            refused[head.path] = HeadError(f"{head.path}: `after` names {head.after!r}, which is no kernel{meant}")
     found = _sound(found, refused)
     for cycle in _cycles(found):
         circle = HeadError(f"the ladder has a cycle: {' → '.join((*cycle, cycle[0]))}")

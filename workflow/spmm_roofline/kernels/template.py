@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..formats import FORMATS
 from ..spelling import choices, suggestion
-from .front_matter import ELEMENT_TYPES, PACKING, read
+from .front_matter import ELEMENT_TYPES, PACKING, WORDS, read
 from .head import Head, HeadError
 from .registry import registered
 
@@ -89,6 +89,8 @@ def create(
     for what, given in (("name", name), ("study", study)):
         if not re.fullmatch("[a-z][a-z0-9_]*", given):
             raise HeadError(f"the {what} is {given!r}; it must be lower-case letters, digits and _, a letter first")
+    if name in WORDS:
+        raise HeadError(f"{name!r} is a word of C++ or Python; a kernel needs another name")
     taken = {path.stem: path for path in known.refused} | {each.name: each.path for each in known.heads.values()}
     if name in taken:
         raise HeadError(f"the kernel {name!r} exists already, in {taken[name]}")

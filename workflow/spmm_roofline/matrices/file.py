@@ -108,8 +108,10 @@ def _check_matrix_market_header(text: io.BytesIO, where: str) -> str:
             "'%%MatrixMarket matrix coordinate <field> <symmetry>'"
         )
     layout, field, symmetry = (word.lower() for word in banner[2:])
-    if layout != "coordinate":
+    if layout == "array":
         raise MatrixError(f"{where}: the file holds a dense matrix (format {layout!r}); only coordinate is sparse")
+    if layout != "coordinate":
+        raise MatrixError(f"{where}: malformed header: the format is {layout!r}; that of a sparse matrix is coordinate")
     if field == "complex" or symmetry == "hermitian":
         raise MatrixError(f"{where}: complex values are not supported; store the real part, or the pattern")
     line = text.readline()
@@ -123,6 +125,8 @@ def _check_matrix_market_header(text: io.BytesIO, where: str) -> str:
         )
     m, k, entries = map(int, words)
     check_shape((m, k), where)
+    if symmetry != "general" and m != k:
+        raise MatrixError(f"{where}: the header says {symmetry}, but a matrix of {m} x {k} cannot be")
     body = text.getbuffer().nbytes - text.tell()
     if 4 * entries > body + 1:  # "1 1" and the end of a line
         raise MatrixError(f"{where}: truncated: {entries} entries are announced, {body} bytes of them are there")
