@@ -32,6 +32,7 @@ rule report:
         heads=PLAN.head_dicts(),
         provenance=PLAN.provenance(),
         suites=PLAN.shown_suites(),
+        title=PLAN.config["report"].get("title"),
     script:
         "../scripts/report.py"
 
