@@ -33,7 +33,7 @@ report: setup  ## walk the whole road and write results/report/report.html
 	$(VENV)/bin/python -m snakemake --cores $(CORES) report $(ARGS)
 	@echo "The report lies at $(CURDIR)/results/report/report.html"
 
-test: setup $(VENV)/compiled  ## run all tests and linters
+test: setup $(DOCS) $(RELEASE)  ## run all tests and linters
 	$(VENV)/bin/python -m pytest -n 2 $(ARGS)
 
 docs: setup $(DOCS)  ## build the documentation site into docs/_build/html
@@ -75,12 +75,6 @@ $(INSTALLED): $(LOCK) envs/lock-build.txt
 $(DOCS) $(RELEASE): $(VENV)/installed-%: envs/lock-%.txt $(INSTALLED)
 	@echo "Adding what $(basename $(<F)) names"
 	$(INSTALL) --require-hashes --no-build-isolation -r $<
-	@touch $@
-
-# The tests start hundreds of processes. Where PYTHONDONTWRITEBYTECODE is set, each of them would compile what it imports.
-$(VENV)/compiled: $(INSTALLED) $(DOCS) $(RELEASE)
-	@echo "Compiling the packages in $(VENV)"
-	$(VENV)/bin/python -m compileall -q -j 0 -x '/tests/' $(VENV)/lib
 	@touch $@
 
 .PHONY: no-python

@@ -13,10 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .kernels.head import Head
+from typing import Any
 
 #: Seconds between two lines of progress on a terminal, and elsewhere, where each line stays.
 ON_TERMINAL_S, ELSEWHERE_S = 0.2, 20.0
@@ -126,10 +123,10 @@ def last_line(path: str | Path) -> str:
     return next((line for line in reversed(lines) if line.strip()), "")
 
 
-def refused_before(rows: Iterable[str], heads: Mapping[str, Head]) -> list[str]:
+def refused_before(rows: Iterable[str], heads: Mapping[str, Any]) -> list[str]:
     """A sentence for each kernel that the compiler refused in an earlier run and whose code has not changed since.
 
-    Snakemake does nothing for it, because it has its row. ``rows``: of table ``kernels``.
+    Snakemake does nothing for it, because it has its row. ``rows``: of table ``kernels``; ``heads``: kernel → its head.
     """
     found = {
         row["kernel"]: " ".join(row["message"].split())

@@ -7,8 +7,6 @@ section 'Benchmarks')."""
 
 from __future__ import annotations
 
-import re
-
 from .bars import grouped, middle
 from .numbers import PRECISIONS, counted, rate, times
 from .sentences import few, leaders, named
@@ -18,17 +16,8 @@ STUDY, LIBRARY = "gemm24", "cusparselt"
 SECTION, ORDER, PER = "study", 1, ("device", "suite", "l2", "precision")
 PAPER = "section 'Benchmarks'"
 
-#: The dtype in the name of a kernel.
-DTYPE = r"_(bf16|f16|f8|tf32)(?=_|$)"
-#: Name of a kernel without its dtype → its colour in every precision; another kernel has that of its style.
-COLOURS = {
-    "cublas_gemm": STUDIES["cublas"],
-    "cublaslt_gemm": STUDIES["cublas"],
-    "cublaslt_gemm_fast": STUDIES["tcgnn"],
-    "cusparselt_search": STUDIES["cusparselt"],
-    "gemm24": STUDIES["gemm24"],
-    "gemm24_wgmma": STUDIES["smat"],
-}
+#: Study → colours of its families in their order, which is the same in every precision; others have one colour.
+COLOURS = {study: [STUDIES[study], STUDIES[second]] for study, second in ((STUDY, "smat"), ("cublas", "tcgnn"))}
 
 
 def _squares(tables):
@@ -57,12 +46,15 @@ def draw(tables, styles):
     if len(rates) < 2:
         return None
     # A family looks as the first of its kernels in the order of styles, the one that its tiles vary.
-    members = _squares(tables).drop_duplicates("kernel").set_index("kernel")["family"]
+    kernels = _squares(tables).drop_duplicates("kernel").set_index("kernel")
+    members = kernels["family"]
     looks: dict[str, dict] = {}
+    left = {study: iter(colours) for study, colours in COLOURS.items()}
     for kernel in styles:
-        if kernel in members:
-            colour = COLOURS.get(re.sub(DTYPE, "", kernel), styles[kernel]["color"])
-            looks.setdefault(members[kernel], {"color": colour})
+        if kernel in members and members[kernel] not in looks:
+            study = kernels["study"][kernel]
+            other = STUDIES.get(study, styles[kernel]["color"])
+            looks[members[kernel]] = {"color": next(left.get(study, iter(())), other)}
     rates = rates[[*looks]]
     figure, (rate, ratio) = canvas(1, 2, 3.4, width_ratios=(3, 2))
     grouped(rate, rates, looks)

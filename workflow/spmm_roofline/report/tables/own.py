@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ...analysis.roofline import VALUE_BYTES
 from ...figures.numbers import duration, percent, size
-from ...selector.terms import VALUE_BYTES
 from .cells import Cell, Column, Table, code, number, table, text_or_dash
 
 if TYPE_CHECKING:
