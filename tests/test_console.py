@@ -114,6 +114,8 @@ def test_a_kernel_that_did_not_compile_is_named_until_its_code_changes(tmp_path)
         rows.append(str(tmp_path / f"{name}.json"))
         row = {"kernel": name, "status": status, "message": "mine.cu(3):\nerror", "kernel_sha256": "as it was"}
         (tmp_path / f"{name}.json").write_text(json.dumps(row))
+    (tmp_path / "damaged.json").write_text("null")
+    rows.append(str(tmp_path / "damaged.json"))
     codes = {"mine": "as it was", "edited": "new"}
     heads = {name: SimpleNamespace(sha256=lambda code=code: code) for name, code in codes.items()}
     assert console.refused_before([*rows, str(tmp_path / "none.json")], heads) == [

@@ -154,7 +154,8 @@ def _refused(rows: Iterable[str]) -> Iterator[dict[str, Any]]:
             row = json.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
-        if row.get("status") == "compile_failed":
+        # A damaged file may be any JSON; the run moves it away.
+        if isinstance(row, dict) and row.get("status") == "compile_failed":
             yield row
 
 
