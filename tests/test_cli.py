@@ -1,6 +1,7 @@
 """The command ``spmm-roofline``: what it prints, and one sentence with an exit code for every error."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -183,3 +184,15 @@ def test_help_has_examples_that_parse(command, capsys):
 def test_the_package_runs_as_the_command():
     done = subprocess.run([sys.executable, "-m", "spmm_roofline", "--help"], capture_output=True, text=True)
     assert done.returncode == 0 and all(command in done.stdout for command in COMMANDS)
+
+
+def test_a_reader_that_has_enough_ends_the_command_quietly(tmp_path):
+    mtx = tmp_path / "a.mtx"
+    mtx.write_text("%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 1\n")
+    reads, writes = os.pipe()
+    os.close(reads)
+    arguments = ["pack", str(mtx), "--format", "csr", "-o", str(tmp_path / "a.npz")]
+    with os.fdopen(writes, "w") as closed:
+        command = [sys.executable, "-m", "spmm_roofline", *arguments]
+        done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -83,6 +83,10 @@ def test_a_config_that_cannot_be_run_is_refused(config, entries, sentence):
     [
         ({"sute": "quick"}, "('sute' was unexpected); did you mean 'suite'? The keys are suite, matrix, widths, "),
         ({"colour": "red"}, "('colour' was unexpected); the keys are suite, matrix, "),
+        (
+            {"measure": {"device": "none", "suites": ["quick"], "case_timeout_s": 0}},
+            "measure.case_timeout_s: 0 is less than or equal to the minimum of 0",
+        ),
         ({"matrix": "x.mtx", "widths": 0}, "widths.0: 0 is less than the minimum of 1"),
         ({"matrix": "x.mtx", "widths": [99999999999]}, "widths.0: 99999999999 is greater than the maximum of 1048576"),
     ],

@@ -435,6 +435,12 @@ def _():
     )
 
 
+def and_library(tables, kernel, time_ms):
+    """Tables of a ladder with another library beside ``lib``."""
+    other = tables["cases"].query("kernel == 'lib'").assign(kernel=kernel, time_ms=time_ms)
+    return tables | {"cases": pd.concat([tables["cases"], other], ignore_index=True)}
+
+
 def laddered(**matrices):
     """Tables of two kernels with sums in FP16 and a library: matrix → rows, width and their times, None for none."""
     kernels = {"first": NARROW | {"study": "smat"}, "second": NARROW | {"study": "sptc"}}
@@ -466,10 +472,9 @@ def _():
         ),
     )
     tables = laddered(**ours)
-    second = tables["cases"].query("kernel == 'lib'").assign(kernel="lib2", time_ms=16.0)
     yield (
         "two libraries",
-        tables | {"cases": pd.concat([tables["cases"], second], ignore_index=True)},
+        and_library(tables, "lib2", 16.0),
         (
             "On 2 generated matrices at N = 128 the fastest of the ladder (FP16 sums) are second on only 2:4 "
             "tiles, first on mixtures of both; the ladder's fastest is 4.00× (0d_10s) to 8.00× (10d_10s) as "
@@ -598,10 +603,9 @@ def _():
         ),
     )
     tables = laddered(all=(64, widths, "synthetic", 4.0, 2.0, 1.0))
-    slow = tables["cases"].query("kernel == 'lib'").assign(kernel="slower_lib", time_ms=8.0)
     yield (
         "of two libraries only the faster has that rate",
-        tables | {"cases": pd.concat([tables["cases"], slow], ignore_index=True)},
+        and_library(tables, "slower_lib", 8.0),
         (
             "On 1 generated matrix, all, second is the fastest of the ladder (FP16 sums) at 4 of 4 widths; "
             "the fastest reaches 0.00205 TFLOP/s at N = 8 (second) and 0.0164 TFLOP/s at N = 64 (second), "

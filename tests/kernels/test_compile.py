@@ -10,7 +10,7 @@ from spmm_roofline import contracts, paths
 from spmm_roofline.kernels import heads
 from spmm_roofline.kernels.arch import obstacle
 from spmm_roofline.kernels.choose import costed
-from spmm_roofline.kernels.compile import CompileError, compile_kernel, compiler, cubin_of, resources
+from spmm_roofline.kernels.compile import CompileError, compile_kernel, compiler, cubin_of, record, resources
 from spmm_roofline.kernels.front_matter import read
 
 ARCHS = ["sm_80", "sm_89", "sm_90a"]
@@ -105,7 +105,10 @@ def edit(tmp_path):
 def test_what_the_compiler_refuses_is_a_row_with_its_words(edit, tmp_path):
     rows, cubins = compiled(edit("const int lane = threadIdx.x;", "const int lane = threadIdy.x;"), tmp_path, ["sm_80"])
     assert rows.status["sm_80"] == "compile_failed" and 'identifier "threadIdy" is undefined' in rows.message["sm_80"]
-    assert cubins["sm_80"] == b""
+    assert cubins["sm_80"] == b"" and "\0" not in rows.message["sm_80"]
+    with pytest.raises(CompileError, match="mma_bt did not compile, so nothing is stored"):
+        record([str(path) for path in tmp_path.rglob("mma_bt.json")], tmp_path / "kernels.csv")
+    assert not (tmp_path / "kernels.csv").exists()
 
 
 def test_neither_a_comment_nor_the_folder_changes_a_byte(edit, tmp_path):

@@ -347,13 +347,15 @@ def test_the_workloads_of_a_paper_stand_beside_their_limits():
 @pytest.mark.parametrize(
     "other_us, said",
     [
-        (2.2, ""),
+        (2.2, []),
         (
             4.5,
-            " With cold L2, most hosts took 2.0 µs to launch on the H200 and 4.5 µs on the H100: times and limits "
-            "include that.",
+            [
+                "With cold L2, most hosts took 2.0 µs to launch on the H200 and 4.5 µs on the H100: times and limits "
+                "include that."
+            ],
         ),
-        (float("nan"), ""),
+        (float("nan"), []),
     ],
 )
 def test_hosts_of_two_devices_that_launch_in_other_times(other_us, said):

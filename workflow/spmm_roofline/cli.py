@@ -91,7 +91,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ.setdefault(name, "1")
     run: Callable[[argparse.Namespace], int | None] = options.run
     try:
-        return run(options) or 0
+        status = run(options) or 0
+        sys.stdout.flush()
+        return status
     except BrokenPipeError:  # the reader, such as head, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

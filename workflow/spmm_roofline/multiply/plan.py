@@ -76,11 +76,10 @@ class SpMM:
         precision for ``float64`` and in single precision otherwise. TF32 takes and returns float32 arrays.
     kernel
         Name of a kernel, which may be a library's, for example the one that :func:`spmm_roofline.select` advises. By
-        default :mod:`spmm_roofline.kernels.choose` chooses a general kernel or the dense
-        product for the width of B.
+        default :mod:`spmm_roofline.kernels.choose` chooses a general kernel, or the dense product, for the width of B.
     tune
-        If true, the first product with a new width of B times every general kernel of the dtype, and
-        the dense product if it may be chosen, and keeps the fastest for that width. This costs about ten products.
+        If true, the first product with a new width of B times every general kernel of the dtype, and the dense
+        product if it may be chosen, and keeps the fastest for that width. This costs about ten products.
     n
         Width of B to plan for. The first product with another width may pack A once more.
     shape

@@ -40,7 +40,7 @@ def _pair(data: dict[str, pd.DataFrame], device: str, other: str, titles: Mappin
     )
     return {
         "title": f"{titles[device]} and {titles[other]}",
-        "says": f"{pair_says(between, swapped, titles)}{hosts_say(data['cases'], device, other, titles)}",
+        "says": " ".join([pair_says(between, swapped, titles), *hosts_say(data["cases"], device, other, titles)]),
         "suites": tables.by_suite(between, device, other, titles),
         "kernels": tables.by_kernel(between, device, other, titles),
         "swapped": tables.swapped(swapped, device, other, titles),
@@ -80,15 +80,15 @@ def pair_says(between: pd.DataFrame, swapped: pd.DataFrame, titles: Mapping[str,
     return " ".join(said)
 
 
-def hosts_say(cases: pd.DataFrame, device: str, other: str, titles: Mapping[str, str]) -> str:
-    """That most hosts of two devices launch in different times, for each state of L2; empty where they do not."""
-    said = ""
+def hosts_say(cases: pd.DataFrame, device: str, other: str, titles: Mapping[str, str]) -> list[str]:
+    """Sentences that most hosts of two devices launch in different times, for each state of L2 where they do."""
+    said = []
     for l2, rows in cases.groupby("l2", sort=True):
         replay_ms = rows.groupby("device")["replay_ms"].median()
         one, two = (float(replay_ms.get(name, float("nan"))) for name in (device, other))
         if max(one, two) > (1 + HOST_TOLERANCE) * min(one, two):
-            said += (
-                f" With {l2} L2, most hosts took {1e3 * one:.1f} µs to launch on {titles[device]} and {1e3 * two:.1f} "
+            said.append(
+                f"With {l2} L2, most hosts took {1e3 * one:.1f} µs to launch on {titles[device]} and {1e3 * two:.1f} "
                 f"µs on {titles[other]}: times and limits include that."
             )
     return said
