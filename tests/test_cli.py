@@ -91,6 +91,18 @@ def test_recorded_rows_and_the_analysis_of_them_train_the_same_model(small_world
     assert main(["advise", str(mtx), "--n", "128", "--model", str(one)]) == 0
 
 
+def test_nothing_is_written_where_no_kernel_can_be_trained(small_world, capsys):
+    recorded, out = small_world / "recorded", small_world / "m.json"
+    for table in (recorded / "h200").glob("*/*.csv"):
+        table.unlink()
+    devices = str(synthetic.ROOT / "config/devices")
+    assert main(["train", "--recorded", str(recorded), "--devices", devices, "--out", str(out)]) == 1
+    assert "no kernel can be trained" in one_sentence(capsys.readouterr()) and not out.exists()
+    synthetic.analyse(small_world / "results/analysis", recorded=[recorded / "h200"])
+    assert main(["train", "--results", str(small_world / "results"), "--out", str(out)]) == 1
+    assert "no kernel can be trained" in one_sentence(capsys.readouterr()) and not out.exists()
+
+
 # --- pack -------------------------------------------------------------------------------------------------------------
 
 
@@ -131,6 +143,16 @@ def one_sentence(said):
         (["train", "--recorded", "r", "--results", "r", "--out", "m.json"], "not allowed with argument"),
         (["pack", "my.mtx", "--format", "nosuch", "-o", "a.npz"], "the formats are banked_8x32, "),
         (["pack", "my.mtx", "--format", "csr", "-o", "my.mtx"], "the arrays are saved as .npz: name it my.mtx.npz"),
+        (["train", "--recorded", "resources/recorded", "--out", "docs"], "docs is a folder; name a file"),
+        (
+            ["train", "--recorded", "resources/recorded", "--out", "README.md/m.json"],
+            "README.md is no folder that you may",
+        ),
+        (
+            ["pack", "my.mtx", "--format", "csr", "-o", "README.md/a.npz"],
+            "README.md is no folder that you may write to",
+        ),
+        (["compare", "a", "b", "--csv", "docs"], "docs is a folder; name a file"),
         (["pack", "my.mtx", "--format", "hrpb"], "the following arguments are required: -o/--out"),
     ],
 )
@@ -154,7 +176,15 @@ def test_a_usage_error_is_one_sentence_with_code_2(capsys, arguments, message):
         (["pack", "{mtx}", "--format", "sparse24", "-o", "{tmp}/a.npz"], "the matrix is not 2:4"),
         (["pack", "{mtx}", "--format", "csr", "-o", "{tmp}/nosuch/a.npz"], "No such file or directory"),
         (["train", "--recorded", "{tmp}", "--out", "{tmp}/m.json"], "holds no recorded device"),
-        (["train", "--results", "{tmp}", "--out", "{tmp}/m.json"], "ceilings.csv: No such file or directory"),
+        (
+            ["train", "--results", "{tmp}", "--out", "{tmp}/m.json"],
+            "cases.csv: there is no such table; `snakemake analysis` makes it",
+        ),
+        (["train", "--recorded", "{tmp}/no", "--out", "{tmp}/m.json"], "/no: there is no such folder; name one that"),
+        (
+            ["train", "--recorded", "resources/recorded/h200", "--out", "{tmp}/m.json"],
+            "no folder in it has a device.json; it is a device itself, so name the folder above it",
+        ),
     ],
 )
 def test_a_failure_is_one_sentence_with_code_1(mtx, tmp_path, capsys, arguments, message):
@@ -196,3 +226,27 @@ def test_a_reader_that_has_enough_ends_the_command_quietly(tmp_path):
         command = [sys.executable, "-m", "spmm_roofline", *arguments]
         done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("arguments", [["--top", "1"], ["--top", "1", "--json"]])
+def test_a_terminal_without_unicode_is_no_failure(mtx, arguments):
+    command = [sys.executable, "-m", "spmm_roofline", "advise", str(mtx), "--n", "8", *arguments]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.isascii()
+
+
+def test_a_closed_output_is_no_failure(mtx, tmp_path):
+    out = tmp_path / "a.npz"
+    command = [sys.executable, "-m", "spmm_roofline", "pack", str(mtx), "--format", "csr", "-o", str(out)]
+    done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command], stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (0, "") and out.is_file()
+
+
+def test_too_little_memory_is_a_failure(mtx, tmp_path, monkeypatch, capsys):
+    def refuse(*_, **__):
+        raise MemoryError("Unable to allocate 8.00 GiB")
+
+    monkeypatch.setattr("spmm_roofline.formats.pack.save_packed", refuse)
+    assert main(["pack", str(mtx), "--format", "csr", "-o", str(tmp_path / "a.npz")]) == 1
+    assert "this machine has too little memory: Unable to allocate 8.00 GiB" in one_sentence(capsys.readouterr())

@@ -514,6 +514,17 @@ def test_a_matrix_file_is_packed_for_numpy(tmp_path):
     assert packed.nnz == 2
 
 
+def test_values_beyond_the_range_of_the_dtype_are_not_packed(tmp_path, recwarn):
+    path, out = tmp_path / "a.mtx", tmp_path / "a.npz"
+    path.write_text("%%MatrixMarket matrix coordinate real general\n2 3 4\n1 1 1e6\n1 3 65504\n2 1 -1e5\n2 2 1e300\n")
+    for dtype, said in (("float16", "3 of 4"), ("bfloat16", "1 of 4"), ("tf32", "1 of 4"), ("float32", "1 of 4")):
+        with pytest.raises(FormatError, match=f"{said} values are beyond the range of {dtype}, such as 1e.*; choose"):
+            pack.save_packed(path, "csr", dtype, out)
+    assert not out.exists()
+    pack.save_packed(path, "csr", "float64", out)
+    assert out.exists() and not recwarn.list
+
+
 @pytest.mark.parametrize(
     ("error", "status"),
     [(FormatError("does not fit"), "unsupported"), (MemoryError("9 bytes"), "out_of_memory")],

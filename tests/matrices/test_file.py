@@ -190,20 +190,40 @@ def test_zero_nonzeros_is_written(tmp_path):
         ("a.mtx", "\n", "the file is empty"),
         ("a.mtx", "1 1 1\n1 1 1.0\n", "malformed header '1 1 1'; a Matrix Market file starts with"),
         ("a.mtx", "%%MatrixMarket matrix coordinate real\n1 1 1\n1 1 1\n", "malformed header '%%MatrixMarket matrix"),
-        ("a.mtx", "%%MatrixMarket matrix coordinate quaternion general\n1 1 1\n1 1 1\n", "broken Matrix Market file"),
+        (
+            "a.mtx",
+            "%%MatrixMarket matrix coordinate quaternion general\n1 1 1\n1 1 1\n",
+            "a field of real, integer, pattern",
+        ),
         ("a.mtx", REAL + "2 2\n1 1 1\n", "the size line is '2 2', but must be 'rows columns entries'"),
         ("a.mtx", REAL, "the size line is ''"),
         ("a.mtx", REAL + "2 -2 1\n1 1 1\n", "the size line is '2 -2 1'"),
         ("a.mtx", REAL + "2 2 3\n1 1 1\n2 2 2\n", "[Tt]runcated"),
-        ("a.mtx", REAL + "2 2 2\n1 1 1\n2\n", "broken Matrix Market file"),
+        (
+            "a.mtx",
+            REAL + "2 2 2\n1 1 1\n2\n",
+            "a.mtx, line 4: '2' is no entry; an entry of this real matrix is 'row col",
+        ),
         (
             "a.mtx",
             REAL + "2 2 1\n1 1 1\n2 2 2\n",
-            "broken Matrix Market file: 1 entries .real. are 3 numbers; here are 6",
+            "the size line announces 1 entries, and the file holds 2; correct the size line, or copy the file",
         ),
-        ("a.mtx", REAL + "2 2 1\n1 1 one\n", "broken Matrix Market file"),
-        ("a.mtx", REAL + "2 2 1\n3 1 1\n", "(Row index out of bounds|outside)"),
-        ("a.mtx", REAL + "2 2 1\n1 0 1\n", "(Column index out of bounds|outside)"),
+        ("a.mtx", REAL + "2 2 1\n1 1 one\n", "line 3: '1 1 one' is no entry"),
+        ("a.mtx", REAL + "% x\n\n2 2 1\n\n3 1 1\n", "line 6: '3 1 1' is no entry; .* rows from 1 to 2"),
+        ("a.mtx", REAL + "2 2 1\n1 0 1\n", "'1 0 1' is no entry; .* columns from 1 to 2"),
+        ("a.mtx", REAL + "2 2 2\n1 1 1\n% x\n2 2 1\n", "line 4: '% x' is no entry"),
+        ("a.mtx", REAL + "2 2 1\n1 1 1,5\n", "line 3: '1 1 1,5' is no entry"),
+        ("a.mtx", REAL + "2 2 1\n1 1 1.5D+02\n", "line 3: '1 1 1.5D.02' is no entry"),
+        ("a.mtx", REAL + "2 2 1\n1 1 1.5-300\n", "line 3: '1 1 1.5-300' is no entry"),
+        ("a.mtx", REAL.replace("real", "integer") + "2 2 1\n1 1 1.5\n", "an entry of this integer matrix"),
+        (
+            "a.mtx",
+            PATTERN + "2 2 1\n1 3\n",
+            "line 3: '1 3' is no entry; an entry of this pattern matrix is 'row column',",
+        ),
+        ("a.mtx", REAL.replace("matrix", "vector") + "2 2 1\n1 1 1\n", "malformed header '%%MatrixMarket vector"),
+        ("a.mtx", REAL + "2 2 2\n1 1 1e308\n1 1 1e308\n", "duplicates summed: 1 values are not finite"),
         ("a.mtx", REAL + "2 2 1\n1 2 nan\n", "1 values are not finite, the first is nan in row 0, column 1"),
         ("a.mtx", REAL + "2 2 1\n1 2 -inf\n", "1 values are not finite, the first is -inf"),
         ("a.mtx", REAL + "2 2 1\n1 2 1e999\n", "not finite|out of range"),
@@ -212,7 +232,11 @@ def test_zero_nonzeros_is_written(tmp_path):
         ("a.mtx", REAL + "3000000000 2 0\n", "32-bit indices"),
         ("a.mtx", PATTERN + "2 2 999999999999999\n1 1\n", "truncated: 999999999999999 entries are announced"),
         ("a.mtx", "%%MatrixMarket matrix array real general\n1 1\n1\n", "dense matrix"),
-        ("a.mtx", "%%MatrixMarket matrix foo real general\n1 1 1\n1 1 1\n", "the format is 'foo'"),
+        (
+            "a.mtx",
+            "%%MatrixMarket matrix foo real general\n1 1 1\n1 1 1\n",
+            "malformed header .*; a Matrix Market file starts with",
+        ),
         ("a.mtx", REAL.replace("general", "symmetric") + "4 3 1\n4 1 1\n", "says symmetric, but a matrix of 4 x 3"),
         (
             "a.mtx",
@@ -220,15 +244,20 @@ def test_zero_nonzeros_is_written(tmp_path):
             "complex values are not supported; store the real part",
         ),
         ("a.mtx", "%%MatrixMarket matrix coordinate complex hermitian\n1 1 1\n1 1 1 0\n", "complex values"),
-        ("a.smtx", "2, 2\n0 1 1\n0\n", "broken .smtx file"),
+        (
+            "a.smtx",
+            "2, 2\n0 1 1\n0\n",
+            "a.smtx, line 1: a .smtx file begins with 'rows, columns, non-zeros', not '2, 2'",
+        ),
+        ("a.smtx", "2, 2, 1\n0 1 1\n1.5\n", "a.smtx, line 3: '1.5' is no whole number"),
         ("a.smtx", "2, 2, 1\n0 1\n0\n", "the 2 row offsets do not cut 1 entries into 2 rows"),
         ("a.smtx", "2, 2, 2\n0 1 2\n0\n", "truncated .smtx file: it announces 2 column indices and holds 1"),
         ("a.smtx", "2, 2, 1\n", "do not cut"),
         ("a.smtx", "2, 2, 2\n0 1 2\n0 7\n", "column index 7"),
         ("a.smtx", "2, 2, 2\n0 3 2\n0 1\n", "do not cut"),
         ("a.smtx", "0, 2, 0\n0\n\n", "the matrix is 0 x 2"),
-        ("a.npz", "no zip archive", "broken .npz file"),
-        ("a.rb", "title\n", "broken Rutherford-Boeing file"),
+        ("a.npz", "no zip archive", "no .npz file, which is a zip archive; save the matrix with"),
+        ("a.rb", "title\n", "broken Rutherford-Boeing file: lines 1 to 4 are no header"),
         ("a.txt", "1 2 3", "not a matrix file; its name must end in one of .mtx, .mtx.gz"),
     ],
 )
@@ -240,13 +269,38 @@ def test_wrong_files_say_what_is_wrong(tmp_path, name, text, message):
     assert str(path) in str(refused.value)
 
 
+def test_the_name_need_not_tell_how_a_file_is_stored(tmp_path, sample):
+    text = as_text(sample)
+    for name, content in (
+        ("packed.mtx", gzip.compress(text)),
+        ("packed.MTX", lzma.compress(text)),
+        ("plain.mtx.gz", text),
+        ("windows.mtx", b"\xef\xbb\xbf" + text.replace(b"\n", b"\r\n")),
+    ):
+        path = tmp_path / name
+        path.write_bytes(content)
+        assert np.array_equal(read_csr(path).toarray(), sample.toarray())
+
+
+def test_a_value_of_an_integer_matrix_may_have_a_point(tmp_path):
+    path = tmp_path / "a.mtx"
+    path.write_text(REAL.replace("real", "integer") + "2 2 2\n1 1 3.0\n2 2 -4\n")
+    assert read_csr(path).toarray().tolist() == [[3, 0], [0, -4]]
+
+
+def test_a_folder_is_no_matrix_file(tmp_path):
+    (tmp_path / "a.mtx").mkdir()
+    with pytest.raises(MatrixError, match=r"a\.mtx: is a folder, not a matrix file"):
+        read(tmp_path / "a.mtx")
+
+
 def test_truncated_compression_and_missing_file(tmp_path, sample):
     for suffix, module in (("mtx.gz", gzip), ("mtx.xz", lzma)):
         path = tmp_path / f"a.{suffix}"
         with module.open(path, "wb") as stream:
             stream.write(as_text(sample))
         path.write_bytes(path.read_bytes()[:-60])
-        with pytest.raises(MatrixError, match="broken Matrix Market file"):
+        with pytest.raises(MatrixError, match="the compressed file is damaged or incomplete; copy or download it"):
             read(path)
     with pytest.raises(MatrixError, match="there is no such file; a relative path counts from"):
         read(tmp_path / "nowhere.mtx")
@@ -260,6 +314,21 @@ def test_npz_that_is_no_sparse_matrix(tmp_path):
     save_npz(path, csr_array(np.eye(2) * 1j))
     with pytest.raises(MatrixError, match="complex values are not supported"):
         read(path)
+    with path.open("wb") as file:
+        np.save(file, np.eye(3))
+    with pytest.raises(MatrixError, match=r"no \.npz file, which is a zip archive; save the matrix with scipy"):
+        read(path)
+    parts = {"format": b"csr", "shape": (2, 4), "indptr": [0, 1, 2]}
+    np.savez(path, **parts, indices=[0, 4], data=[1.0, 2.0])
+    with pytest.raises(MatrixError, match=r"make no csr matrix: indices must be < 4; save the matrix with scipy"):
+        read(path)
+    np.savez(path, **parts, indices=[0, 1], data=["a", "b"])
+    with pytest.raises(MatrixError, match=r"damaged, or its arrays make no sparse matrix; save the matrix with scipy"):
+        read(path)
+    for wrong in ({"src_li": [0, 1, 2]}, {"src_li": [0, 1.5]}, {"num_nodes": [3, 4]}):
+        np.savez(path, **({"src_li": [0, 1], "dst_li": [1, 1], "num_nodes": 3} | wrong))
+        with pytest.raises(MatrixError, match="must be whole numbers, as many of one as of the other"):
+            read(path)
     np.savez(path, src_li=[0, 5], dst_li=[1, 1], num_nodes=3)
     with pytest.raises(MatrixError, match="row index 5"):
         read_csr(path)
@@ -278,6 +347,12 @@ def test_rutherford_boeing_that_is_not_supported(tmp_path, sample):
     whole = rutherford_boeing("rra", sample.tocsc()).splitlines()
     path.write_text("\n".join(whole[:-3]))
     with pytest.raises(MatrixError, match="truncated: 75 numbers announced"):
+        read(path)
+    path.write_text("\n".join([*whole[:4], whole[4].replace("     1", "     9", 1), *whole[5:]]))
+    with pytest.raises(MatrixError, match="the 30 column pointers do not cut 75 entries into 29 columns"):
+        read(path)
+    path.write_text("\n".join([*whole[:-1], "x" * 78]))
+    with pytest.raises(MatrixError, match=rf"line {len(whole)}: 'XXX.*' is no number"):
         read(path)
     path.write_text(rutherford_boeing("rra", sample.tocsc(), values="(free)"))
     with pytest.raises(MatrixError, match=r"the number format '\(free\)' is not understood"):

@@ -115,6 +115,19 @@ def test_widths_outside_the_measured_ones_are_noted():
     assert not select(random_matrix(), 128).notes
 
 
+def test_a_state_of_l2_that_was_not_measured_is_noted():
+    kernels = document.load(MODEL).kernels
+    seen = set()
+    for dtype in PRECISIONS:
+        for l2 in ("cold", "warm"):
+            found = select(random_matrix(), 128, dtype, l2=l2)
+            measured = kernels[found.kernel].l2
+            noted = any(f"{found.kernel} was measured with {measured[0]} L2 only" in note for note in found.notes)
+            assert noted == (l2 not in measured)
+            seen.add(noted)
+    assert seen == {True, False}
+
+
 def test_sizes_beyond_the_measured_ones_are_noted():
     large = features(random_matrix()) | {"m": 10**8}
     assert "was measured on at most" in select(large, 128).notes[0]
@@ -143,6 +156,7 @@ def test_names_of_dtypes():
     [
         ({"n": 0}, "n is 0; it is the number of columns of B"),
         ({"n": 1.5}, "n is 1.5"),
+        ({"n": 10**12}, "a whole number from 1 to 2147483647"),
         ({"n": True}, "n is True"),
         ({"dtype": "int8"}, "the precision classes are float16, bfloat16, tf32, float32, float64"),
         ({"dtype": 5}, "dtype is 5"),
@@ -169,11 +183,17 @@ def test_a_matrix_without_rows_is_refused():
         select(sparse.csr_array((0, 5)), 8)
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"devices": {"h200": {}}}', '{"devices": 3}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "[]", "{}", '{"devices": {}}', '{"devices": {"h200": {}}}', '{"devices": 3}', "\xff"),
+        '{"devices": {"h200": {"cases": [], "kernels": {}}}, "datasheets": 3}',
+    ],
+)
 def test_a_file_that_is_no_model_is_named(tmp_path, content):
     path = tmp_path / "model.json"
-    path.write_text(content)
-    with pytest.raises(SelectionError, match=r"model.json: no model of the selector"):
+    path.write_text(content, encoding="latin-1")
+    with pytest.raises(SelectionError, match=r"model.json: no model of the selector, or a damaged one; `spmm-roofline"):
         select(random_matrix(50, 50, 0.1), 8, model=path)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from spmm_roofline.selector import correction as module
 from spmm_roofline.selector.correction import Correction, Covariances, HeldOut, coordinates
 from tests.selector.test_terms import DENSE, RATES
 
@@ -55,3 +56,13 @@ def test_covariances_that_kernels_share_give_the_corrections_of_each_alone():
     for correction in (Correction(AT, RESIDUALS), Correction(AT, -RESIDUALS), Correction(AT[:9], RESIDUALS[:9])):
         for at in (AT[:5] + 0.1, AT[5:9]):
             assert (shared.mean(correction, at) == correction.at(at)[0]).all()
+
+
+def test_kernels_with_the_same_cases_share_one_factor(monkeypatch):
+    measured, factored, shared = module._measured, [], Covariances()
+    monkeypatch.setattr(module, "_measured", lambda at: factored.append(1) or measured(at))
+    for residuals in (RESIDUALS, -RESIDUALS):
+        mean, spread = Correction(AT, residuals, shared).at(AT[:5])
+        alone = Correction(AT, residuals).at(AT[:5])
+        assert (mean == alone[0]).all() and (spread == alone[1]).all()
+    assert len(factored) == 3  # one for both that share, one for each that does not

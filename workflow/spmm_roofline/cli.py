@@ -7,6 +7,7 @@ exits with code 2, a failure with code 1, each with one sentence on standard err
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -89,10 +90,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # The matrices of the selector are small: threads of the BLAS would only wait for each other. NumPy comes later.
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
         os.environ.setdefault(name, "1")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # of µ, ± and paths, in an encoding that lacks them
     run: Callable[[argparse.Namespace], int | None] = options.run
     try:
         status = run(options) or 0
-        sys.stdout.flush()
+        if sys.stdout:  # None if it was closed
+            sys.stdout.flush()
         return status
     except BrokenPipeError:  # the reader, such as head, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -301,11 +305,15 @@ def _train(options: argparse.Namespace) -> None:
     sheets = sorted(options.devices.glob("*.yaml")) if options.devices else find_all("config/devices", "*.yaml")
     if not sheets:
         options.usage_error(f"{options.devices or 'config/devices'} holds no datasheet")
+    _check_writable(options, options.out)
     found = heads(str(KERNELS))
     plain = {name: head.as_dict() for name, head in found.items()}
     if options.results:
         tables = {name: options.results / "analysis" / f"{name}.csv" for name in _TABLES}
-        train_on_tables(**tables, heads=plain, out=options.out, datasheets=sheets)
+        for table in tables.values():
+            if not table.is_file():
+                raise FileNotFoundError(f"{table}: there is no such table; `snakemake analysis` makes it")
+        train_on_tables(**tables, heads=plain, out=options.out, datasheets=sheets, may_be_empty=False)
     else:
         prints = {name: head.sha256() for name, head in found.items()}
         train_on_recorded(options.recorded, sheets, plain, prints, options.out)
@@ -324,6 +332,7 @@ def _pack(options: argparse.Namespace) -> None:
         options.usage_error(f"no format is called {options.format!r}; the formats are {', '.join(FORMATS)}")
     if options.out.suffix != ".npz":
         options.usage_error(f"--out is {str(options.out)!r}; the arrays are saved as .npz: name it {options.out}.npz")
+    _check_writable(options, options.out)
     packed = save_packed(options.matrix, options.format, options.dtype, options.out)
     m, k = packed.shape
     print(f"wrote {options.out}: {m:,} x {k:,} as {packed.name} in {packed.dtype}, {packed.nbytes:,} bytes")
@@ -358,6 +367,8 @@ def _compare(options: argparse.Namespace) -> int:
 
     if options.match and options.kernel:
         options.usage_error("--match names the two kernels; leave --kernel out")
+    for out in filter(None, (options.csv, options.html)):
+        _check_writable(options, out)
     shared = ("kernel", "suite", "match", "across_devices", "across_suites", "least", "false_alarms", "absolute")
     chosen = Options(**{name: getattr(options, name) for name in shared}, unchanged=options.all)
     comparison = compare(options.a, options.b, chosen)
@@ -370,6 +381,15 @@ def _compare(options: argparse.Namespace) -> int:
         contracts.write_text(options.html, render(comparison))
     print(as_json(comparison, code) if options.json else printed(comparison))
     return code
+
+
+def _check_writable(options: argparse.Namespace, out: Path) -> None:
+    """End with a usage error where ``out`` cannot become a file, before work that takes long."""
+    if out.is_dir():
+        options.usage_error(f"{out} is a folder; name a file")
+    folder = next(parent for parent in out.absolute().parents if parent.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        options.usage_error(f"{out} cannot be written: {folder} is no folder that you may write to; name another one")
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -388,6 +408,8 @@ def _failures() -> tuple[type[Exception], ...]:
 def _said(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
+    if isinstance(error, MemoryError):
+        return f"this machine has too little memory{f': {error}' if str(error) else ''}"
     return str(error) or type(error).__name__
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from .. import contracts, forked
 from ..selector.document import make, text
 from ..selector.terms import FEATURES, Rates
-from ..selector.training import fastest_ms
+from ..selector.training import LEAST_MATRICES, fastest_ms
 from ..selector.validation import Validation
 from .cases import is_derived
 from .ceilings import bandwidths
@@ -134,15 +134,18 @@ def train_on_tables(
     heads: Mapping[str, Mapping[str, Any]],
     out: str | Path,
     datasheets: Iterable[str | Path],
+    may_be_empty: bool = True,
 ) -> None:
     """Write the document ``selector`` to ``out`` from the CSVs of four tables that this stage wrote.
 
     ``heads``: kernel → head as plain values; ``datasheets``: documents ``device``. Raises
-    :class:`contracts.ContractError` for a file that breaks its contract.
+    :class:`contracts.ContractError` for a file that breaks its contract, and for a model of no kernel unless it
+    ``may_be_empty``.
     """
     rates = known_rates(contracts.read(ceilings, "analysis_ceilings"), contracts.read(devices, "analysis_devices"))
     sheets = _sheets(datasheets)
-    _write(contracts.read(cases, "analysis_cases"), contracts.read(matrices, "matrices"), rates, heads, sheets, out)
+    found = contracts.read(cases, "analysis_cases"), contracts.read(matrices, "matrices")
+    _write(*found, rates, heads, sheets, out, may_be_empty=may_be_empty)
 
 
 def train_on_recorded(
@@ -156,12 +159,14 @@ def train_on_recorded(
 
     ``recorded``: folder with one folder per device; ``devices``: documents ``device``; ``heads``: kernel → head
     as plain values; ``fingerprints``: kernel → hash of its source. Raises :class:`contracts.ContractError` for a
-    file that breaks its contract.
+    file that breaks its contract and for rows of which no kernel can be trained, and ``FileNotFoundError`` if
+    ``recorded`` holds no device.
     """
     devices = list(devices)
     made = recorded_tables(recorded, devices, heads, fingerprints)
     compile_ms = _compile_ms(sorted(Path(recorded).glob("*/kernels.csv")))
-    _write(made["cases"], made["matrices"], made["rates"], heads, _sheets(devices), out, compile_ms)
+    tables = made["cases"], made["matrices"], made["rates"]
+    _write(*tables, heads, _sheets(devices), out, compile_ms, may_be_empty=False)
 
 
 def recorded_tables(
@@ -177,9 +182,15 @@ def recorded_tables(
     from .. import paths
     from .inputs import Files
 
-    folders = sorted(path.parent for path in Path(recorded).glob("*/device.json"))
+    root = Path(recorded)
+    if not root.is_dir():
+        raise FileNotFoundError(
+            f"{root}: there is no such folder; name one that holds a folder for each recorded device"
+        )
+    folders = sorted(path.parent for path in root.glob("*/device.json"))
     if not folders:
-        raise FileNotFoundError(f"{recorded} holds no recorded device: no folder in it has a device.json")
+        hint = "; it is a device itself, so name the folder above it" if (root / "device.json").is_file() else ""
+        raise FileNotFoundError(f"{root} holds no recorded device: no folder in it has a device.json{hint}")
     made: dict[str, Any] = {
         "files": Files(
             measured=[],
@@ -213,6 +224,8 @@ def _compile_ms(paths: Sequence[Path]) -> dict[str, float]:
     import pandas as pd
 
     # Devices have compilations in common, so they are read one by one.
+    if not paths:
+        return {}
     rows = pd.concat([contracts.read(path, "kernels") for path in paths]).dropna(subset=["compile_ms"])
     return {str(name): float(value) for name, value in rows.groupby("kernel")["compile_ms"].median().items()}
 
@@ -225,8 +238,14 @@ def _write(
     sheets: Mapping[str, Mapping[str, Any]],
     out: str | Path,
     compile_ms: Mapping[str, float] | None = None,
+    may_be_empty: bool = True,
 ) -> None:
     rows = {device: gather(cases, matrices, device) for device in rates}
     units = {name: unit(head) or "" for name, head in heads.items() if head["dtype"]["a"] != "none"}
     document = make(rows, heads, rates, sheets, units, compile_ms)
+    if not (document["devices"] or may_be_empty):
+        raise contracts.ContractError(
+            f"no kernel can be trained, so {out} was not written: a model needs verified times of a kernel on "
+            f"{LEAST_MATRICES} matrices, and the measured rates of DRAM and L2 of its device"
+        )
     contracts.write_text(out, text(contracts.validate(document, "selector", out)))

@@ -108,10 +108,17 @@ def save_packed(path: str | Path, format_name: str, dtype: str | None, out: str 
     """Pack a matrix file (see :mod:`.matrices.file`) and write its arrays to ``out``, an ``.npz`` for ``numpy.load``.
 
     ``dtype``: of the values, the format's own by default. Raises :class:`.matrices.canonical.MatrixError` for a file
-    that cannot be read and :class:`FormatError` for an unknown format, a dtype it does not take, or a matrix it cannot
-    hold.
+    that cannot be read and :class:`FormatError` for an unknown format, a dtype it does not take, values beyond the
+    range of the dtype, or a matrix it cannot hold.
     """
     a = canonical(read(path), str(path)).csr
-    packed = FORMATS[format_name].from_csr(a, **({"dtype": dtype} if dtype else {}))
+    with np.errstate(over="ignore"):
+        packed = FORMATS[format_name].from_csr(a, **({"dtype": dtype} if dtype else {}))
+        infinite = np.isinf(widened(rounded(a.data, packed.dtype), packed.dtype))
+    if infinite.any():
+        raise FormatError(
+            f"{path}: {np.count_nonzero(infinite):,} of {a.nnz:,} values are beyond the range of {packed.dtype}, such "
+            f"as {a.data[infinite][0]:g}; choose another dtype, such as float32 or float64, or scale the values"
+        )
     packed.save(out)
     return packed

@@ -71,6 +71,9 @@ def canonical(entries: Entries, where: str) -> Canonical:
             rows, columns, values = rows[kept], columns[kept], values[kept]
     csr = coo_array((values, (rows, columns)), shape=entries.shape).tocsr()
     duplicates = len(values) - csr.nnz
+    if duplicates:
+        rows, columns = csr.tocoo().coords
+        _check_finite(rows, columns, csr.data, f"{where}, duplicates summed")
     csr.eliminate_zeros()
     csr.sort_indices()
     csr.indices = csr.indices.astype(np.int32, copy=False)
@@ -140,5 +143,6 @@ def _check_finite(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, whe
         at = int(np.argmin(finite))
         raise MatrixError(
             f"{where}: {len(values) - int(finite.sum())} values are not finite, the first is {values[at]} "
-            f"in row {rows[at]}, column {columns[at]} (counted from 0); a product with it cannot be verified"
+            f"in row {rows[at]}, column {columns[at]} (counted from 0); replace them: no product with them can be "
+            "verified"
         )

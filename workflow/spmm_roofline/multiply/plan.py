@@ -73,7 +73,8 @@ class SpMM:
         they belong into :func:`spmm_roofline.spmm`.
     dtype
         Dtype of A, B and C: ``float16``, ``bfloat16``, ``tf32``, ``float32`` or ``float64``. Sums are in double
-        precision for ``float64`` and in single precision otherwise. TF32 takes and returns float32 arrays.
+        precision for ``float64`` and in single precision otherwise. TF32 takes and returns float32 arrays. Values of A
+        beyond the range of the dtype become infinite, as in any cast.
     kernel
         Name of a kernel, which may be a library's, for example the one that :func:`spmm_roofline.select` advises. By
         default :mod:`spmm_roofline.kernels.choose` chooses a general kernel, or the dense product, for the width of B.

@@ -62,6 +62,32 @@ def _measured(coordinates: Array) -> Array:
     return _covariance(coordinates, coordinates) + _NOISE * np.eye(len(coordinates))
 
 
+class Covariances:
+    """Covariances of cases, each computed once: kernels that ran on the same cases share them."""
+
+    def __init__(self) -> None:
+        self._factors: dict[bytes, Any] = {}
+        self._between: dict[tuple[bytes, bytes], Array] = {}
+
+    def solve(self, coordinates: Array, right: Array) -> Array:
+        """The covariance of measured cases at ``coordinates``, inverted, times ``right``."""
+        from scipy.linalg import cho_factor, cho_solve
+
+        of = coordinates.tobytes()
+        if of not in self._factors:
+            self._factors[of] = cho_factor(_measured(coordinates), lower=True)
+        solved: Array = cho_solve(self._factors[of], right)
+        return solved
+
+    def mean(self, correction: Correction, coordinates: Array) -> Array:
+        """Correction of the logarithm at ``coordinates``, as :meth:`Correction.at` has it beside its deviation."""
+        of, at = correction.coordinates.tobytes(), coordinates.tobytes()
+        if (at, of) not in self._between:
+            self._between[at, of] = _covariance(coordinates, correction.coordinates)
+        mean: Array = self._between[at, of] @ self.solve(correction.coordinates, correction.residuals)
+        return mean
+
+
 @dataclass(frozen=True)
 class Correction:
     """The corrections of one kernel's measured cases."""
@@ -70,43 +96,19 @@ class Correction:
     """float64[cases, 12], from :func:`coordinates`"""
     residuals: Array = field(repr=False)
     """float64[cases], logarithm of measured time over the sum of terms"""
+    covariances: Covariances = field(default_factory=Covariances, repr=False, compare=False)
+    """those of a device, so that kernels with the same cases share their factor, which takes long to compute"""
 
     @cached_property
-    def _solved(self) -> tuple[Any, Array]:
-        from scipy.linalg import cho_factor, cho_solve
-
-        factor = cho_factor(_measured(self.coordinates), lower=True)
-        return factor, cho_solve(factor, self.residuals)
+    def _weights(self) -> Array:
+        return self.covariances.solve(self.coordinates, self.residuals)
 
     def at(self, coordinates: Array) -> tuple[Array, Array]:
         """Correction of the logarithm at ``coordinates`` and its standard deviation, float64[cases] each."""
-        from scipy.linalg import cho_solve
-
-        factor, weights = self._solved
         near = _covariance(coordinates, self.coordinates)
-        known = np.einsum("ij,ji->i", near, cho_solve(factor, near.T))
+        known = np.einsum("ij,ji->i", near, self.covariances.solve(self.coordinates, near.T))
         spread = np.sqrt(np.maximum(_COMMON + _SIMILAR + _NOISE - known, _NOISE))
-        return near @ weights, spread
-
-
-class Covariances:
-    """Covariances of cases, each computed once: kernels that ran on the same cases share them."""
-
-    def __init__(self) -> None:
-        self._factors: dict[bytes, Any] = {}
-        self._between: dict[tuple[bytes, bytes], Array] = {}
-
-    def mean(self, correction: Correction, coordinates: Array) -> Array:
-        """Correction of the logarithm at ``coordinates``, as :meth:`Correction.at` has it beside its deviation."""
-        from scipy.linalg import cho_factor, cho_solve
-
-        of, at = correction.coordinates.tobytes(), coordinates.tobytes()
-        if of not in self._factors:
-            self._factors[of] = cho_factor(_measured(correction.coordinates), lower=True)
-        if (at, of) not in self._between:
-            self._between[at, of] = _covariance(coordinates, correction.coordinates)
-        mean: Array = self._between[at, of] @ cho_solve(self._factors[of], correction.residuals)
-        return mean
+        return near @ self._weights, spread
 
 
 class HeldOut:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .correction import Correction, coordinates
+from .correction import Correction, Covariances, coordinates
 from .devices import asked, extrapolated, nearest
 from .model import Kernel, Model
 from .preprocessing import PARTS, Preprocessing, learnt
@@ -68,11 +68,12 @@ def _content(path: Path) -> dict[str, Any]:
         if not content["devices"]:
             raise ValueError("it knows no device")
         for known in content["devices"].values():
-            len(known["cases"])
+            len(known["cases"]) + len(known["kernels"])
+        dict(content.get("datasheets", {}))
     except OSError as error:
         raise SelectionError(f"{path}: not readable: {error.strerror}; {_HOW}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SelectionError(f"{path}: no model of the selector ({error!r}); {_HOW}") from error
+        raise SelectionError(f"{path}: no model of the selector, or a damaged one; {_HOW}") from error
     return content
 
 
@@ -81,7 +82,7 @@ def _model(path: Path, device: str) -> Model:
     try:
         return read(_content(path), device)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        raise SelectionError(f"{path}: no model of the selector ({error!r}); {_HOW}") from error
+        raise SelectionError(f"{path}: no model of the selector, or a damaged one; {_HOW}") from error
 
 
 def read(document: Mapping[str, Any], device: str) -> Model:
@@ -94,6 +95,7 @@ def read(document: Mapping[str, Any], device: str) -> Model:
     case = {name: features[matrix, column] for column, name in enumerate(content["features"])} if names else {}
     case |= {"n": [key[1] for key in keys], "warm": [key[2] == "warm" for key in keys]}
     at = coordinates(case, rates) if names else np.zeros((0, 0))
+    covariances = Covariances()
     kernels = {
         name: Kernel(
             name=name,
@@ -107,8 +109,9 @@ def read(document: Mapping[str, Any], device: str) -> Model:
             ),
             coefficients=_unnamed(TERMS, entry["coefficients"]),
             widths=tuple(sorted({keys[number][1] for number in entry["cases"]})),
+            l2=tuple(sorted({keys[number][2] for number in entry["cases"]})),
             most={size: int(case[size][entry["cases"]].max()) for size in ("m", "nnz")},
-            correction=Correction(at[entry["cases"]], np.array(entry["residuals"])),
+            correction=Correction(at[entry["cases"]], np.array(entry["residuals"]), covariances),
             unit=entry.get("unit", ""),
             min_arch=entry.get("min_arch"),
             features=tuple(entry.get("features", ())),

@@ -33,6 +33,8 @@ class Kernel:
     """float64[len(TERMS)], in multiples of the time at the ceiling"""
     widths: tuple[int, ...]
     """values of n that it was measured with, ascending"""
+    l2: tuple[str, ...]
+    """states of L2 that it was measured in, ``cold`` or ``warm``"""
     most: Mapping[str, int]
     """``m`` and ``nnz`` of the largest matrices that it was measured on"""
     correction: Correction = field(repr=False)

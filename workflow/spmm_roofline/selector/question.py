@@ -48,9 +48,11 @@ def conditions(n: Any, dtype: Any, l2: str, layout: str | None, sums: Any) -> Co
 
 
 def whole_number(n: Any) -> int:
-    """``n`` as an int. Raises :class:`SelectionError` unless it is a whole number from 1."""
-    if isinstance(n, bool) or not hasattr(n, "__index__") or int(n) < 1:
-        raise SelectionError(f"n is {n!r}; it is the number of columns of B, a whole number from 1")
+    """``n`` as an int. Raises :class:`SelectionError` unless it is a whole number from 1 that fits 32 bits."""
+    from ..matrices.canonical import INDEX_LIMIT
+
+    if isinstance(n, bool) or not hasattr(n, "__index__") or not 1 <= int(n) <= INDEX_LIMIT:
+        raise SelectionError(f"n is {n!r}; it is the number of columns of B, a whole number from 1 to {INDEX_LIMIT}")
     return int(n)
 
 

@@ -62,6 +62,7 @@ def train(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], rates: Rat
                 work=work[name],
                 coefficients=coefficients,
                 widths=tuple(sorted(map(int, own["n"].unique()))),
+                l2=tuple(sorted({"warm" if warm else "cold" for warm in own["warm"]})),
                 most={size: int(own[size].max()) for size in ("m", "nnz")},
                 correction=Correction(coordinates(cases[name], rates), np.round(residuals, 4)),
             )

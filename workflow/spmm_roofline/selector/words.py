@@ -43,6 +43,9 @@ def notes(case: Mapping[str, Any], kernel: Kernel, model: Model) -> Iterator[str
             f"nothing was measured on {model.device}: times are extrapolated from {model.extrapolated_from} by the "
             "datasheets of both"
         )
+    asked = "warm" if case["warm"] else "cold"
+    if asked not in kernel.l2:
+        yield f"{kernel.name} was measured with {kernel.l2[0]} L2 only; its time with {asked} L2 rests on those rows"
     if not kernel.widths[0] <= case["n"] <= kernel.widths[-1]:
         yield f"{kernel.name} was measured with N from {kernel.widths[0]} to {kernel.widths[-1]}, not {case['n']}"
     for name, what in (("m", "rows"), ("nnz", "non-zeros")):
