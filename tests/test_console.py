@@ -10,6 +10,7 @@ import pytest
 
 from spmm_roofline import console
 from spmm_roofline.console import Console
+from spmm_roofline.contracts import ContractError
 
 
 class Terminal(io.StringIO):
@@ -26,7 +27,7 @@ def record(message="", level=logging.INFO, **extra):
 def test_snakemakes_lines_are_hidden_and_what_the_run_says_is_shown():
     shown = Console(io.StringIO())
     assert not shown.filter(record("Building DAG of jobs..."))
-    assert not shown.filter(record("rule x", event="job_info"))
+    assert not shown.filter(record("rule x", event="job_info", rule_name="x", output=[]))
     assert shown.filter(record("No GPU is used", **console.TOLD))
     assert shown.filter(record("a.npz is damaged", logging.WARNING))
     assert shown.filter(record("LockException: the folder is locked", logging.ERROR, event="error"))
@@ -40,6 +41,56 @@ def test_progress_is_one_line_on_a_terminal_and_few_elsewhere():
             shown.filter(record(event="progress", done=done, total=100))
     assert terminal.getvalue().count("\n") == 1 and "100 of 100 jobs done" in terminal.getvalue()
     assert file.getvalue().splitlines() == ["100 of 100 jobs done in 0 s"]
+
+
+def test_a_job_that_may_run_alone_for_long_is_named():
+    stream = io.StringIO()
+    shown = Console(stream)
+    shown.filter(record(event="run_info", stats={"total": 3}))
+    for name, output in (("analysis", ["a.csv"]), ("compile_kernels_0", ["a.cubin"]), ("kernels", [])):
+        shown.filter(record(event="job_info", rule_name=name, output=output))
+    assert stream.getvalue() == "0 of 3 jobs done in 0 s, running analysis\n"
+
+
+class MissingRuleException(Exception):
+    """As Snakemake's."""
+
+
+def said_of(error, **options):
+    """What is shown of an error that Snakemake reports, and whether Snakemake's own words are."""
+    stream = io.StringIO()
+    shown = Console(stream, **options)
+    shown.targets = ["matrices", "report"]
+    try:
+        raise error
+    except Exception:
+        own = shown.filter(record(f'Error in file "x", line 1:\n{error}\n  File "x"', logging.ERROR, event="error"))
+    return stream.getvalue(), own
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_an_error_that_was_foreseen_is_its_sentence(everything):
+    assert said_of(ContractError("a.yaml: n is 0"), everything=everything) == ("a.yaml: n is 0\n", False)
+    assert said_of(ZeroDivisionError("a bug"), everything=everything) == ("", True)
+
+
+def test_a_misspelt_target_is_told_what_it_may_have_been():
+    error = MissingRuleException("No rule to produce reprot (if you use input functions make sure that ...).")
+    sentence = "no rule makes 'reprot'; did you mean 'report'? The targets are matrices, report\n"
+    assert said_of(error) == (sentence, False)
+
+
+def test_a_sentence_does_not_hang_on_to_the_line_of_progress():
+    terminal = Terminal()
+    shown = Console(terminal)
+    shown.filter(record(event="run_info", stats={"total": 3}))
+    shown.filter(record(event="job_info", rule_name="analysis", output=["a.csv"]))
+    shown.filter(record(event="job_error", rule_name="analysis", log=[]))
+    shown.report_failures(["all.log"])
+    assert terminal.getvalue().endswith(
+        f"running analysis{console.CLEAR}analysis failed\n{console.CLEAR}What was "
+        "finished is kept: mend this, and run the same command. Full log: all.log\n"
+    )
 
 
 def test_a_failure_is_said_once_and_at_the_end(tmp_path):
@@ -90,34 +141,61 @@ def test_a_second_interrupt_shows_no_traceback(monkeypatch, capsys):
     assert "a bug" in capsys.readouterr().err
 
 
+def rows_of(folder, statuses, message):
+    """Rows of table ``kernels`` in files, kernel → status, all of the code ``as it was``."""
+    paths = []
+    for name, status in statuses.items():
+        paths.append(str(folder / f"{name}.json"))
+        row = {"kernel": name, "status": status, "message": message, "kernel_sha256": "as it was"}
+        (folder / f"{name}.json").write_text(json.dumps(row))
+    return paths
+
+
+def heads_of(codes, *sources):
+    return {
+        name: SimpleNamespace(sha256=lambda code=code: code, closure=lambda: sources) for name, code in codes.items()
+    }
+
+
+def asking_for(*files):
+    """Snakemake's workflow with one job, which reads the files."""
+    return SimpleNamespace(dag=SimpleNamespace(jobs=[SimpleNamespace(input=files, output=())]))
+
+
 def test_a_kernel_that_does_not_compile_ends_the_run_with_its_line(tmp_path):
     source = tmp_path / "mine.cu"
     source.write_text("one\ntwo\n    int x = ;\n")
     message = (
         "mine for sm_90a: NVRTC says\nmine.cu(3): error: expected an expression\n    int x = ;\n            ^\n1 error"
     )
-    rows = []
-    for name, status in (("mine", "compile_failed"), ("good", "ok"), ("old", "unsupported")):
-        rows.append(str(tmp_path / f"{name}.json"))
-        (tmp_path / f"{name}.json").write_text(json.dumps({"kernel": name, "status": status, "message": message}))
-    shown = Console(io.StringIO())
+    rows = rows_of(tmp_path, {"mine": "compile_failed", "good": "ok", "old": "unsupported"}, message)
+    heads = heads_of(dict.fromkeys(("mine", "good", "old"), "as it was"), source)
     with pytest.raises(console.RefusedKernels) as caught:
-        shown.report_refused({"mine": [source], "good": [], "old": []}, [*rows, str(tmp_path / "none.json")])
+        console.report_refused(asking_for(*rows, "none.json"), [*rows, "none.json"], heads)
     assert f"{source}:3: int x = ;" in str(caught.value) and "expected an expression" in str(caught.value)
     assert "good" not in str(caught.value) and "old" not in str(caught.value)
-    shown.report_refused({}, rows[1:])
+    console.report_refused(asking_for(*rows[1:]), rows, heads)  # a run of matrices asks for no kernel
+
+
+def test_a_run_without_jobs_ends_as_one_with_jobs_does():
+    shown = Console(io.StringIO())
+    nothing = record("Nothing to be done (all requested files are present and up to date).")
+    assert shown.filter(nothing)
+
+    def refuse():
+        raise console.RefusedKernels("mine did not compile")
+
+    shown.at_end = refuse
+    with pytest.raises(console.RefusedKernels):
+        shown.filter(nothing)
 
 
 def test_a_kernel_that_did_not_compile_is_named_until_its_code_changes(tmp_path):
-    rows = []
-    for name, status in (("mine", "compile_failed"), ("edited", "compile_failed"), ("good", "ok")):
-        rows.append(str(tmp_path / f"{name}.json"))
-        row = {"kernel": name, "status": status, "message": "mine.cu(3):\nerror", "kernel_sha256": "as it was"}
-        (tmp_path / f"{name}.json").write_text(json.dumps(row))
+    statuses = {"mine": "compile_failed", "edited": "compile_failed", "good": "ok"}
+    rows = rows_of(tmp_path, statuses, "mine.cu(3):\nerror")
     (tmp_path / "damaged.json").write_text("null")
     rows.append(str(tmp_path / "damaged.json"))
-    codes = {"mine": "as it was", "edited": "new"}
-    heads = {name: SimpleNamespace(sha256=lambda code=code: code) for name, code in codes.items()}
+    heads = heads_of({"mine": "as it was", "edited": "new"})
     assert console.refused_before([*rows, str(tmp_path / "none.json")], heads) == [
         "mine did not compile in an earlier run, and its code is the same: mine.cu(3): error"
     ]

@@ -102,7 +102,7 @@ def test_files_without_rows_are_read_together(tmp_path):
 def test_yaml_that_would_make_objects_is_refused(tmp_path, text):
     path = tmp_path / "suite.yaml"
     path.write_text(text + "\n")
-    with pytest.raises(ContractError, match=r"suite.yaml: not readable: could not determine a constructor"):
+    with pytest.raises(ContractError, match=r"suite.yaml: not readable: line 1: could not determine a constructor"):
         contracts.document(path, "suite")
 
 
@@ -511,8 +511,12 @@ def test_a_document_may_merge_what_it_named(tmp_path):
         ),
         ("n: [128]\n", "", "top level: 'n' is a required property"),
         ("path: a.mtx", "name: a", "matrices.file.0: 'path' is a required property"),
-        ("n: [128]", "n: [128]\nn: [256]", "not readable: the key 'n' stands twice"),
-        ("n: [128]", "n: [128", "not readable: "),
+        ("n: [128]", "n: [128]\nn: [256]", "not readable: line 5: the key 'n' stands twice"),
+        (
+            "n: [128]",
+            "n: [128",
+            "not readable: line 5: did not find expected ',' or ']', while parsing a flow sequence that begins in",
+        ),
         (SUITE, "", "top level: None is not of type 'object'"),
     ],
 )

@@ -166,6 +166,13 @@ def test_what_goes_with_a_damaged_file_so_that_it_is_made_again(results):
     ends = ["results/analysis/claims.csv", "results/report/report.html"]
     assert damage.to_move([]) == []
     assert damage.to_move(["results/measure/h200/s/k.csv"]) == ["results/measure/h200/s/k.csv", *ends]
-    assert damage.to_move(["results/report/figures/speedup.svg"]) == ["results/report/figures", *ends]
+    assert damage.to_move(["results/analysis/speedup.csv"]) == ["results/analysis/speedup.csv", ends[1]]
     for name, row in (("kernels/sm_90a/k.cubin", "kernels/sm_90a/k.json"), ("matrices/mesh.npz", "matrices/mesh.json")):
         assert damage.to_move([f"results/{name}"]) == [f"results/{name}", f"results/{row}", *ends]
+
+
+@pytest.mark.parametrize("name", ["analysis/selector.json", "report/report.html", "report/bundle.tar.gz"])
+def test_what_is_not_made_from_a_damaged_file_stays(results, name):
+    (results / "analysis/claims.csv").write_text("")
+    assert damage.to_move([f"results/{name}"]) == [f"results/{name}"]
+    assert damage.to_move(["results/report/figures/speedup.svg"]) == ["results/report/figures"]

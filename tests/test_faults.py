@@ -95,6 +95,15 @@ def test_a_kernel_that_hangs_is_a_row_that_the_report_shows(project):
     assert "no answer within 5 s" in (project.root / "results/report/report.html").read_text()
 
 
+def test_a_kernel_that_does_not_compile_ends_every_run_that_asks_for_it(project):
+    project.edit("kernels/smat/mma_cbt.cu", 'extern "C"', 'int broken = ;\nextern "C"')
+    for _ in range(2):  # the second has nothing to do
+        process = project.start("kernels")
+        output, _ = process.communicate()
+        assert process.returncode == 1 and "mma_cbt did not compile: " in output and "Traceback" not in output
+    assert "did not compile" not in project.snakemake("matrices")
+
+
 def cut(content):
     return content[: len(content) // 2]
 
@@ -137,6 +146,14 @@ def test_all_that_is_damaged_is_named_and_moved_away_by_one_run_and_healed_by_th
     assert (table(project, "mma_t").status == "ok").all() and len(table(project, "mma_bt")) == 2
 
 
+def test_a_damaged_figure_costs_neither_the_page_nor_the_analysis(project):
+    (project.root / "results/report/figures/rounding.svg").write_text("<svg")
+    project.snakemake()
+    moved = [path.relative_to(project.root).as_posix() for path in project.root.rglob("*.damaged")]
+    assert moved == ["results/report/figures.damaged"]
+    assert (project.root / "results/report/figures/rounding.svg").exists()
+
+
 def test_what_is_damaged_while_a_run_goes_on_is_moved_away_all_at_once(project):
     """A file damaged after the check at the start: the job that reads it names everything in one sentence."""
     measure_again(project, "mma_bt")
@@ -165,7 +182,7 @@ def test_an_error_that_was_foreseen_is_one_sentence(project, tmp_path):
     path = tmp_path / "bad.mtx"
     path.write_text("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1.5\n9 2 -2\n")
     output = project.snakemake("matrices", "--config", f"matrix={path}", check=False)
-    (sentence,) = [line for line in output.splitlines() if line.startswith(f"{path}: ")]
+    (sentence,) = [line for line in output.splitlines() if line.startswith(f"{path}, line 4: ")]
     assert "Traceback" not in output
     assert (project.root / "results/matrices/log/import_matrix_0.log").read_text() == sentence + "\n"
     assert (

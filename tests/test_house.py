@@ -68,6 +68,7 @@ EDGES = {
     ("__main__", "cli"): "the command line of an uninstalled package",
     ("run_config", "kernels"): "the compiler says which architectures it knows",
     ("run_config", "matrices"): "the names of the user's own matrices must differ from those of suites",
+    ("console", "rule"): "an error that a job reports as one sentence is one sentence at planning, too",
     ("batches", "measure"): "the journal of a measured table says what the table was made of",
     ("plan", "batches"): "stale files become a few jobs",
     ("plan", "run_config"): "a config that cannot be run is refused before it is planned",

@@ -11,7 +11,7 @@ from spmm_roofline.contracts import ContractError
 from spmm_roofline.kernels import registered
 from spmm_roofline.matrices.canonical import MatrixError
 from spmm_roofline.plan import Plan, PlanError
-from spmm_roofline.run_config import check_patterns, checked, own_suites
+from spmm_roofline.run_config import check_config_file, check_patterns, checked, own_suites
 
 ROOT = Path(__file__).resolve().parents[1]
 MTX = "%%MatrixMarket matrix coordinate real general\n2 3 2\n1 3 0.5\n2 1 -4\n"
@@ -93,6 +93,32 @@ def test_a_config_that_cannot_be_run_is_refused(config, entries, sentence):
 )
 def test_a_config_that_breaks_its_schema_is_refused(config, entries, sentence):
     assert sentence in refusal(config, ContractError, **entries)
+
+
+def test_a_text_that_is_no_number_is_refused(config):
+    said = refusal(config, ContractError, measure=config["measure"] | {"shard": "[1"})
+    assert said == "config: measure.shard: '[1' is not of type 'integer'"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "measure:\n  suites: [quick\nprofile: {}\n",
+            "config.yaml: not readable: line 3: did not find expected ',' or",
+        ),
+        ("report: {}\nreport: {}\n", "config.yaml: not readable: line 2: the key 'report' stands twice"),
+        ("", "config.yaml: a config file holds keys and their values"),
+        ("hello\n", "config.yaml: a config file holds keys and their values"),
+    ],
+)
+def test_a_config_file_that_cannot_be_read_is_named_with_the_line(tmp_path, text, sentence):
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises((PlanError, ContractError)) as caught:
+        check_config_file(path)
+    assert sentence in str(caught.value)
+    check_config_file(ROOT / "config/config.yaml")
 
 
 def test_an_architecture_that_the_compiler_does_not_know_is_refused(config):
@@ -244,6 +270,26 @@ def test_without_widths_a_matrix_of_ones_own_has_those_of_quick(config):
 def test_several_matrices_are_measured_each_by_itself(config, given):
     suites = Plan(config | {"matrix": given}).suites
     assert next(iter(suites)) == "my-x" and len(suites) == 2
+
+
+@pytest.mark.parametrize("name", ["a{b}.mtx", "{{x}}.mtx", "un{.mtx", "star*[1]?.mtx", "a b,c.mtx", "$x#%.mtx"])
+def test_the_path_of_a_matrix_may_hold_any_sign(config, name):
+    """Snakemake would take braces for a wildcard, so no rule has such a path as its input."""
+    Path(name).write_text(MTX)
+    plan = Plan(config | {"matrix": name})
+    (spec,) = plan.specs.values()
+    (batch,) = plan.imports
+    assert spec["path"] == name and batch.inputs == (() if "{" in name else (name,))
+
+
+def test_the_home_folder_and_this_folder_may_be_abbreviated(config, monkeypatch):
+    monkeypatch.setenv("HOME", str(Path("a").resolve()))
+    for given in ("~/x.mtx", ["~/x.mtx"], "~/x.mtx,./rmat-14.mtx"):
+        assert str(Path("a/x.mtx").resolve()) in checked(config | {"matrix": given})["matrix"]
+    assert checked(config | {"matrix": ["./x.mtx", "x.mtx"]})["matrix"] == ["x.mtx"]
+    suite = suite_with(matrices={"file": [{"path": "~/x.mtx"}, {"path": "./rmat-14.mtx"}]})
+    specs = Plan(config | {"suite": suite}).suites["mine"].specs
+    assert [spec["path"] for spec in specs.values()] == [str(Path("a/x.mtx").resolve()), "rmat-14.mtx"]
 
 
 def names(config, *paths):

@@ -252,10 +252,13 @@ def test_one_matrix_of_ones_own(project, tmp_path):
         (["--config", "measure={device: h2000}"], "h2000.yaml does not exist"),
         (["--config", "measure={sutes: [quick]}"], "'sutes' was unexpected"),
         (["--config", "kernels={external: [libyours.so]}"], "libyours.so: kernels.external names this library"),
+        (["reprot"], "no rule makes 'reprot'; did you mean 'report'? The targets are all, matrices, "),
     ],
 )
-def test_a_wrong_config_says_what_to_change(project, arguments, sentence):
+def test_a_wrong_command_is_answered_with_one_sentence(project, arguments, sentence):
     assert sentence in project.snakemake("-n", "report", *arguments, check=False)
+    profile, said = project.snakemake("report", *arguments, check=False).splitlines()
+    assert profile.startswith("Using workflow specific profile") and sentence in said
 
 
 def test_a_suite_of_kernels_to_come_says_so(project):
@@ -271,6 +274,6 @@ def test_a_bad_matrix_stops_itself_alone(project, tmp_path):
     path = tmp_path / "bad.mtx"
     path.write_text("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1.5\n9 2 -2\n")
     output = project.snakemake("matrices", "--config", f"matrix={path}", check=False)
-    assert "bad.mtx: " in output and "Traceback" not in output
+    assert "bad.mtx, line 4: " in output and "Traceback" not in output
     assert not (project.root / "results/matrices/bad.npz").exists()
     assert (project.root / "results/matrices/mesh.npz").exists()

@@ -169,8 +169,8 @@ CONTRADICTIONS = [
     ("name: mma_bt\n", "name: mma_b\n", "a kernel has the name of its file"),
     ("study: smat", "study: sptc", "lies in the folder 'smat'"),
     ("/*---", "/* ---", "must open with its head"),
-    ("idea: walk", "idea: walk: run", "not valid YAML"),
-    ("study: smat", "study: smat\nstudy: smat", "stands twice"),
+    ("idea: walk", "idea: walk: run", r"not valid YAML .*: line 5: mapping values are not allowed in this context$"),
+    ("study: smat", "study: smat\nstudy: smat", "line 4: the key 'study' stands twice"),
     ("study: smat", "study: smat\nspeed: great", "'speed' was unexpected"),
     ('extern "C" __global__ void __launch_bounds__(32) mma_bt(', 'extern "C" __global__ void mma_bd(', "no extern"),
     ("const int* __restrict__ indptr", "const long long* __restrict__ indptr", "'a.indptr' is int32, but mma_bt takes"),
@@ -236,6 +236,12 @@ def test_an_unknown_name_fails_at_planning(tree, old, new, sentence):
     with pytest.raises(ExpressionError, match=sentence) as caught:
         read(path)
     assert str(path) in str(caught.value)
+
+
+def test_an_unknown_argument_is_told_the_arrays_too(tree):
+    path = edited(tree, "a.indptr", "a.pointers")
+    with pytest.raises(ExpressionError, match=r"unknown name 'a\.pointers' .* known: .*a\.indptr, .*\bb, b\.ld"):
+        read(path)
 
 
 def test_a_launch_may_name_an_expression(tree):

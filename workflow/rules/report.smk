@@ -39,7 +39,7 @@ rule report:
 
 rule bundle:
     input:
-        rules.report.output.html,
+        rules.report.output,
         rules.analysis.output,
         PLAN.measured(),
         PLAN.profiled(),
@@ -56,7 +56,7 @@ rule bundle:
     conda:
         "../../envs/cpu.yaml"
     params:
-        folders=[*PLAN.config_files(), *PLAN.recorded(), rules.report.output.figures],
+        folders=[*PLAN.config_files(), *PLAN.recorded()],
         provenance=PLAN.provenance(),
     script:
         "../scripts/bundle.py"

@@ -1,7 +1,7 @@
 """What a run shows on the terminal: one line of progress, one line for what went wrong; everything else is in logs.
 
 Snakemake prints some twenty lines a job. Its own log, below ``.snakemake/log``, keeps them all; the terminal gets what
-a user acts on. ``--verbose`` and a dry run show everything as Snakemake does.
+a user acts on. ``--verbose`` and a dry run show everything as Snakemake does, but for errors that are one sentence.
 """
 
 from __future__ import annotations
@@ -10,13 +10,18 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from .rule import foreseen
+from .spelling import choices
+
 #: Seconds between two lines of progress on a terminal, and elsewhere, where each line stays.
 ON_TERMINAL_S, ELSEWHERE_S = 0.2, 20.0
+#: Empties the line of progress on a terminal.
+CLEAR = "\r\x1b[K"
 #: Lines of the end of a run that are shown of each failed job, and of a compiler's message.
 MOST_FAILED, MOST_COMPILER_LINES = 4, 6
 #: Mark of a record of the logger that the user must see.
@@ -26,21 +31,46 @@ CANCELLED = "Cancelled. What was finished is kept: the same command goes on from
 
 
 class Console(logging.Filter):
-    """Filter of the handler that writes to the terminal: shows progress and hides what only the log keeps."""
+    """Filter of the handler that writes to the terminal: shows progress and hides what only the log keeps.
 
-    def __init__(self, stream: Any = None) -> None:
+    ``everything``: hide nothing.
+    """
+
+    def __init__(self, stream: Any = None, everything: bool = False) -> None:
         super().__init__()
         self.stream = stream or sys.stderr
+        self.everything = everything
+        #: Names that a misspelt target was probably meant to be.
+        self.targets: Sequence[str] = ()
+        #: Called at the end of a run without jobs; Snakemake itself calls its handlers only after jobs.
+        self.at_end: Callable[[], None] = lambda: None
         self.failed: list[dict[str, Any]] = []
         self._cancelled = False
+        self._done = self._total = 0
         self._started = self._said = time.monotonic()
         self._terminal = bool(getattr(self.stream, "isatty", lambda: False)())
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether Snakemake's own line is shown."""
         event = str(getattr(record, "event", None) or "")
-        if event == "progress":
-            self._progress(record.done, record.total)  # type: ignore[attr-defined]
+        if event == "error" and (sentence := self._sentence(sys.exc_info()[1])):
+            self._say(sentence)
+            return False
+        nothing = record.getMessage().startswith("Nothing to be done")
+        if nothing:
+            self.at_end()
+        if nothing or self.everything:
+            return True
+        if event == "run_info":
+            self._total = record.stats["total"]  # type: ignore[attr-defined]
+        elif event == "progress":
+            self._done, self._total = record.done, record.total  # type: ignore[attr-defined]
+            self._progress()
+        elif event == "job_info":
+            name = record.rule_name  # type: ignore[attr-defined]
+            # Numbered rules are batches, of which there are many; one of the others may run alone for a minute.
+            if record.output and not name[-1].isdigit():  # type: ignore[attr-defined]
+                self._progress(name)
         elif event == "job_error":
             self._failure(record)
         elif getattr(record, "told", False):
@@ -54,14 +84,17 @@ class Console(logging.Filter):
             return not (self.failed or self._cancelled or "CalledProcessError" in record.getMessage())
         return False
 
-    def _progress(self, done: int, total: int) -> None:
+    def _progress(self, started: str = "") -> None:
+        """Write the line of progress, with the rule of the job that ``started`` if there is one."""
         now = time.monotonic()
-        if done < total and now - self._said < (ON_TERMINAL_S if self._terminal else ELSEWHERE_S):
+        end = self._done == self._total
+        if not (started or end) and now - self._said < (ON_TERMINAL_S if self._terminal else ELSEWHERE_S):
             return
         self._said = now
-        line = f"{done} of {total} jobs done in {now - self._started:.0f} s"
+        line = f"{self._done} of {self._total} jobs done in {now - self._started:.0f} s"
+        line += f", running {started}" if started else ""
         if self._terminal:
-            self.stream.write(f"\r\x1b[K{line}" + ("\n" if done == total else ""))
+            self.stream.write(CLEAR + line + ("\n" if end else ""))
         else:
             self.stream.write(line + "\n")
         self.stream.flush()
@@ -71,8 +104,15 @@ class Console(logging.Filter):
         if found not in self.failed:
             self.failed.append(found)
 
+    def _sentence(self, error: BaseException | None) -> str:
+        """The sentence that says what to do about an error; empty if there is none, so that Snakemake reports it."""
+        if type(error).__name__ == "MissingRuleException":
+            target = str(error).removeprefix("No rule to produce ").partition(" (if ")[0]
+            return f"no rule makes {target!r}{choices(target, self.targets, 'targets')}"
+        return str(error) if error is not None and foreseen(error) else ""
+
     def _say(self, sentence: str) -> None:
-        self.stream.write(f"{sentence}\n")
+        self.stream.write((CLEAR if self._terminal else "") + f"{sentence}\n")
         self.stream.flush()
 
     def report_failures(self, logs: Iterable[str]) -> None:
@@ -87,29 +127,17 @@ class Console(logging.Filter):
             self._say(f"{len(self.failed) - MOST_FAILED} more jobs failed")
         self._say(f"What was finished is kept: mend this, and run the same command. Full log: {', '.join(logs)}")
 
-    def report_refused(self, sources: Mapping[str, Iterable[Path]], rows: Iterable[str]) -> None:
-        """End a run with an error if the compiler refused a kernel, and show what it said.
-
-        ``sources``: kernel → its files; ``rows``: of table ``kernels``. Raises :class:`RefusedKernels`.
-        """
-        refused = refused_kernels(rows)
-        if refused:
-            said = [
-                f"{kernel} did not compile: {of_compiler(text, sources[kernel])}" for kernel, text in refused.items()
-            ]
-            raise RefusedKernels("\n".join(["Everything is done but for kernels that did not compile.", *said]))
-
 
 class RefusedKernels(RuntimeError):
     """Kernels that the compiler refused; everything else of the run is finished."""
 
 
-def attach(logger: logging.Logger) -> Console:
+def attach(logger: logging.Logger, everything: bool = False) -> Console:
     """A :class:`Console` on the handler of ``logger`` that writes to the terminal."""
     console = Console()
     for handler in logger.handlers:
         if getattr(handler, "name", "") == "DefaultStreamHandler":
-            console = Console(getattr(handler, "stream", None))
+            console = Console(getattr(handler, "stream", None), everything)
             handler.addFilter(console)
     return console
 
@@ -123,27 +151,40 @@ def last_line(path: str | Path) -> str:
     return next((line for line in reversed(lines) if line.strip()), "")
 
 
-def refused_before(rows: Iterable[str], heads: Mapping[str, Any]) -> list[str]:
-    """A sentence for each kernel that the compiler refused in an earlier run and whose code has not changed since.
+def report_refused(workflow: Any, rows: Iterable[str], heads: Mapping[str, Any]) -> None:
+    """End a run with an error if the compiler refused a kernel that the run asks for, and show what it said.
 
-    Snakemake does nothing for it, because it has its row. ``rows``: of table ``kernels``; ``heads``: kernel → its head.
+    ``workflow``: Snakemake's, with its jobs; ``rows``: of table ``kernels``; ``heads``: kernel → its head. Raises
+    :class:`RefusedKernels`.
     """
-    found = {
-        row["kernel"]: " ".join(row["message"].split())
-        for row in _refused(rows)
-        if row["kernel"] in heads and heads[row["kernel"]].sha256() == row["kernel_sha256"]
-    }
+    asked = {str(file) for job in workflow.dag.jobs for file in (*job.input, *job.output)}
+    refused = refused_kernels((row for row in rows if row in asked), heads)
+    if refused:
+        said = [
+            f"{kernel} did not compile: {of_compiler(text, heads[kernel].closure())}"
+            for kernel, text in refused.items()
+        ]
+        raise RefusedKernels("\n".join(["Everything is done but for kernels that did not compile.", *said]))
+
+
+def refused_before(rows: Iterable[str], heads: Mapping[str, Any]) -> list[str]:
+    """A sentence for each kernel that the compiler refused in an earlier run: Snakemake does nothing for its row."""
     return [
-        f"{kernel} did not compile in an earlier run, and its code is the same: {text}"
-        for kernel, text in found.items()
+        f"{kernel} did not compile in an earlier run, and its code is the same: {' '.join(text.split())}"
+        for kernel, text in refused_kernels(rows, heads).items()
     ]
 
 
-def refused_kernels(rows: Iterable[str]) -> dict[str, str]:
-    """Kernel → what the compiler said, of the rows of table ``kernels`` that it refused."""
+def refused_kernels(rows: Iterable[str], heads: Mapping[str, Any]) -> dict[str, str]:
+    """Kernel → what the compiler said, of the ``rows`` of table ``kernels`` that it refused.
+
+    A row of other code than that of today's ``heads`` says nothing.
+    """
     found: dict[str, str] = {}
     for row in _refused(rows):
-        found.setdefault(row["kernel"], row["message"])
+        kernel = row["kernel"]
+        if kernel in heads and heads[kernel].sha256() == row["kernel_sha256"]:
+            found.setdefault(kernel, row["message"])
     return found
 
 

@@ -18,6 +18,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -693,7 +694,8 @@ def _with_numbers(value: Any, schema: Mapping[str, Any]) -> Any:
         inner = schema.get("properties", {})
         return {key: _with_numbers(item, inner.get(key, {})) for key, item in value.items()}
     if isinstance(value, str) and schema.get("type") in ("integer", "number", "boolean"):
-        return yaml.safe_load(value)
+        with suppress(yaml.YAMLError):  # the schema then refuses the text
+            return yaml.safe_load(value)
     return value
 
 
@@ -702,17 +704,35 @@ def parse_yaml(text: str) -> Any:
     return yaml.load(text, _UniqueKeyLoader)
 
 
+def complaint(error: yaml.YAMLError, before: int = 0) -> str:
+    """Line and cause of an error of :func:`parse_yaml`; ``before``: the number of lines of the file before its text."""
+    mark, begin = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
+    if mark is None:
+        return " ".join(str(error).split())
+    said = f"line {mark.line + 1 + before}: {error.problem}"
+    if begin is None:
+        return said
+    said += f", {error.context}"
+    return said if begin.line == mark.line else f"{said} that begins in line {begin.line + 1 + before}"
+
+
+def content(path: str | Path) -> Any:
+    """Plain values of a YAML or JSON file. Raises :class:`Damaged` for one that cannot be parsed."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        return json.loads(text) if str(path).endswith(".json") else parse_yaml(text)
+    except yaml.YAMLError as error:
+        raise Damaged({path: f"not readable: {complaint(error)}"}) from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise Damaged({path: f"not readable: {error}"}) from error
+
+
 def document(path: str | Path, name: str) -> Any:
     """Read a YAML or JSON file and validate it as document ``name``.
 
     Raises :class:`Damaged` for a file that cannot be parsed, and :class:`ContractError` for one that breaks the schema.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-        content = json.loads(text) if str(path).endswith(".json") else parse_yaml(text)
-    except (yaml.YAMLError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise Damaged({path: f"not readable: {error}"}) from error
-    return validate(content, name, path)
+    return validate(content(path), name, path)
 
 
 def write_row(row: Mapping[str, Any], path: str | Path, name: str) -> None:

@@ -53,18 +53,25 @@ def find(results: str | Path = folder.RESULTS, known: str | Path = KNOWN) -> dic
 def to_move(damaged: Iterable[str | Path]) -> list[str]:
     """Files and folders to move away so that Snakemake makes the ``damaged`` files again.
 
-    Snakemake makes a missing file again only if a job that runs needs it. The page and one table of the analysis are
-    therefore moved too, because their jobs request every row. So is the row beside an archive or a cubin, which the
-    same job writes. A figure moves with its folder, which is the output that Snakemake knows.
+    Snakemake makes a missing file again only if a job that runs needs it. What was made last from a damaged file is
+    therefore moved too: the page, and one table of the analysis, whose job requests every row. So is the row beside an
+    archive or a cubin, which the same job writes. A figure moves with its folder, which is the output that Snakemake
+    knows.
     """
     found: dict[Path, None] = {}
     for path in map(Path, damaged):
         found[path.parent if path.suffix == ".svg" else path] = None
         if path.suffix in (".npz", ".cubin"):
             found[path.with_suffix(".json")] = None
-        root = Path(path.parts[0])
-        found |= dict.fromkeys(root / end for end in ENDS)
+        found |= dict.fromkeys(Path(path.parts[0]) / end for end in _made_from(path))
     return [str(path) for path in found if path.exists()]
+
+
+def _made_from(path: Path) -> tuple[str, ...]:
+    """Those of :data:`ENDS` that a file below ``results`` is a source of."""
+    if path.parts[1] == "report" or path.name == "selector.json":
+        return ()
+    return ENDS[1:] if path.parts[1] == "analysis" else ENDS
 
 
 def _remembered(known: Path) -> dict[str, list[int]]:

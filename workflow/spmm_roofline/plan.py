@@ -524,9 +524,12 @@ class Plan:
         ]
 
     def _own_files(self, names: Sequence[str]) -> list[str]:
-        """The user's files that matrices come from; a missing one is left to the import, whose error says more."""
-        specs = [self.specs[name] for name in names]
-        return [spec["path"] for spec in specs if spec["source"] == "file" and Path(spec["path"]).exists()]
+        """The user's files that matrices come from, as far as Snakemake can wait for them.
+
+        A missing one is left to the import, whose error says more. In braces Snakemake would see a wildcard.
+        """
+        found = [self.specs[name]["path"] for name in names if self.specs[name]["source"] == "file"]
+        return [path for path in found if Path(path).exists() and "{" not in path]
 
     @cached_property
     def packings(self) -> list[Batch]:

@@ -19,6 +19,7 @@ from . import contracts, paths
 from .kernels import arch
 from .matrices import expand
 from .matrices.canonical import MatrixError
+from .matrices.file import plain
 from .spelling import choices, closest, suggestion
 
 SUITES, BLOCKS = Path("config/suites"), Path("config/blocks")
@@ -32,6 +33,15 @@ QUICK = "quick"
 
 class PlanError(ValueError):
     """The config or a suite cannot be run; the message says what to change."""
+
+
+def check_config_file(path: str | Path) -> None:
+    """Raise an error with file and line if a config file cannot be read; Snakemake's own names neither.
+
+    :class:`PlanError`, or :class:`.contracts.Damaged` for what is not YAML.
+    """
+    if not isinstance(contracts.content(path), Mapping):
+        raise PlanError(f"{path}: a config file holds keys and their values; config/README.md describes them")
 
 
 def checked(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,10 +70,10 @@ def checked(config: Mapping[str, Any]) -> dict[str, Any]:
 def _paths(given: Any) -> list[str]:
     """Paths of ``matrix``: a list, one path, or several with commas between them."""
     if isinstance(given, str):
-        given = [given] if Path(given).exists() else [part.strip() for part in given.split(",")]
+        given = [given] if Path(plain(given)).exists() else [part.strip() for part in given.split(",")]
     if not isinstance(given, list) or not all(isinstance(path, str) and path for path in given):
         raise PlanError(f"matrix is {given!r}; give the path of a matrix file, or several: matrix=[a.mtx,b.mtx]")
-    return list(dict.fromkeys(given))
+    return list(dict.fromkeys(map(plain, given)))
 
 
 def _widths(given: Any) -> list[int]:

@@ -122,7 +122,7 @@ def read(path: Path) -> list[Head]:
         match = _HEAD.match(text)
         if not match:
             raise HeadError(f"{path}: the file must open with its head, YAML between '/*---' and '---*/'")
-        raw = _yaml(path, match.group(1))
+        raw = _yaml(path, text, match.group(1))
     errors: list[Exception] = [HeadError(breach) for breach in contracts.breaches(raw, "kernel")]
     if not isinstance(raw, dict):
         raise _together(path, errors)
@@ -215,11 +215,13 @@ def _heads(path: Path, raw: dict[str, Any], code: str) -> list[Head]:
     return heads
 
 
-def _yaml(path: Path, text: str) -> dict[str, Any]:
+def _yaml(path: Path, text: str, head: str) -> dict[str, Any]:
+    """The ``head`` that stands in the ``text`` of a file."""
     try:
-        return contracts.parse_yaml(text)
+        return contracts.parse_yaml(head)
     except yaml.YAMLError as error:
-        raise HeadError(f"{path}: the head is not valid YAML (quote every value with a colon): {error}") from error
+        said = contracts.complaint(error, before=text.count("\n", 0, text.find(head)))
+        raise HeadError(f"{path}: the head is not valid YAML (quote every value with a colon): {said}") from error
 
 
 def _library_head(path: Path, text: str) -> dict[str, Any]:
@@ -227,7 +229,7 @@ def _library_head(path: Path, text: str) -> dict[str, Any]:
     match = re.search(r"^---\n(.*?)\n---$", docstring, re.DOTALL | re.MULTILINE)
     if not match:
         raise HeadError(f"{path}: the module docstring must hold the head, YAML between two lines of '---'")
-    return _yaml(path, match.group(1))
+    return _yaml(path, text, match.group(1))
 
 
 def _parameter_types(code: str, constants: dict[str, Any]) -> dict[str, list[str]]:
@@ -427,7 +429,8 @@ def _check_argument(head: Head, entry: str, argument: str, parameter: str) -> No
     arrays = _arrays(head)
     is_array, is_pointer = argument in arrays, "*" in parameter
     if not is_array:
-        _check_numbers(head, argument, whole=not NUMBER_TYPES.get(declared, "").startswith("float"))
+        # An argument may be an array as well, so arrays belong to what a message lists as known.
+        _check_numbers(head, argument, whole=not NUMBER_TYPES.get(declared, "").startswith("float"), also=arrays)
     if is_array != is_pointer:
         raise HeadError(
             f"{head.path}: the head passes {'an array' if is_array else 'a number'}, {argument!r}, for the parameter "
