@@ -48,7 +48,7 @@ def draw(tables: Mapping[str, pd.DataFrame]) -> Figure:
     for side, look in SIDES.items():
         of_side = rows[rows["side"] == side]
         x, y = of_side["intensity_flop_per_byte"], of_side["useful_gflops"]
-        ax.plot(x, y, linestyle="none", markersize=4.5, alpha=0.85, label=side, **look)
+        ax.plot(x, y, linestyle="none", markersize=4.5, label=side, **look)
     for axis in (ax.xaxis, ax.yaxis):
         plain_log(axis)
     figure.legend(loc="outside lower center", ncols=len(SIDES))

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import csv
 from functools import cache
+from typing import TYPE_CHECKING
 
 import evidence
 import paper_numbers
 from pages import ROOT, markdown
 
 from spmm_roofline import contracts
-from spmm_roofline.figures.numbers import counted, listed, significant
+from spmm_roofline.figures.numbers import counted, duration, listed, significant
 from spmm_roofline.figures.papers import PAPERS
 from spmm_roofline.kernels.registry import heads
 from spmm_roofline.report.tables.study import SHOWN, VERDICTS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Row = dict[str, str]
 
@@ -36,6 +40,13 @@ DOWNLOADS = {
     "file": "an archive that the suite names",
 }
 COUNTERPARTS = ROOT / "docs" / "studies" / "counterparts.yaml"
+#: Matrices of a line of :func:`rungs` → their suite and, of a suite with several sizes, their numbers of rows.
+RUNGS_ON: dict[str, tuple[str, tuple[int, ...]]] = {
+    "of applications": ("thesis-standins", ()),
+    "2:4 tiles only, 4096 rows": ("thesis-nmult", ()),
+    "percentages, 16384 and 8192 rows": ("thesis-synthetic", (16384, 8192)),
+    "percentages, 4096 and 2048 rows": ("thesis-synthetic", (4096, 2048)),
+}
 
 
 @cache
@@ -233,6 +244,68 @@ def suites_of(study: str) -> list[str]:
     return list(dict.fromkeys([*named, *(suite["name"] for suite in mine if suite.get("study") == study)]))
 
 
+# --- recorded rows ----------------------------------------------------------------------------------------------------
+
+
+@cache
+def _recorded(device: str, suite: str) -> pd.DataFrame:
+    """The recorded rows of a suite that have a time."""
+    import pandas as pd
+
+    folder = ROOT / "resources" / "recorded" / device / suite
+    rows = pd.concat([pd.read_csv(path) for path in sorted(folder.glob("*.csv"))], ignore_index=True)
+    return rows[rows["status"] == "ok"]
+
+
+def rungs(device: str) -> str:
+    """Time of the thesis' fastest kernel over that of the fastest rung with wgmma, both with sums in FP16.
+
+    A cell is the geometric mean over matrices and, of several matrices, the range; a case whose fastest row is noisy
+    is left out.
+    """
+    import numpy as np
+
+    with_wgmma = [name for name, head in heads(str(ROOT / "kernels")).items() if "wgmma" in head.features]
+    widths, lines = (8, 32, 64, 128, 1024), []
+    for says, (suite, sizes) in RUNGS_ON.items():
+        rows = _recorded(device, suite)
+        rows = rows[rows["study"].isin(FOLDERS["sptc"]) & (rows["dtype_accumulator"] == "float16")]
+        rows = rows[rows["m"].isin(sizes or rows["m"])].assign(rung=rows["kernel"].isin(with_wgmma))
+        best = rows.loc[rows.groupby(["matrix", "n", "rung"])["time_ms"].idxmin()]
+        times = best[~best["noisy"].eq(True)].set_index(["n", "matrix", "rung"])["time_ms"].unstack()
+        ratios = (times[False] / times[True]).dropna()
+        cells = []
+        for n in widths:
+            own = ratios[ratios.index.get_level_values("n") == n]
+            mean = significant(np.exp(np.log(own).mean())) if len(own) else ""
+            cells.append(f"{mean} <small>({_range(own)})</small>" if len(own) > 1 else mean)
+        lines.append([f"{says} ({ratios.index.get_level_values('matrix').nunique()})", *cells])
+    return markdown(["matrices", *(f"N = {n}" for n in widths)], lines)
+
+
+def over(case: str) -> str:
+    """Time of a kernel over that of another on each matrix of a suite, ``0.935 to 1.07``.
+
+    ``case``: device, suite, N and the two kernels.
+    """
+    device, suite, n, kernel, other = map(str.strip, case.split(","))
+    rows = _recorded(device, suite)
+    times = rows[rows["n"] == int(n)].set_index(["matrix", "kernel"])["time_ms"].unstack()
+    return _range(times[kernel] / times[other])
+
+
+def time(case: str) -> str:
+    """Recorded time of ``case``: device, suite, matrix, N and kernel."""
+    device, suite, matrix, n, kernel = map(str.strip, case.split(","))
+    rows = _recorded(device, suite)
+    (row,) = rows[(rows["matrix"] == matrix) & (rows["n"] == int(n)) & (rows["kernel"] == kernel)].to_dict("records")
+    return duration(row["time_ms"])
+
+
+def _range(values: pd.Series) -> str:
+    return " to ".join(dict.fromkeys([significant(values.min()), significant(values.max())]))
+
+
 # --- the artifact appendix --------------------------------------------------------------------------------------------
 
 
@@ -329,4 +402,7 @@ GENERATED = {
     "cost": cost,
     "ours": ours,
     "paper": paper,
+    "rungs": rungs,
+    "over": over,
+    "time": time,
 }

@@ -182,10 +182,9 @@ def steps() -> Drawing:
         d.circle(x + 5, y + 24, 5, "disc", colour)
         d.text(x + 15, y + 27.5, f"N = {n}", "", 10)
         x += 74
-    counts = {count for _, count in found.values()}
-    d.text(
-        WIDTH - 16, y + 27.5, f"{DEVICE.upper()}, suite {SUITE}, {min(counts)} matrices, warm L2", "quiet", 10, "end"
-    )
+    counts = sorted({count for _, count in found.values()})
+    matrices = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
+    d.text(WIDTH - 16, y + 27.5, f"{DEVICE.upper()}, suite {SUITE}, {matrices} matrices, warm L2", "quiet", 10, "end")
     return d
 
 
@@ -210,7 +209,7 @@ def fullness() -> Drawing:
         f"usually faster, below it slower; this is right for {right} of them.",
     )
     left, top, wide, high = 56.0, 12.0, WIDTH - 76.0, 220.0
-    low_x, high_x, low_y, high_y = 12.0, 96.0, 0.8, 1.4
+    low_x, high_x, low_y, high_y = 0.95 * points[0][0], 96.0, 0.8, 1.4
 
     def across(x: float) -> float:
         return left + math.log(x / low_x) / math.log(high_x / low_x) * wide

@@ -177,6 +177,13 @@ def test_every_entry_of_the_log_is_told():
     assert numbers == told, f"docs/how/limits.md and the log differ by {sorted(numbers ^ told, key=int)}"
 
 
+def test_the_number_of_dropped_ideas_is_that_of_the_page():
+    page = PAGES[ROOT / "docs" / "how" / "limits.md"]
+    ideas = set(re.findall(r"^\*\*\[(\d+)\]\*\*", page, re.MULTILINE))
+    dropped = re.findall(r"\*Kept\*:\s+no[.:;]", page)
+    assert f"{len(dropped)} of the {len(ideas)} ideas were dropped" in page
+
+
 def test_gains_drawn_are_those_of_the_log():
     log = (ROOT / "kernels" / "flagship" / "NOTES.md").read_text()
     entries = dict(re.findall(r"^(\d+)\. (.*?)(?=^\d+\. |\Z)", log, re.MULTILINE | re.DOTALL))
@@ -189,6 +196,13 @@ def test_figures_of_the_limits_have_rows():
     gains = limits.gains()
     assert all(count >= 50 and 0.3 < gain < 5 for gain, count in gains.values())
     assert limits.counters().svg("x").count("<circle") > 100
+
+
+def test_no_matrix_lies_left_of_the_axis():
+    tree = ET.fromstring(limits.fullness().svg("x"))
+    ticks = [float(text.attrib["x"]) for text in tree.iter(f"{SVG}text") if (text.text or "").endswith("×")]
+    circles = [float(circle.attrib["cx"]) - float(circle.attrib["r"]) for circle in tree.iter(f"{SVG}circle")]
+    assert min(circles) > max(ticks), "a mark would lie on a tick label"
 
 
 def test_measuring_draws_the_numbers_of_the_code():

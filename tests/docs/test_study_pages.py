@@ -152,7 +152,7 @@ def test_every_number_of_a_paragraph_is_of_a_claim_that_the_paragraph_relies_on(
 @pytest.mark.parametrize("page", tables.PAGES, ids=lambda page: page.name)
 def test_no_line_begins_with_a_number_that_is_generated(page):
     """Markdown would end the paragraph there: a line that begins with a comment is a block of HTML."""
-    assert not re.search(r"^ *<!-- (?:ours|paper):", page.read_text(), re.MULTILINE)
+    assert not re.search(r"^ *<!-- (?:ours|paper|over|time):", page.read_text(), re.MULTILINE)
 
 
 def test_a_value_that_does_not_exist_is_refused():
@@ -160,6 +160,34 @@ def test_a_value_that_does_not_exist_is_refused():
         study_pages.ours("pipelining, moons")
     with pytest.raises(ValueError, match="not one per device"):
         study_pages.ours("pipelining")
+
+
+def test_rungs_of_hopper_are_compared_with_the_fastest_kernel_of_the_thesis(monkeypatch):
+    import pandas as pd
+
+    case = {"study": "sptc", "n": 128, "m": 4096, "dtype_accumulator": "float16", "noisy": False}
+    times = [
+        {"matrix": "even", "kernel": "mma_t", "study": "smat", "time_ms": 9.0},
+        {"matrix": "even", "kernel": "mma_obt", "time_ms": 3.0},
+        {"matrix": "even", "kernel": "mma_obt_f32", "time_ms": 1.0, "dtype_accumulator": "float32"},
+        {"matrix": "even", "kernel": "csr", "time_ms": 1.0, "study": "cusparse"},
+        {"matrix": "even", "kernel": "wgmma_obt", "time_ms": 2.0},
+        {"matrix": "even", "kernel": "wgmma_obts", "time_ms": 1.5},
+        {"matrix": "uneven", "kernel": "mma_obt", "time_ms": 4.0},
+        {"matrix": "uneven", "kernel": "wgmma_obts", "time_ms": 0.5},
+        {"matrix": "noise", "kernel": "mma_obt", "time_ms": 4.0},
+        {"matrix": "noise", "kernel": "wgmma_obts", "time_ms": 1.0, "noisy": True},
+        {"matrix": "small", "kernel": "mma_obt", "time_ms": 1.0, "m": 2048},
+        {"matrix": "small", "kernel": "wgmma_obt", "time_ms": 2.0, "m": 2048},
+    ]
+    rows = pd.DataFrame([case | row for row in times])
+    monkeypatch.setattr(study_pages, "_recorded", lambda device, suite: rows)
+    monkeypatch.setattr(study_pages, "RUNGS_ON", {"large": ("suite", (4096,)), "small": ("suite", (2048,))})
+    large, small = study_pages.rungs("h100").splitlines()[2:]
+    assert large == "| large (2) |  |  |  | 4.00 <small>(2.00 to 8.00)</small> |  |"
+    assert small == "| small (1) |  |  |  | 0.500 |  |"
+    assert study_pages.over("h100, suite, 128, mma_obt, wgmma_obt") == "0.500 to 1.50"
+    assert study_pages.time("h100, suite, uneven, 128, wgmma_obts") == "0.500 ms"
 
 
 # --- tables and figures of the studies --------------------------------------------------------------------------------

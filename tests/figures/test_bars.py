@@ -32,12 +32,12 @@ RED, BLUE = "#ff0000", "#0000ff"
 def test_bars_are_divided_by_rows_or_by_what_they_count():
     rows = pd.DataFrame({"kernel": ["a", "a", "a", "a", "b"], "part": ["x", "y", "y", "y", "x"]})
     ax = drawn(bars.divided, rows, "part", {"x": RED, "y": BLUE}, ["b", "a"])
-    assert [list(row.items()) for row in shares(ax)] == [[(RED, 1.0)], [(RED, 0.25), (BLUE, 0.75)]]
+    assert [list(row.items()) for row in shares(ax)] == [[(RED, 100.0)], [(RED, 25.0), (BLUE, 75.0)]]
     assert [label.get_text() for label in ax.get_yticklabels()] == ["b", "a"]
     assert [label.get_text() for label in ax.get_xticklabels()][-1] == "100"
     weighed = rows.assign(count=[9.0, 1.0, 0.0, 0.0, 2.0])
     ax = drawn(bars.divided, weighed, "part", {"x": RED, "y": BLUE}, ["a", "b"], "count")
-    assert shares(ax) == [{RED: 0.9, BLUE: 0.1}, {RED: 1.0}]
+    assert shares(ax) == [{RED: 90.0, BLUE: 10.0}, {RED: 100.0}]
 
 
 def test_the_middle_of_a_bar_is_where_it_stands():

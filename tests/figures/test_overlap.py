@@ -4,6 +4,7 @@ Texts are measured where the SVG puts them, in Matplotlib's own typeface, which 
 """
 
 import functools
+import io
 import itertools
 import math
 import re
@@ -238,6 +239,13 @@ def test_labels_of_an_axis_differ(world, request):
         for texts in map(list, axes_labels(figure.svg)):
             named = [label for label in texts if label]
             assert len({*named}) == len(named), f"labels of {figure.name} look alike: {sorted(named)}"
+
+
+def test_every_mark_of_recorded_rows_is_named_in_the_numbers_behind_a_figure(recorded):
+    for figure in recorded:
+        rows = pd.read_csv(io.StringIO(figure.plotted), keep_default_na=False)
+        marks = rows[rows["mark"].isin(["point", "bar", "line"])]
+        assert (marks["series"] != "").all(), f"{figure.name} has marks without a name"
 
 
 def test_heat_maps_name_every_row_and_column(recorded, recorded_tables):

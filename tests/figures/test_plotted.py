@@ -124,3 +124,32 @@ def test_a_legend_of_axes_speaks_for_them_before_that_of_a_neighbour():
         if word:
             ax.legend(handles=[ax.scatter([], [], color="#123456")], labels=[word])
     assert [row[2] for row in rows(figure)] == ["left", "right", ""], "both speak for the third, in different words"
+
+
+def test_axes_of_a_grid_have_the_title_of_their_column_and_the_label_of_their_row():
+    figure = Figure()
+    axes = figure.subplots(2, 2, sharex=True, sharey=True)
+    for ax in axes.flat:
+        ax.plot([1], [2], "o", label="mma_bt")
+    for ax, title in zip(axes[0], ("N = 32", "N = 128"), strict=True):
+        ax.set_title(title)
+    for ax, label in zip(axes[:, 0], ("high", "low\nsynergy"), strict=True):
+        ax.set_ylabel(label)
+    assert rows(figure, ("panel", "y_axis")) == [
+        *(("N = 32", "high"), ("N = 128", "high"), ("N = 32", "low, synergy"), ("N = 128", "low, synergy"))
+    ]  # fmt: skip
+
+
+def test_what_is_no_number_or_only_tells_a_name_is_left_out():
+    figure, ax = axes()
+    ax.plot([1, 2], [3, np.nan], label="mma_bt")
+    style.tell(ax.axvspan(0, 1, facecolor="red"), "a name")
+    assert rows(figure) == [("left", "line", "mma_bt", "1", "3", "")]
+
+
+def test_a_series_is_what_it_was_called():
+    figure, ax = axes()
+    style.call(ax.plot([1], [2], "o", label="in the legend")[0], "in the numbers")
+    style.tie(ax.scatter([3], [4]), pd.DataFrame({"kernel": ["mma_bt"]}))
+    ax.text(5, 6, "7.0", label="mean")
+    assert [row[2] for row in rows(figure)] == ["in the numbers", "mma_bt", "mean"]

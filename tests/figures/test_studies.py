@@ -1,5 +1,6 @@
 """Figures in the form of the papers' own, and the sections in which they stand."""
 
+import io
 from types import SimpleNamespace
 
 import matplotlib
@@ -32,6 +33,7 @@ from spmm_roofline.figures import (
     synergy_heatmap,
     tiles,
 )
+from spmm_roofline.figures.plotted import plotted
 from spmm_roofline.report.studies import studies
 from spmm_roofline.report.tables import study as study_tables
 from tests.figures.test_figures import text
@@ -326,6 +328,12 @@ def test_the_dense_product_wins_up_to_a_sparsity():
     )
 
 
+def test_the_numbers_behind_an_axis_have_the_unit_of_its_label():
+    world = weights(OWN | {"single": ("cublas", "dense", "float32", (3.0, 3.0, 3.0))})
+    rows = pd.read_csv(io.StringIO(plotted(pruned_dense.draw(world, style.kernel_styles(world["cases"])))))
+    assert set(rows["x_axis"]) == {"sparsity (%)"} and set(rows["x"].round()) == {50, 80, 90}
+
+
 def test_kernels_are_ordered_by_what_they_build_on():
     ladder = pd.DataFrame({"kernel": ["c", "b", "x"], "after": ["b", "a", "x"]})
     assert ladders.ordered(ladder, ["c", "x", "b", "a", "a"]) == ["a", "x", "b", "c"], "a circle ends"
@@ -481,6 +489,13 @@ def test_tensor_cores_stand_against_scalar_cores_matrix_by_matrix():
         "1.25× (m00), and on 10 faster than the best of all today; theirs is faster on 0 of 20 real matrices, at most "
         "0.200× (m00), and on 0 faster than the best of all today."
     )
+
+
+def test_marks_against_scalar_cores_are_named_by_synergy_and_rival():
+    world = synergies()
+    rows = pd.read_csv(io.StringIO(plotted(scalar_cores.draw(world, style.kernel_styles(world["cases"])))))
+    named = rows.query("mark == 'point'")["series"].str.extract(r"^(high|medium|low) synergy, (best_sc|best_today)$")
+    assert named.notna().all(axis=None) and set(named[1]) == {"best_sc", "best_today"}
 
 
 def test_figures_of_synergy_show_the_leading_kernel_of_each_study():

@@ -10,7 +10,7 @@ from . import limits
 from .labels import plain_log
 from .numbers import counted, listed, significant, times
 from .sentences import population
-from .style import INK, canvas
+from .style import INK, call, canvas
 
 STUDY = "memory_bound"
 SECTION, ORDER, PER = "study", 1, ("device",)
@@ -63,7 +63,8 @@ def draw(tables, styles):
     ax.set(xlabel="compulsory intensity (FLOP/B)", ylabel="GFLOP/s")
     limits.lines(ax, slopes, across, top)
     for name, value in intensities.items():
-        ax.vlines(value, floor, min(top, value * slopes["dram"]), color=INK, linewidth=0.9, linestyle=":")
+        line = ax.vlines(value, floor, min(top, value * slopes["dram"]), color=INK, linewidth=0.9, linestyle=":")
+        call(line, name)
         ax.annotate(
             name,
             (value, floor),

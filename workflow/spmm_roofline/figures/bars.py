@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .style import HUES, INK, PAPER
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
@@ -13,6 +15,10 @@ if TYPE_CHECKING:
 
 #: Part of the distance between two groups that bars cover.
 COVERED = 0.84
+#: Edge of a segment, in the colour of the page, from which every segment stands out.
+SEGMENT: dict[str, Any] = {"edgecolor": PAPER, "linewidth": 0.5}
+#: Look of the value of a paper above our bar.
+PUBLISHED: dict[str, Any] = {"linestyle": "none", "marker": "_", "markersize": 13, "markeredgewidth": 2, "color": INK}
 
 
 def grouped(ax: Axes, values: pd.DataFrame, styles: Mapping[str, Mapping], tilted: bool = False) -> None:
@@ -51,8 +57,6 @@ def _distinct(colours: Sequence) -> list[tuple[float, float, float]]:
 
     from matplotlib.colors import to_rgb
 
-    from .style import HUES
-
     found: list = []
     for colour in colours:
         candidates = [to_rgb(colour), *map(to_rgb, HUES)]
@@ -65,13 +69,12 @@ def lying(ax: Axes, values: pd.Series, colours: Mapping[str, str], notes: Mappin
 
     The index of ``values`` labels the ticks; NaN leaves a gap.
     """
-    from .style import INK
-
     known = values.dropna()
     for position, (name, value) in enumerate(values.items()):
         if name in known.index:
             best = value == known.max()
-            ax.barh(position, value, height=0.76, color=colours[name], edgecolor=INK, linewidth=1.3 if best else 0)
+            look: dict[str, Any] = {"color": colours[name], "edgecolor": INK, "linewidth": 1.3 if best else 0}
+            ax.barh(position, value, height=0.76, label=name, **look)
             ax.annotate(
                 notes[name], (value, position), (3, 0), textcoords="offset points", va="center", fontsize=6.5,
                 fontweight="bold" if best else "normal",
@@ -90,24 +93,28 @@ def divided(
     kernels: Sequence[str],
     weights: str | None = None,
 ) -> None:
-    """Draw a horizontal bar for each of ``kernels``, the first on top, divided into shares (0…1) of its ``rows``.
+    """Draw a horizontal bar for each of ``kernels``, the first on top, divided into per cent of its ``rows``.
 
     The column ``part`` says to which share a row counts; ``colours`` has them from left to right. ``weights`` is the
     column of what a row counts; without it every row counts once.
     """
-    import pandas as pd
-    import seaborn as sns
-
-    own = rows.assign(kernel=pd.Categorical(rows["kernel"], kernels))
-    sns.histplot(
-        own, y="kernel", hue=part, hue_order=[*colours][::-1], palette=dict(colours), weights=weights, multiple="fill",
-        shrink=0.8, linewidth=0, alpha=1, legend=False, ax=ax,
-    )  # fmt: skip
-    ax.set(xlim=(0, 1), ylim=(len(kernels) - 0.4, -0.6), xlabel="", ylabel="")
+    counted = rows.groupby(["kernel", part])
+    counts = (counted[weights].sum() if weights else counted.size()).unstack().astype(float)
+    shares = counts.mul(100 / counts.sum(axis=1), axis=0).reindex(index=kernels, columns=[*colours]).fillna(0)
+    stacked(ax, shares, colours)
+    ax.set(xlim=(0, 100), ylim=(len(kernels) - 0.4, -0.6))
     ax.set_yticks(range(len(kernels)), kernels)
-    ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}")
-    ax.grid(visible=False)
     ax.tick_params(axis="y", length=0)
+
+
+def stacked(ax: Axes, shares: pd.DataFrame, colours: Mapping[str, str]) -> None:
+    """Draw a horizontal bar for each row of ``shares``, the first at 0, with a segment for each column."""
+    left = 0.0
+    for name, widths in shares.items():
+        colour = colours[str(name)]
+        ax.barh(range(len(shares)), widths, left=left, height=0.8, color=colour, label=name, **SEGMENT)
+        left = left + widths
+    ax.grid(visible=False)
 
 
 def key(colours: Mapping[str, str]) -> list[Patch]:

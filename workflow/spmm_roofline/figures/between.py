@@ -9,7 +9,7 @@ from typing import Any
 
 from .labels import plain_log
 from .numbers import counted, percent, times
-from .style import HUES, INK, canvas, marks
+from .style import HUES, INK, call, canvas, marks
 
 SECTION, ORDER, PER = "devices", 1, ()
 
@@ -37,10 +37,9 @@ def draw(tables, styles):
     for (ratio, limit), ((device, other), own) in zip(zip(axes[::2], axes[1::2], strict=True), pairs, strict=True):
         at = range(len(own))[::-1]
         ratio.axvline(1, color=INK, linewidth=0.8, zorder=1)
-        ratio.hlines(
-            at, own["speedup_lower_quartile"], own["speedup_upper_quartile"], color=looks[other]["color"],
-            linewidth=1.6, zorder=2,
-        )  # fmt: skip
+        quartiles = own["speedup_lower_quartile"], own["speedup_upper_quartile"]
+        half = ratio.hlines(at, *quartiles, color=looks[other]["color"], linewidth=1.6, zorder=2)
+        call(half, f"{other}, middle half")
         marks(ratio, own["speedup"], at, s=30, zorder=3, **looks[other])
         allowed = own["limit_ratio"].astype("float64")
         ratio.plot(allowed, at, linestyle="none", marker="x", markersize=5, color=INK, zorder=4)

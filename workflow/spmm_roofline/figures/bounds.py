@@ -11,7 +11,7 @@ from __future__ import annotations
 from .labels import plain_log
 from .numbers import counted, times
 from .sentences import named, population
-from .style import INK, MOST_MARKS, apart, canvas, legend, marks, tie
+from .style import INK, MOST_MARKS, apart, call, canvas, legend, marks, tie
 
 SECTION, ORDER, PER = "suite", 12, ("device", "suite", "l2")
 
@@ -41,8 +41,8 @@ def draw(tables, styles):
         for kernel, look in looks.items():
             subset = subsets.get((n, kernel), rows.head(0))
             x, y = subset["gain_limit"], subset["gain"]
-            tie(marks(ax, x, y, s=16, alpha=0.8, zorder=3, rasterized=many, label=kernel, **look), subset)
-        ax.plot([low, high], [low, high], color=INK, linewidth=1, zorder=2)
+            tie(marks(ax, x, y, s=16, zorder=3, rasterized=many, label=kernel, **look), subset)
+        call(ax.plot([low, high], [low, high], color=INK, linewidth=1, zorder=2)[0], "limit")
         ax.axhline(1, color=INK, linewidth=0.6, linestyle=":", zorder=2)
         ax.set(title=f"N = {n}", xlabel="limit")
     axes[0].set_ylabel("gain over CUDA cores")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .bars import SEGMENT
 from .numbers import counted, percent, times
 from .quantities import span
 from .sentences import population
@@ -26,9 +27,9 @@ PAPER = "figure 2.2"
 APART = "_separate"
 #: Part of the cycles → its name and colour, as in the figure of all states.
 PARTS = {
-    "branch": ("resolving a branch", "#c9a27c"),
+    "branch": ("resolving a branch", "#806331"),
     "memory": ("waiting for global memory", "#0072b2"),
-    "rest": ("everything else", "#b9bdc5"),
+    "rest": ("everything else", "#90949f"),
 }
 
 
@@ -57,13 +58,14 @@ def draw(tables, styles):
     labels = []
     for position, row in enumerate(rows.to_dict("records")):
         for side, offset in (("below_", 0.2), ("", -0.2)):
-            left = 0.0
-            for part, (_, colour) in PARTS.items():
+            left, kernel = 0.0, row["below" if side else "kernel"]
+            for part, (name, colour) in PARTS.items():
                 width = 100 * row[f"{side}{part}"]
-                ax.barh(-position + offset, width, left=left, height=0.36, color=colour, linewidth=0)
+                look = {"height": 0.36, "color": colour, "label": f"{kernel}, {name}"}
+                ax.barh(-position + offset, width, left=left, **look, **SEGMENT)
                 left += width
             # Room for a text that other bars do not cover.
-            ax.text(left + 1, -position + offset, row["below" if side else "kernel"], va="center", fontsize=6.5)
+            ax.text(left + 1, -position + offset, kernel, va="center", fontsize=6.5, label="kernel")
         labels.append(f"{row['matrix']}, N = {row['n']}")
     ax.set_yticks([-position for position in range(len(rows))], labels, fontsize=7.5)
     longest = 100 * max(rows["total"].max(), rows["below_total"].max())

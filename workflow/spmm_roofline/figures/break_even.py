@@ -13,20 +13,20 @@ import math
 from .bars import divided, key
 from .numbers import PRECISIONS, counted, significant
 from .sentences import few, leaders, named, population
-from .style import FAINT, LIBRARIES, canvas
+from .style import LIBRARIES, canvas
 
 SECTION, ORDER, PER = "together", 3, ("device", "l2")
 
 #: Largest numbers of multiplications of the classes; larger numbers are one more.
 STEPS = (1, 10, 100, 1000)
-#: Class → colour, from dark to pale.
+#: Class → colour, from cold to warm.
 COLOURS = {
-    "at once": "#08306b",
-    "10 at most": "#2171b5",
-    "100 at most": "#6baed6",
-    "1000 at most": "#b3d3ea",
-    "more": "#e3edf7",
-    "never": FAINT,
+    "at once": "#0072b2",
+    "10 at most": "#2f9cd4",
+    "100 at most": "#009e73",
+    "1000 at most": "#b8860b",
+    "more": "#a0522d",
+    "never": "#90949f",
 }
 
 
@@ -64,7 +64,7 @@ def draw(tables, styles):
         paid = calls.groupby(own["kernel"]).quantile(0.5, interpolation="higher")
         for position, kernel in enumerate(kernels):
             told = f"{significant(costs[kernel], 2)}×, {_calls(paid[kernel])}"
-            ax.text(1.008, position, told, va="center", fontsize=6.5)
+            ax.text(100.8, position, told, va="center", fontsize=6.5, label="medians")
         ax.tick_params(axis="y", labelsize=6.5)
         ax.set(title=PRECISIONS[name])
     axes[-1].set_xlabel("cases (%)")

@@ -11,7 +11,7 @@ from . import rivals
 from .labels import plain_log
 from .numbers import percent, times
 from .sentences import population
-from .style import FAINT, HUES, INK, MARKERS, canvas
+from .style import HUES, INK, MARKERS, call, canvas
 
 STUDY = "cutespmm"
 SECTION, ORDER, PER = "study", 0, ("device", "suite", "l2")
@@ -56,7 +56,7 @@ def draw(tables, styles):
     bricks = _histogram(rows)
     sns.histplot(
         bricks, x="occupied", weights="bricks", hue="label", palette=HUES[: bricks["label"].nunique()], stat="percent",
-        common_norm=False, multiple="dodge", shrink=0.82, linewidth=0, alpha=0.9, ax=histogram,
+        common_norm=False, multiple="dodge", shrink=0.82, linewidth=0, alpha=1, ax=histogram,
     )  # fmt: skip
     histogram.set(xlabel="occupied slots of a brick", ylabel="bricks (%)")
     histogram.grid(axis="x", visible=False)
@@ -66,12 +66,14 @@ def draw(tables, styles):
     for name, hue, marker in zip(CLASSES, HUES, MARKERS, strict=False):
         own = shown[shown["synergy"] == name]
         if len(own):
-            look = {"s": 20, "color": hue, "marker": marker, "linewidth": 0, "alpha": 0.8, "zorder": 3}
+            look = {"s": 20, "color": hue, "marker": marker, "linewidth": 0, "zorder": 3}
             plane.scatter(own["aligned"], own["packed"], label=name, **look)
     plane.legend(title="synergy")
     span = [100 / 64, 100]
-    plane.plot(span, span, color=FAINT, linewidth=1.2, zorder=1)
-    plane.plot([span[0], 25], [4 * span[0], 100], color=FAINT, linewidth=1.2, zorder=1)
+    for factor, end in ((1, 100), (4, 25)):
+        ends = [span[0], end]
+        line = plane.plot(ends, [factor * value for value in ends], color=INK, linewidth=0.6, zorder=1)[0]
+        call(line, f"α is {factor}× the mean fill")
     for limit in list(CLASSES.values())[1:]:
         plane.axhline(100 * limit, color=INK, linewidth=0.8, linestyle=":", zorder=2)
     plane.set(xscale="log", yscale="log", xlim=(1.4, 112), ylim=(5.5, 112))

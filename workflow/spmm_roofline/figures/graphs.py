@@ -5,11 +5,11 @@ paper's own ratios on an A100 for the same matrix and width, one for each of its
 
 from __future__ import annotations
 
-from .bars import grouped, middle
+from .bars import PUBLISHED, grouped, middle
 from .numbers import counted, times
 from .pruned import means
 from .sentences import population
-from .style import INK, canvas
+from .style import INK, call, canvas
 
 STUDY = "cutespmm"
 SECTION, ORDER, PER = "study", 5, ("device", "suite", "l2")
@@ -22,6 +22,8 @@ def _shown(tables):
 
 
 def draw(tables, styles):
+    from matplotlib.lines import Line2D
+
     rows = _shown(tables)
     rows = rows[rows["kernel"].isin(styles)]
     if rows["matrix"].nunique() < 2:
@@ -38,11 +40,12 @@ def draw(tables, styles):
         grouped(ax, ours, styles, tilted=True)
         for row in subset.itertuples():
             x = middle(ours, row.matrix, row.kernel)
-            ax.plot([x - 0.18, x + 0.18], [row.published] * 2, color=INK, linewidth=1.8)
+            call(ax.plot(x, row.published, **PUBLISHED)[0], f"{row.kernel}, in the paper")
         ax.axhline(1, color=INK, linewidth=0.9, zorder=1)
         ax.set(title=f"N = {n}")
     axes[0].set(ylabel="over the best on scalar cores")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(kernels))
+    handles = [*axes[0].get_legend_handles_labels()[0], Line2D([], [], label="in the paper", **PUBLISHED)]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return figure
 
 

@@ -49,8 +49,8 @@ def draw(tables, styles):
         lying(ax, own["tflops"].reindex(kernels), colours, own["time_ms"].map(duration))
         ax.set_title(f"{matrices[position]} ({percent(share[matrices[position]])})")
         ax.tick_params(axis="y", labelsize=7)
-        if position + COLUMNS >= len(matrices):
-            ax.set(xlabel="TFLOP/s")
+        ax.set(xlabel="TFLOP/s")
+        ax.xaxis.label.set_visible(position + COLUMNS >= len(matrices))
     return figure
 
 

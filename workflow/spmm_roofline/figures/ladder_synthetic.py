@@ -48,8 +48,8 @@ def draw(tables, styles):
         ax.tick_params(axis="y", labelsize=7)
         if position % columns == 0:
             ax.set(ylabel=pattern)
-        if position + columns >= len(axes):
-            ax.set(xlabel="TFLOP/s")
+        ax.set(xlabel="TFLOP/s")
+        ax.xaxis.label.set_visible(position + columns >= len(axes))
     return figure
 
 

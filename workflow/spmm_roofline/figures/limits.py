@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .labels import HALO
 from .numbers import PRECISIONS, bandwidth, rate
-from .style import INK
+from .style import INK, call
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,25 +79,31 @@ def lines(ax: Axes, shown: dict[str, float], across: list[Level], top: float) ->
     for level in across:
         dashes = "solid" if level.measured else (0, (5, 3))
         start = max(level.value / first, left) if shown else left
-        ax.hlines(level.value, start, right, color=INK, linewidth=0.9, linestyle=dashes)
+        call(ax.hlines(level.value, start, right, color=INK, linewidth=0.9, linestyle=dashes), _told(level))
     heights = _label_heights([level.value for level in across], _gap(low, high))
     clear: dict[str, Any] = {"bbox": HALO, "zorder": 5}  # above slopes and marks, which cross some labels
     for level, label_height in zip(across, heights, strict=True):
-        text = f"{level.label}: {rate(level.value)}"
-        ax.annotate(text, (right, label_height), (-2, 3.2), textcoords="offset points", ha="right", fontsize=7, **clear)
+        ax.annotate(
+            _told(level), (right, label_height), (-2, 3.2), textcoords="offset points", ha="right", fontsize=7, **clear
+        )
     for number, (name, gb_per_s) in enumerate(shown.items()):
-        label, line = SLOPES[name]
+        label, line = f"{SLOPES[name][0]} {bandwidth(gb_per_s)}", SLOPES[name][1]
         end = min(top / gb_per_s, right)
-        ax.plot([left, end], [gb_per_s * left, gb_per_s * end], color=INK, linewidth=1.2, linestyle=line)
+        ends = [gb_per_s * left, gb_per_s * end]
+        call(ax.plot([left, end], ends, color=INK, linewidth=1.2, linestyle=line)[0], label)
         # Labels are parallel to the slopes, far from the levels' labels, on opposite sides of neighbouring slopes.
         upper = number == len(shown) - 1
         at = max(left, low / gb_per_s) ** 0.97 * end**0.03
         height = gb_per_s * at * _gap(low, high) ** (0.4 if upper else -0.4)
         ax.text(
-            at, height, f"{label} {bandwidth(gb_per_s)}", fontsize=7.5, va="bottom" if upper else "top",
+            at, height, label, fontsize=7.5, va="bottom" if upper else "top",
             rotation=math.degrees(math.atan(height / at)), transform_rotates_text=True, rotation_mode="anchor",
             **clear,
         )  # fmt: skip
+
+
+def _told(level: Level) -> str:
+    return f"{level.label}: {rate(level.value)}"
 
 
 def _gap(low: float, high: float) -> float:

@@ -32,7 +32,7 @@ def draw(tables, styles):
     lines = list(matrices.sort_values("tile_fill_16x16_fraction")["matrix"]) if few else [*looks][::-1]
     figure, (plane, fill) = canvas(1, 2, 1.0 + max(2.6, 0.19 * len(lines)) + 0.2 * few)
     for kind, subset in matrices.groupby("kind"):
-        look = {"s": 26, "linewidth": 0, "alpha": 0.85, "label": kind} | looks[kind]
+        look = {"s": 26, "linewidth": 0, "label": kind} | looks[kind]
         plane.scatter(subset["m"], subset["row_length_mean"], **look)
         if few:
             heights: list[float] = [lines.index(name) for name in subset["matrix"]]

@@ -1,18 +1,20 @@
 """Counters of the attention study's kernels, the thesis's beside ours
 What Nsight Compute counts in one call at 50 % sparsity (L0 regularisation) and a sequence of 4,096, and at 98 % where
-the thesis prints it. Crosses are the thesis's numbers for an RTX 4070 Ti Super, dots ours; a kernel without a cross has
-none in the thesis (Lagos 2025, section 5.3.2). Titles in bold: the number follows from the code and the matrix, so that
-excess sectors, instructions, CTAs, threads that are not predicated off and divergent branches should agree on any GPU,
-up to the compiler and the version of cuSPARSE. The other numbers depend on the GPU: cycles on its clocks and memory,
-hit rates on the sizes of its caches, occupancy on its registers and warps."""
+the thesis prints it. Crosses are the thesis's numbers for an RTX 4070 Ti Super, circles ours, hollow at 98 %; a kernel
+without a cross has none in the thesis (Lagos 2025, section 5.3.2). Titles in bold: the number follows from the code and
+the matrix, so that excess sectors, instructions, CTAs, threads that are not predicated off and divergent branches
+should agree on any GPU, up to the compiler and the version of cuSPARSE. The other numbers depend on the GPU: cycles on
+its clocks and memory, hit rates on the sizes of its caches, occupancy on its registers and warps."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from .labels import plain_log
 from .ladders import ordered
 from .numbers import counted, percent, significant
 from .quantities import QUANTITIES, one_each
-from .style import INK, LIBRARIES, STUDIES, panels
+from .style import INK, LIBRARIES, STUDIES, call, panels
 
 STUDY = "attention"
 SECTION, ORDER, PER = "study", 4, ("device", "suite", "l2")
@@ -22,6 +24,17 @@ PAPER = "section 5.3.2"
 LEAST_KERNELS = 3
 #: Column of a count → whose it is.
 WHO = {"published": "thesis", "ours": "here"}
+#: Looks of the thesis's numbers and of ours, at the lowest sparsity and at others.
+LOOKS: tuple[tuple[dict[str, Any], ...], ...] = (
+    (
+        {"marker": "x", "color": INK, "markersize": 5.5, "markeredgewidth": 1.2},
+        {"marker": "o", "color": STUDIES[STUDY], "markersize": 5.5, "markeredgewidth": 0},
+    ),
+    (
+        {"marker": "+", "color": INK, "markersize": 6.5, "markeredgewidth": 1},
+        {"marker": "o", "color": STUDIES[STUDY], "markersize": 4.5, "markeredgewidth": 1, "markerfacecolor": "none"},
+    ),
+)
 #: Two counts that differ by less than this agree.
 AGREES = 0.1
 
@@ -44,31 +57,21 @@ def draw(tables, styles):
     libraries = set(cases.loc[cases["study"].isin(LIBRARIES), "kernel"])
     kernels = sorted(ordered(tables["ladder"], rows["kernel"]), key=lambda kernel: kernel in libraries)
     heights = {kernel: -position for position, kernel in enumerate(kernels)}
-    densest = rows["sparsity"].min()
     figure, axes = panels(len(names), 4, 0.55 + 0.17 * len(kernels), 0.6, sharey=True)
-    looks: dict[str, dict] = {
-        "published": {"marker": "x", "color": INK},
-        "ours": {"marker": "o", "color": STUDIES[STUDY]},
+    looks = {
+        (column, sparsity): {"linestyle": "none", "label": f"{who}, {percent(sparsity)} sparsity"} | look
+        for number, sparsity in enumerate(sorted(rows["sparsity"].unique()))
+        for (column, who), look in zip(WHO.items(), LOOKS[number > 0], strict=True)
     }
     for ax, name in zip(axes, names, strict=True):
         own = rows[rows["quantity"] == name]
         scale = 1 if QUANTITIES[name].text is not percent else 100
         for row in own.itertuples():
-            ax.plot(
-                [scale * row.published, scale * row.ours],
-                [heights[row.kernel]] * 2,
-                color=INK,
-                linewidth=0.7,
-                alpha=0.4,
-            )
-        for column, look in looks.items():
-            for dense, alpha in ((True, 1.0), (False, 0.4)):
-                subset = own[(own["sparsity"] == densest) == dense]
-                ax.plot(
-                    scale * subset[column], subset["kernel"].map(heights), linestyle="none", markersize=5.5,
-                    markeredgewidth=1.2 if column == "published" else 0, alpha=alpha,
-                    label=WHO[column], **look,
-                )  # fmt: skip
+            ends = [scale * row.published, scale * row.ours]
+            call(ax.plot(ends, [heights[row.kernel]] * 2, color=INK, linewidth=0.4)[0], "from the thesis to here")
+        for (column, sparsity), look in looks.items():
+            subset = own[own["sparsity"] == sparsity]
+            ax.plot(scale * subset[column], subset["kernel"].map(heights), **look)
         weight = "bold" if own["comparable"].all() else "normal"
         ax.set_title(QUANTITIES[name].title + (" (%)" if scale == 100 else ""), fontweight=weight)
         ax.set_yticks([*heights.values()], [*heights], fontsize=7.5)
@@ -78,11 +81,7 @@ def draw(tables, styles):
             plain_log(ax.xaxis, room=4)
         else:
             ax.set(xlim=(0, 105 if scale == 100 else 33))
-    handles = [
-        Line2D([], [], linestyle="none", alpha=alpha, label=f"{who}, {percent(sparsity)} sparsity", **looks[column])
-        for sparsity, alpha in zip(sorted(rows["sparsity"].unique()), (1.0, 0.4), strict=False)
-        for column, who in WHO.items()
-    ]
+    handles = [Line2D([], [], **look) for look in looks.values()]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return figure
 

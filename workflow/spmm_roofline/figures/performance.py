@@ -43,8 +43,8 @@ def draw(tables, styles):
         for kernel in sorted(lines, key=lambda kernel: kernel in best):
             named = kernel in best
             ax.plot(
-                lines.index, 100 * lines[kernel], color=styles[kernel]["color"], linewidth=2.2 if named else 0.8,
-                alpha=1 if named else 0.45, drawstyle="steps-post", label=kernel,
+                lines.index, 100 * lines[kernel], color=styles[kernel]["color"], linewidth=2.2 if named else 0.5,
+                drawstyle="steps-post", label=kernel,
             )  # fmt: skip
         matrices = counted(about["matrices"], "matrix", "matrices")
         title = f"{PRECISIONS[name]}: {counted(about['cases'], 'case')} of {matrices}"

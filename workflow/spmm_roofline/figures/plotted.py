@@ -28,18 +28,34 @@ def plotted(figure: Figure) -> str:
     lines.writerow(COLUMNS)
     for number, ax in enumerate(figure.axes, start=1):
         if not hasattr(ax, "_colorbar"):
-            panel = ax.get_title() or str(number)
+            panel = _title(ax) or str(number)
             labels = _label(ax, "x"), _label(ax, "y")
             lines.writerows((panel, *row, *labels, value_of) for *row, value_of in _of(ax, _told(ax), *labels))
     return out.getvalue()
 
 
-def _label(ax: Axes, which: str) -> str:
-    """The label of an axis, which may stand at an axes that shares it, or at the figure."""
-    shared = getattr(ax, f"get_shared_{which}_axes")().get_siblings(ax)
-    found = [getattr(one, f"get_{which}label")() for one in (ax, *shared)]
+def _title(ax: Axes) -> str:
+    """The title of axes, which may stand above the highest axes of their column."""
     figure: Any = ax.get_figure(root=True)
-    return next(filter(None, found), "") or getattr(figure, f"get_sup{which}label")()
+    column = [one for one in figure.axes if _at(one, "x") == _at(ax, "x") is not None]
+    return next(filter(None, (one.get_title() for one in (ax, *column))), "")
+
+
+def _label(ax: Axes, which: str) -> str:
+    """The label of an axis in one line. It may stand at axes that share it, first at those of its row or column, or at
+    the figure."""
+    shared = getattr(ax, f"get_shared_{which}_axes")().get_siblings(ax)
+    near = [one for one in shared if _at(one, which) == _at(ax, which)]
+    found = [getattr(one, f"get_{which}label")() for one in (ax, *near, *shared)]
+    figure: Any = ax.get_figure(root=True)
+    label = next(filter(None, found), "") or getattr(figure, f"get_sup{which}label")()
+    return ", ".join(label.splitlines())
+
+
+def _at(ax: Axes, which: str) -> Any:
+    """The column of axes in the grid of their figure, or the row if ``which`` is y; None for axes beside a grid."""
+    spec = ax.get_subplotspec()
+    return spec and (spec.colspan if which == "x" else spec.rowspan)
 
 
 def _of(ax: Axes, told: dict[Any, str], x_label: str, y_label: str) -> Iterator[tuple[Any, ...]]:
@@ -53,9 +69,10 @@ def _of(ax: Axes, told: dict[Any, str], x_label: str, y_label: str) -> Iterator[
         if line.get_transform() == ax.transData:
             mark = "point" if line.get_linestyle() in ("None", "none", "") else "line"
             for x, y in np.asarray(line.get_xydata(), dtype=float):
-                yield mark, _series(line, told), across(x), up(y), "", ""
+                if np.isfinite((x, y)).all():
+                    yield mark, _series(line, told), across(x), up(y), "", ""
     for bar in ax.patches:
-        if isinstance(bar, Rectangle) and bar.get_transform() != ax.transAxes:
+        if isinstance(bar, Rectangle) and bar.get_data_transform() == ax.transData:
             x, y, width, height = bar.get_x(), bar.get_y(), bar.get_width(), bar.get_height()
             lying = up(y + height / 2) != _short(y + height / 2)  # the categories are on the vertical axis
             place = (_short(x), up(y + height / 2)) if lying else (across(x + width / 2), _short(y))
@@ -78,7 +95,7 @@ def _of(ax: Axes, told: dict[Any, str], x_label: str, y_label: str) -> Iterator[
     for text in () if any(hasattr(drawn, "told") for drawn in ax.collections) else ax.texts:
         if text.get_text() and text.get_transform() == ax.transData:
             x, y = text.get_position()
-            yield "text", "", across(x), up(y), text.get_text(), ""
+            yield "text", _series(text, told), across(x), up(y), text.get_text(), ""
 
 
 def _of_told(drawn: Any) -> Iterator[tuple[Any, ...]]:
@@ -113,8 +130,8 @@ def _of_collection(drawn: Any, told: dict[Any, str], across: Any, up: Any) -> It
 
 
 def _series(artist: Any, told: dict[Any, str], group: str = "") -> str:
-    """The kernel that :func:`.style.tie` noted, the label of the artist or of its group, or what a legend says of its
-    look."""
+    """What :func:`.style.tie` or :func:`.style.call` noted, the label of the artist or of its group, or what a legend
+    says of its look."""
     label = getattr(artist, "series", "") or str(group or artist.get_label() or "")
     return told.get(_look(artist), "") if not label or label.startswith("_") else label
 

@@ -41,7 +41,7 @@ def draw(tables, styles):
     for position, kernel in enumerate(reversed(kernels)):
         own = rows[rows["kernel"] == kernel].sort_values("matrix")
         heights = [position + 0.05 * (rank * 3 % 9 - 4) for rank in range(len(own))]
-        cost.scatter(own["preprocess_products"], heights, s=14, linewidth=0, alpha=0.8, label=kernel, **looks[kernel])
+        cost.scatter(own["preprocess_products"], heights, s=14, linewidth=0, label=kernel, **looks[kernel])
     gained = 100 * rows["break_even"].notna().groupby(rows["kernel"]).mean()
     ends = {kernel: gained[kernel] for kernel in reversed(kernels) if gained[kernel]}
     if ends:

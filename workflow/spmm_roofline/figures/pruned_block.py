@@ -13,8 +13,8 @@ from .style import INK, panels
 
 SECTION, ORDER, PER = "blocks", 1, ("device",)
 OURS = "ours"
-#: Okabe and Ito's hues from cold to warm, for sparsities in ascending order.
-TONES = ("#0072b2", "#56b4e9", "#009e73", "#b8860b", "#e69f00", "#d55e00", "#cc79a7")
+#: Hues from cold to warm, for sparsities in ascending order.
+TONES = ("#0072b2", "#2f9cd4", "#009e73", "#b8860b", "#cc79a7", "#d1265c", "#a0522d")
 
 
 def _shown(tables):

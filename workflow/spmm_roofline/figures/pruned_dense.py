@@ -61,22 +61,36 @@ def draw(tables, styles):
         for precision, (_, look) in RIVALS.items():
             subset = rows[(rows["n"] == n) & (rows["precision"] == precision)]
             label = f"dense {PRECISIONS[precision]}" if len(subset) else None
-            ax.scatter(1 - subset["layer"], subset["ratio"], s=16, linewidth=0, label=label, zorder=3, **look)
+            ax.scatter(100 * subset["layer"], subset["ratio"], s=16, linewidth=0, label=label, zorder=3, **look)
         until = _until(rows[(rows["n"] == n) & (rows["precision"] == "tf32")])
         if until is not None:
-            ax.axvline(1 - until, color=INK, linewidth=1, linestyle=":")
+            ax.axvline(100 * until, color=INK, linewidth=1, linestyle=":")
         ax.axhline(1, color=INK, linewidth=0.9, zorder=1)
-        ax.set(xscale="log", yscale="log", title=f"N = {n}", xlabel="sparsity (%)")
+        ax.set(yscale="log", title=f"N = {n}", xlabel="sparsity (%)")
+        ax.set_xscale("function", functions=(_place, _sparsity))
     axes[0].set(ylabel="fastest sparse / dense (time)")
-    axes[0].invert_xaxis()
+    ends = [100 * (1 - (1 - rows["layer"].agg(end)) * factor) for end, factor in (("min", 1.3), ("max", 1 / 1.3))]
+    axes[0].set_xlim(*ends)
     plain_log(axes[0].yaxis, room=6)
     for ax in axes:
         fits = [value for value in TICKS if 1 - value >= 0.8 * (1 - rows["layer"].max())]
         fits = fits[:: 1 + len(fits) // 5]
-        plain_log(ax.xaxis, ticks=[1 - value for value in fits])
-        ax.set_xticks([1 - value for value in fits], labels=[f"{100 * value:g}" for value in fits])
+        ax.set_xticks([100 * value for value in fits])
+        ax.xaxis.set_major_formatter("{x:g}")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(RIVALS))
     return figure
+
+
+def _place(sparsity):
+    """Where a sparsity in per cent stands on the axis: the lower the share of non-zeros, the further right."""
+    import numpy as np
+
+    return -np.log10(np.maximum(1 - np.asarray(sparsity) / 100, 1e-6))
+
+
+def _sparsity(place):
+    """The sparsity in per cent that stands at a place of the axis."""
+    return 100 * (1 - 10.0**-place)
 
 
 def _wins(precision, own, narrow: bool) -> str:

@@ -1,6 +1,6 @@
 """Kernels of the attention study one by one, over sparsity and over sequence length
 Speed-up over cuSPARSE as the thesis called it (its CSR algorithm 1 with both operands transposed) on weights pruned by
-L0 regularisation. Each column is a kernel; pale lines are kernels made from it here. Top: over the sparsity at the
+L0 regularisation. Each column is a kernel; thin lines are kernels made from it here. Top: over the sparsity at the
 longest sequence N of the thesis. Bottom: over N at the lowest sparsity (Lagos 2025, figures 4.2, 4.7, 4.8, 4.12, 4.14
 and 4.16, from its tables 5.1 to 5.5)."""
 
@@ -77,15 +77,15 @@ def draw(tables, styles):
             own = ours[ours["kernel"] == name]
             look = styles[kernel] | {
                 "color": STUDIES[STUDY],
-                "alpha": 1 if name == kernel else 0.4,
-                "markersize": 4,
+                "linewidth": 1.6 if name == kernel else 0.6,
+                "markersize": 4 if name == kernel else 3,
                 "markeredgewidth": 0,
                 "label": name,
             }
             subset = own[own["n"] == longest]
-            over_sparsity.plot(100 * subset["sparsity"], subset["speedup"], linewidth=1.6, **look)
+            over_sparsity.plot(100 * subset["sparsity"], subset["speedup"], **look)
             subset = own[own["sparsity"] == densest]
-            over_n.plot(subset["n"], subset["speedup"], linewidth=1.6, **look)
+            over_n.plot(subset["n"], subset["speedup"], **look)
         told = _drawn(ours, theirs)
         told = told[told["kernel"] == kernel]
         sparsities, widths = sorted(ours["sparsity"].unique()), sorted(ours["n"].unique())

@@ -62,7 +62,7 @@ def draw(tables, styles):
         looks = apart(styles, subset)
         for kernel, of_kernel in subset.groupby("kernel"):
             x, y = of_kernel["intensity_flop_per_byte"], of_kernel["useful_gflops"]
-            tie(marks(ax, x, y, s=24, alpha=0.85, zorder=3, rasterized=many, label=kernel, **looks[kernel]), of_kernel)
+            tie(marks(ax, x, y, s=24, zorder=3, rasterized=many, label=kernel, **looks[kernel]), of_kernel)
         key(ax, looks, looks, 0.1)
     plain_log(axes[0].xaxis, room=9)
     figure.supxlabel("compulsory intensity (FLOP/B)")

@@ -59,7 +59,7 @@ def draw(tables, styles):
                 ax.hlines(y, x, compulsory, color=style["color"], linewidth=0.5, zorder=2, label=kernel)
                 hollow = f"{kernel}, compulsory"
                 marks(ax, compulsory, y, s=12, edge=0.6, markerfacecolor="none", zorder=3, label=hollow, **style)
-            tie(marks(ax, x, y, s=24, alpha=0.85, zorder=4, label=kernel, **style), subset)
+            tie(marks(ax, x, y, s=24, zorder=4, label=kernel, **style), subset)
         half = -(-len(group) // 2)
         key(ax, looks, group[:half] if level == "dram" else group[half:], 0.2)
         plain_log(ax.xaxis, room=9)

@@ -44,7 +44,7 @@ def draw(tables, styles):
     longest = pairs["longest"].clip(lower=1)
     for ax, (twin, subset) in zip(axes, pairs.groupby("twin", sort=True), strict=True):
         for kernel, column in ((twin, "rel_error_narrow"), (subset["kernel"].iloc[0], "rel_error")):
-            look = {"s": 26, "linewidth": 0, "alpha": 0.85, "label": kernel} | styles[kernel]
+            look = {"s": 26, "linewidth": 0, "label": kernel} | styles[kernel]
             ax.scatter(subset["longest"], subset[column], zorder=3, **look)
         span = [longest.min(), longest.max()]
         expected = [2**-11 * (length / 6) ** 0.5 for length in span]

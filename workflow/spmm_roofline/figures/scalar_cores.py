@@ -11,14 +11,14 @@ from .labels import plain_log
 from .numbers import times
 from .rivals import leading, shown
 from .sentences import population
-from .style import INK, canvas, tie
+from .style import INK, call, canvas, tie
 
 STUDY = "cutespmm"
 SECTION, ORDER, PER = "study", 1, ("device", "suite", "l2")
 PAPER = "figure 2"
 
 WIDTH_OF_PAPER = 128
-LOOKS = {"high": ("#d55e00", "^"), "medium": ("#e6a532", "s"), "low": ("#0072b2", "o")}
+LOOKS = {"high": ("#009e73", "^"), "medium": ("#d55e00", "s"), "low": ("#0072b2", "o")}
 
 
 def _shown(tables):
@@ -43,15 +43,16 @@ def draw(tables, styles):
             later = subset[subset["best_today_gflops"] > subset["best_sc_gflops"]]
             hollow = ax.scatter(
                 later["best_today_gflops"], later["useful_gflops"], s=16, facecolor="none", edgecolor=colour,
-                marker=marker, linewidth=0.6, alpha=0.7, zorder=2,
+                marker=marker, linewidth=0.6, zorder=2,
             )  # fmt: skip
             filled = ax.scatter(
                 subset["best_sc_gflops"], subset["useful_gflops"], s=20, color=colour, marker=marker, linewidth=0,
                 label=f"{synergy} synergy", zorder=3,
             )  # fmt: skip
-            tie(hollow, later)
-            tie(filled, subset)
-        ax.plot(ends, ends, color=INK, linewidth=1)
+            for drawn, own_rows, rival in ((hollow, later, "today"), (filled, subset, "sc")):
+                tie(drawn, own_rows)
+                call(drawn, f"{synergy} synergy, best_{rival}")
+        call(ax.plot(ends, ends, color=INK, linewidth=1)[0], "equal rates")
         ax.set(xscale="log", yscale="log", title=f"{kernel}, N = {own['n'].iloc[0]}")
         ax.set(xlabel="best on scalar cores (GFLOP/s)")
         ax.set_xlim(rates.iloc[:, :2].min().min() / 1.3, rates.iloc[:, :2].max().max() * 1.3)

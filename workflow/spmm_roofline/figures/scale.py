@@ -9,7 +9,7 @@ from __future__ import annotations
 from .labels import HALO, plain_log
 from .numbers import bandwidth, percent, size, times
 from .sentences import population
-from .style import INK, canvas, legend
+from .style import INK, call, canvas, legend
 
 STUDY = "memory_bound"
 SECTION, ORDER, PER = "study", 2, ("device", "suite", "l2")
@@ -63,16 +63,19 @@ def draw(tables, styles):
         ratios["compulsory_bytes"], 1 / ratios["gain"], linestyle="none", markersize=6, markeredgewidth=0,
         label=ratios["kernel"].iloc[0], **styles[ratios["kernel"].iloc[0]],
     )  # fmt: skip
-    for subset in _sides(ratios, l2).values():
+    for side, subset in _sides(ratios, l2).items():
         if len(subset):
             span = subset["compulsory_bytes"].min() / 1.2, subset["compulsory_bytes"].max() * 1.2
-            ratio.hlines(_mean(subset), *span, color=styles[subset["kernel"].iloc[0]]["color"], linewidth=2)
+            mean = ratio.hlines(_mean(subset), *span, color=styles[subset["kernel"].iloc[0]]["color"], linewidth=2)
+            call(mean, f"mean {side} half of L2")
             label, end = f"mean {times(_mean(subset))}", (span[1], _mean(subset))
             ratio.annotate(
                 label, end, (0, 6), textcoords="offset points", ha="right", fontsize=8, bbox=HALO, zorder=5,
             )  # fmt: skip
     ratio.axhline(1, color=INK, linewidth=1)
     ratio.axhline(1 / ratios["gain_limit"].max(), color=INK, linewidth=0.9, linestyle="dashed")
+    low, high = ratio.get_ylim()
+    ratio.set_ylim(low - 0.05 * (high - low), high)  # or the dashed line would lie on the axis
     for ax in (rate, ratio):
         if l2 == l2:
             ax.axvline(l2 / 2, color=INK, linewidth=0.8, linestyle=":")

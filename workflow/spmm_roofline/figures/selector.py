@@ -10,7 +10,7 @@ from __future__ import annotations
 from .labels import plain_log
 from .numbers import PRECISIONS, counted, percent
 from .sentences import named, population
-from .style import INK, PRECISION_HUES, canvas
+from .style import INK, PRECISION_HUES, call, canvas
 
 SECTION, ORDER, PER = "answer", 1, ("device",)
 
@@ -20,7 +20,11 @@ GOAL = 0.2
 TICKS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 #: Sources of matrices that were not made for a measurement; pruned weights of one shape are too easy to predict.
 REAL = ("suitesparse", "file")
-LINES = (("matrix", "regret", "-"), ("kind", "regret", "--"), ("matrix", "tried_regret", ":"))
+LINES = (
+    ("matrix", "regret", "-", "matrix held out"),
+    ("kind", "regret", "--", "kind held out"),
+    ("matrix", "tried_regret", ":", "matrix held out, three run"),
+)
 #: What is held out → its words in a sentence.
 HELD_OUT = {"matrix": "each matrix held out", "kind": "every matrix of its kind held out"}
 
@@ -41,18 +45,19 @@ def draw(tables, styles):
     for precision in _precisions(rows):
         own, colour = seen[seen["precision"] == precision], PRECISION_HUES[precision]
         off = own["predicted_ms"] / own["time_ms"]
-        look = {"s": 10, "linewidth": 0, "alpha": 0.6, "color": colour, "label": PRECISIONS[precision]}
+        look = {"s": 6, "linewidth": 0, "color": colour, "label": PRECISIONS[precision]}
         times.scatter(own["time_ms"], off, rasterized=True, zorder=3, **look)
-        for held_out, column, line in LINES:
+        for held_out, column, line, words in LINES:
             subset = rows[(rows["held_out"] == held_out) & (rows["precision"] == precision)]
             if subset.empty:
                 continue
             steps = sorted(subset[column])
             shares = [(rank + 1) / len(steps) for rank in range(len(steps))]
-            regrets.step(
+            (steps_drawn,) = regrets.step(
                 [0, *steps, farthest], [0, *shares, 1], where="post", color=colour, linestyle=line, linewidth=1.4,
                 zorder=3, label=PRECISIONS[precision] if line == "-" else None,
             )  # fmt: skip
+            call(steps_drawn, f"{PRECISIONS[precision]}, {words}")
     times.axhline(1, color=INK, linewidth=0.8, zorder=2)
     times.set(xscale="log", yscale="log", xlabel="measured time (ms)", ylabel="predicted / measured")
     plain_log(times.xaxis, room=6)

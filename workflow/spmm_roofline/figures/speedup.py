@@ -9,7 +9,7 @@ from __future__ import annotations
 from .labels import fitting, short
 from .numbers import times
 from .sentences import LEAST_OF_INTERVAL, named, population
-from .style import INK, MOST_MARKS, canvas, marks
+from .style import INK, MOST_MARKS, call, canvas, marks
 
 SECTION, ORDER, PER = "suite", 2, ("device", "suite", "l2", "precision")
 
@@ -42,7 +42,7 @@ def draw(tables, styles):
             ratios = ratios_of.get((n, kernel), ())
             # Below the mean, with neighbours in rank at different heights, so that equal values do not overlap.
             heights = [position - 0.25 + 0.05 * ((rank * 2) % 5 - 2) for rank in range(len(ratios))]
-            marks(ax, ratios, heights, s=12, alpha=0.7, zorder=2, rasterized=many, label=kernel, **style)
+            marks(ax, ratios, heights, s=12, zorder=2, rasterized=many, label=kernel, **style)
             mean = means_of.get((n, kernel))
             if mean:
                 span = [mean.geomean_low, mean.geomean_high]
@@ -51,7 +51,8 @@ def draw(tables, styles):
                 marks(ax, [mean.geomean], [position], s=58, edge=0.8, zorder=4, **look)
         if spans:
             ends, places, colours = zip(*spans, strict=True)
-            ax.hlines(places, *zip(*ends, strict=True), color=colours, linewidth=2.2, zorder=3, capstyle="projecting")
+            look = {"linewidth": 2.2, "zorder": 3, "capstyle": "projecting"}
+            call(ax.hlines(places, *zip(*ends, strict=True), color=colours, **look), "95 % interval of the mean")
         ax.set(title=f"N = {n}", xmargin=0.08)
     fitting(axes[0].xaxis, _ticks(rows["speedup"].min(), rows["speedup"].max()), _ratio)
     figure.supxlabel("speed-up over cusparse_best")

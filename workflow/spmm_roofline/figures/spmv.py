@@ -78,8 +78,7 @@ def draw(tables, styles):
         mean = _mean(subset["ratio"])
         ratio.hlines(mean, position - 0.4, position + 0.14, color=INK, linewidth=1.6, zorder=4, label="mean")
         ratio.annotate(
-            times(mean), (position + 0.14, mean), (3, 0), textcoords="offset points", va="center", fontsize=8,
-            bbox=HALO, zorder=5,
+            times(mean), (position + 0.14, mean), (2, 2), textcoords="offset points", fontsize=8, bbox=HALO, zorder=5,
         )  # fmt: skip
     sides = ["inside L2" if inside else "beyond L2" for inside, _ in ratios.groupby("inside", sort=False)]
     ratio.set_xticks(range(len(sides)), sides)

@@ -7,10 +7,10 @@ section 'Benchmarks')."""
 
 from __future__ import annotations
 
-from .bars import grouped, middle
+from .bars import PUBLISHED, grouped, middle
 from .numbers import PRECISIONS, counted, rate, times
 from .sentences import few, leaders, named
-from .style import INK, STUDIES, canvas
+from .style import INK, STUDIES, call, canvas
 
 STUDY, LIBRARY = "gemm24", "cusparselt"
 SECTION, ORDER, PER = "study", 1, ("device", "suite", "l2", "precision")
@@ -42,6 +42,8 @@ def _shown(tables):
 
 
 def draw(tables, styles):
+    from matplotlib.lines import Line2D
+
     rates, library = _shown(tables)
     if len(rates) < 2:
         return None
@@ -66,9 +68,12 @@ def draw(tables, styles):
         ratio.axhline(1, color=INK, linewidth=1)
         for row in _told(tables).itertuples():
             at, post = middle(over, row.n, members[row.kernel]), f"{row.kernel}, in the post"
-            ratio.plot(at, row.published, marker="_", markersize=16, color=INK, markeredgewidth=2, label=post)
+            call(ratio.plot(at, row.published, **PUBLISHED)[0], post)
         ratio.set(ylabel="over the library for 2:4", xlabel="M = N = K", title=f"{precision}, over {library}")
-    figure.legend(*rate.get_legend_handles_labels(), loc="outside lower center", ncols=min(5, len(rates.columns)))
+    handles = rate.get_legend_handles_labels()[0]
+    if library and len(_told(tables)):
+        handles.append(Line2D([], [], label="in the post", **PUBLISHED))
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(5, len(handles)))
     return figure
 
 

@@ -1,11 +1,13 @@
 """What the warps do
 Warps in each state per issued instruction, as shares of all warps, averaged over the profiled cases of a kernel. On the
 right is their sum, the cycles that a warp takes for an instruction. Green warps issue or could issue; blue ones wait
-for memory beyond L1, teal for shared memory, orange for arithmetic and results, purple for other warps, brown for
-instructions. Long blue bars on a kernel that leaves DRAM and L2 idle mean that it has too few loads in flight."""
+for memory beyond L1, teal for shared memory, orange, red and ochre for arithmetic and results, purple for other warps,
+brown for instructions. Long blue bars on a kernel that leaves DRAM and L2 idle mean that it has too few loads in
+flight."""
 
 from __future__ import annotations
 
+from .bars import key, stacked
 from .numbers import counted, percent, significant
 from .sentences import population, uneven
 from .style import canvas
@@ -14,22 +16,22 @@ SECTION, ORDER, PER = "counters", 1, ("device", "l2", "study")
 
 #: State → name and colour, in the order of the bars; all other states, and thin ones, are one more bar.
 STATES = {
-    "selected": ("issues", "#11694a"),
-    "not_selected": ("could issue", "#8fcfae"),
+    "selected": ("issues", "#387447"),
+    "not_selected": ("could issue", "#0ea24d"),
     "long_scoreboard": ("global memory", "#0072b2"),
-    "lg_throttle": ("queue of global memory", "#74b3dd"),
-    "drain": ("writes at the end", "#b5d5ec"),
-    "short_scoreboard": ("shared memory", "#1b8a8f"),
-    "mio_throttle": ("queue of shared memory", "#7fc8c6"),
+    "lg_throttle": ("queue of global memory", "#1f78ff"),
+    "drain": ("writes at the end", "#5b5fc1"),
+    "short_scoreboard": ("shared memory", "#32897d"),
+    "mio_throttle": ("queue of shared memory", "#00a2c4"),
     "math_pipe_throttle": ("pipe that multiplies", "#d55e00"),
-    "gmma": ("wgmma", "#f0975a"),
-    "wait": ("fixed latency", "#f6cfa8"),
-    "barrier": ("barrier", "#7a5cc0"),
-    "membar": ("memory fence", "#c0b0e6"),
-    "no_instruction": ("instruction fetch", "#8c5a2b"),
-    "branch_resolving": ("branch", "#c9a27c"),
+    "gmma": ("wgmma", "#ce170d"),
+    "wait": ("fixed latency", "#b1862c"),
+    "barrier": ("barrier", "#754adb"),
+    "membar": ("memory fence", "#ac75d9"),
+    "no_instruction": ("instruction fetch", "#a68a79"),
+    "branch_resolving": ("branch", "#806331"),
 }
-OTHER = "#a7abb2"
+OTHER = "#90949f"
 #: A state that takes less than this share of the warps of every kernel, in per cent, has no bar of its own.
 THIN = 1
 #: A case with fewer counted states is left out, because the shares would mean nothing.
@@ -54,8 +56,6 @@ def _shown(tables):
 
 
 def draw(tables, styles):
-    from matplotlib.patches import Patch
-
     means = _shown(tables)
     if means.empty:
         return None
@@ -63,24 +63,20 @@ def draw(tables, styles):
     totals = means.sum(axis=1)
     shares = 100 * means.div(totals, axis=0)
     own = [state for state in STATES if state in shares and shares[state].max() >= THIN]
-    bars = {STATES[state][0]: (STATES[state][1], shares[state]) for state in own}
+    colours = dict(STATES[state] for state in own)
     # Thin states are among the others, so that every bar is full.
     rest = shares.drop(columns=own).sum(axis=1)
+    shares = shares[own].set_axis([*colours], axis=1)
     if rest.any():
-        bars["other"] = (OTHER, rest)
+        shares["other"], colours["other"] = rest, OTHER
     figure, (ax,) = canvas(1, 1, 1.35 + 0.19 * len(means))
-    left, handles = 0.0, []
-    for name, (colour, widths) in bars.items():
-        ax.barh(range(len(means)), widths, left=left, color=colour, height=0.8, linewidth=0, label=name)
-        handles.append(Patch(color=colour, label=name))
-        left = left + widths
+    stacked(ax, shares, colours)
     for position, total in enumerate(totals):
-        ax.text(100.8, position, significant(total), va="center", fontsize=7)
+        ax.text(100.8, position, significant(total), va="center", fontsize=7, label="cycles for an instruction")
     ax.set_yticks(range(len(means)), means.index, fontsize=7)
     ax.set(xlim=(0, 100), ylim=(-0.6, len(means) - 0.4), xlabel="warps (%)")
-    ax.grid(visible=False)
     ax.tick_params(axis="y", length=0)
-    figure.legend(handles=handles, loc="outside lower center", ncols=6)
+    figure.legend(handles=key(colours), loc="outside lower center", ncols=6)
     return figure
 
 

@@ -11,12 +11,12 @@ from .style import canvas
 SECTION, ORDER, PER = "suite", 5, ("device", "suite")
 
 COLOURS = {
-    "ok": "#b9c0ca",
+    "ok": "#64686f",
     "wrong": "#d55e00",
-    "unsupported": "#56a5d8",
+    "unsupported": "#2f9cd4",
     "compile_failed": "#cc79a7",
     "launch_failed": "#7a5cc0",
-    "out_of_memory": "#b8860b",
+    "out_of_memory": "#a0522d",
     "timeout": "#009e73",
 }
 

@@ -11,7 +11,7 @@ from .labels import fitting, plain_log
 from .numbers import listed, percent
 from .papers import alone
 from .sentences import population
-from .style import HUES, INK, canvas
+from .style import HUES, INK, call, canvas
 
 STUDY = "sptc"
 SECTION, ORDER, PER = "study", 6, ("device",)
@@ -51,29 +51,27 @@ def _shown(tables):
 
 
 def draw(tables, styles):
-    import seaborn as sns
-
     rows = _shown(tables)
     if rows.empty:
         return None
     groups = [name for name in GROUPS if (rows["group"] == name).any()]
-    looks = {"hue": "group", "hue_order": groups, "palette": dict(zip(groups, HUES, strict=False))}
+    hues = dict(zip(groups, HUES, strict=False))
     figure, axes = canvas(1, 2, 3.6, sharex=True)
     titles = {"tiles": "stored 16×16 tiles that hold a non-zero (%)", "values": "stored values that are not zero (%)"}
     for ax, (name, title) in zip(axes, titles.items(), strict=True):
-        shown = rows.assign(percent=100 * rows[name])
-        over = {"data": shown, "x": "side", "y": "percent", "ax": ax, **looks}
-        sns.lineplot(**over, units="matrix", estimator=None, linewidth=0.7, alpha=0.5, legend=False)
-        sns.lineplot(
-            **over, estimator="median", errorbar=None, linewidth=2.2, marker="o", markeredgewidth=0,
-            legend="full" if name == "values" else False,
-        )  # fmt: skip
+        for (group, matrix), own in rows.groupby(["group", "matrix"]):
+            thin = ax.plot(own["side"], 100 * own[name], color=hues[group], linewidth=0.4, label="_")[0]
+            call(thin, f"{matrix} ({group})")
+        for group, hue in hues.items():
+            medians = 100 * rows[rows["group"] == group].groupby("side")[name].median()
+            ax.plot(medians, color=hue, linewidth=2.2, marker="o", markeredgewidth=0, label=group)
         ax.set(xscale="log", yscale="log", xlabel="rows and columns of a super-tile", ylabel=title)
         plain_log(ax.yaxis)
-    axes[0].plot(SIDES, [100 * (16 / side) ** 2 for side in SIDES], color=INK, linewidth=0.9, linestyle=":", zorder=2)
+    least = [100 * (16 / side) ** 2 for side in SIDES]
+    call(axes[0].plot(SIDES, least, color=INK, linewidth=0.9, linestyle=":", zorder=2)[0], "least possible")
     fitting(axes[0].xaxis, [SIDES], lambda value: f"{value:.0f}")
     fitting(axes[1].xaxis, [SIDES], lambda value: f"{value:.0f}")
-    axes[1].legend(title=None)
+    axes[1].legend()
     return figure
 
 

@@ -36,9 +36,9 @@ OTHER = "#5f7f3f"
 LIBRARIES = ("cusparse", "cusparselt", "cublas")
 #: Hues for categories that are no studies, each far from its neighbours.
 HUES = (*(hue for study, hue in STUDIES.items() if study not in LIBRARIES), OTHER)
-#: Okabe and Ito's hues, one per precision.
+#: One hue per precision, most of them Okabe and Ito's, whose orange is too pale for a light page.
 PRECISION_HUES = {
-    "float8_e4m3": "#e69f00",
+    "float8_e4m3": "#a0522d",
     "float16": "#d55e00",
     "bfloat16": "#cc79a7",
     "tf32": "#009e73",
@@ -237,9 +237,14 @@ def tie(marks: Artist, rows: pd.DataFrame) -> None:
     Rasterized marks are not tied.
     """
     if "kernel" in rows and rows["kernel"].nunique() == 1:
-        marks.series = rows["kernel"].iloc[0]  # type: ignore[attr-defined]
+        call(marks, rows["kernel"].iloc[0])
     if "case" in rows and not marks.get_rasterized():
         marks.set_gid("_".join(["case", *_runs(rows["case"])]))
+
+
+def call(marks: Artist, series: str) -> None:
+    """Name the series of marks in the numbers behind the figure, where their label is another or none."""
+    marks.series = series  # type: ignore[attr-defined]
 
 
 def tell(shape: Artist, text: str) -> None:

@@ -26,7 +26,7 @@ def draw(tables, styles):
         for kernel in filter(set(rows["kernel"]).__contains__, styles):
             subset = rows[(rows["n"] == n) & (rows["kernel"] == kernel)]
             x, y = subset["oi_shmem"], subset["useful_gflops"]
-            tie(marks(ax, x, y, s=18, alpha=0.8, zorder=3, label=kernel, **styles[kernel]), subset)
+            tie(marks(ax, x, y, s=18, zorder=3, label=kernel, **styles[kernel]), subset)
         for limit in (64, 128):
             ax.axvline(limit, color=INK, linewidth=0.8, linestyle=":", zorder=2)
         ax.set(xscale="log", yscale="log", title=f"N = {n}", xlabel="512 α (FLOP a transaction)")

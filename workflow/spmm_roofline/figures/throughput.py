@@ -9,7 +9,7 @@ from __future__ import annotations
 from .labels import plain_log, short_names
 from .numbers import counted, rate
 from .sentences import lead, named, population
-from .style import LIBRARIES, canvas, legend, marks, without_variants
+from .style import INK, LIBRARIES, canvas, legend, marks, without_variants
 
 SECTION, ORDER, PER = "suite", 1, ("device", "suite", "l2", "precision")
 
@@ -53,14 +53,14 @@ def draw(tables, styles):
                 patch_artist=True, showfliers=False, manage_ticks=False,
             )  # fmt: skip
             for box, median, kernel in zip(boxes["boxes"], boxes["medians"], labels, strict=True):
-                box.set(facecolor=styles[kernel]["color"], alpha=0.75)
-                median.set(color="black", linewidth=1.2, label=kernel)
+                box.set(facecolor=styles[kernel]["color"], edgecolor=INK)
+                median.set(color=INK, linewidth=1.2, label=f"{kernel}, median")
             for number, line in enumerate([*boxes["whiskers"], *boxes["caps"]]):  # two of each for a box
-                line.set_label(labels[number // 2 % len(labels)])
+                line.set(color=INK, label=f"{labels[number // 2 % len(labels)]}, quartile to end")
         else:
             spread = subset.groupby("matrix")["useful_gflops"].agg(["min", "max"])
             positions = [row_of[matrix] for matrix in spread.index]
-            ends = {"color": "#9aa0aa", "linewidth": 0.8, "zorder": 1, "label": "slowest to fastest"}
+            ends = {"color": "#90949f", "linewidth": 0.8, "zorder": 1, "label": "slowest to fastest"}
             ax.hlines(positions, spread["min"], spread["max"], **ends)
             for kernel, of_kernel in subset.groupby("kernel"):
                 lane = 0.7 * ((lanes[kernel] + 0.5) / (1 + max(lanes.values())) - 0.5)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .labels import plain_log
 from .numbers import bandwidth, counted, times
 from .sentences import named, population, uneven
-from .style import INK, canvas
+from .style import INK, call, canvas
 
 SECTION, ORDER, PER = "suite", 11, ("device", "suite", "l2")
 
@@ -36,7 +36,9 @@ def draw(tables, styles):
                 own[column], heights, s=22, marker=style["marker"], facecolors=filled, edgecolors=[style["color"]],
                 linewidth=0.9, zorder=3, label=kernel,
             )  # fmt: skip
-            ax.vlines(own[column].median(), position - 0.34, position + 0.34, color=INK, linewidth=1.4, zorder=4)
+            look = {"color": INK, "linewidth": 1.4, "zorder": 4}
+            median = ax.vlines(own[column].median(), position - 0.34, position + 0.34, **look)
+            call(median, f"{kernel}, median")
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":", zorder=2)
         ax.set(xscale="log", title=title, xlabel="bytes / compulsory bytes", ylim=(-0.6, len(order) - 0.4))
         ax.set_yticks(range(len(order)), order)

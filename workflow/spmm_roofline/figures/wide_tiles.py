@@ -13,7 +13,7 @@ from .ladders import ordered
 from .numbers import counted, percent, significant, times
 from .quantities import span
 from .sentences import population
-from .style import INK, canvas
+from .style import INK, call, canvas
 
 STUDY = "sptc"
 SECTION, ORDER, PER = "study", 5, ("device", "suite", "l2")
@@ -64,7 +64,8 @@ def draw(tables, styles):
             heights = [-position + 0.05 * (rank * 3 % 9 - 4) for rank in range(len(own))]
             look = {"linestyle": "none", "markersize": 4, "markeredgewidth": 0, "label": kernel} | styles[kernel]
             ax.plot(ratios, heights, **look)
-            ax.vlines(ratios.median(), -position - 0.36, -position + 0.36, color=INK, linewidth=1.4)
+            median = ax.vlines(ratios.median(), -position - 0.36, -position + 0.36, color=INK, linewidth=1.4)
+            call(median, f"{kernel}, median")
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
         ax.set(xscale="log", title=f"{kernel} over {below}", ylim=(-len(QUANTITIES) + 0.4, 0.6))
         ax.set_yticks([-position for position in range(len(QUANTITIES))], [*QUANTITIES.values()])
