@@ -15,7 +15,7 @@
     python benchmarks/choices.py --seed 5 --matrices 200 --kernels 'cublaslt*' --write dense.csv \\
         --families pruned,long,uniform,long
     python benchmarks/choices.py --seed 4 --matrices 31 --rivals --write judged.csv
-    python benchmarks/choices.py --files folder --rivals --write judged-files.csv
+    python benchmarks/choices.py --files folder --rivals --write files.csv
     python benchmarks/regret.py --times judged.csv --device h100
     python benchmarks/choices.py --sampled --seed 22 --matrices 1000 --write sampled.csv \\
         --families uniform,rmat,powerlaw,mesh2d,fem3d,banded,pruned,long
@@ -33,11 +33,10 @@ The table is as `regret.py` reads it. It is written after each matrix, so that a
 there already keeps its other rows: of other matrices, and of other kernels with `--kernels`. The tables in
 resources/choices hold what the first eleven commands measured on an H100, in an hour: the last one the matrices to
 judge by, all others those to fit to. An H200 measured the last one, and the first 109 matrices of the first. The
-twelfth measured 46 real matrices to judge by, of 6,300 to 122,747 rows, of SuiteSparse and other collections, none of
-which is recorded. Kernels that joined later have fewer times: on the H100, `spread_rows_fma*` and `even_rows_fma_f64`
-lack 11 matrices of the first command, and `even_rows_fma_f16` 6 matrices to judge by. On the H200 nobody has timed
-`spread_rows_fma*`, `even_rows_fma_narrow`, `even_rows_fma_f64`, today's `panel_*` and `narrow_fma*`, and
-`cublaslt_gemm*` with rows that are not whole 16 bytes. Its times of `narrow_fma*` to judge by are of older code.
+twelfth measured real matrices of SuiteSparse and other collections on both: 122 to fit to, of which 46 that are not
+recorded have times of rivals as well, and 45 small ones to judge by. Kernels that joined later have fewer times:
+on the H100, `spread_rows_fma*` and `even_rows_fma_f64` lack 11 matrices of the first command, and `even_rows_fma_f16` 6
+matrices to judge by.
 
 The tables of sampled products are those of the last three commands on an H100. The files of the second one are 60
 matrices of SuiteSparse with 100,000 to 2.2 million stored entries; where these are a triangle, the whole matrix is
@@ -62,7 +61,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from peers import files_in, structure
-from regret import costed, known
+from regret import FILES, costed, known
 from sampled import Case, of_kernel
 from scipy.sparse import csr_array, triu
 
@@ -164,7 +163,7 @@ def of_file(path: Path) -> list[Made]:
     for _, each in found:
         each.sort_indices()
         each.data = exact_values(rng, each.nnz)
-    return [("files", own, each, [n for n in WIDTHS_OF_FILES if each.nnz * n <= MOST_WORK]) for own, each in found]
+    return [(FILES, own, each, [n for n in WIDTHS_OF_FILES if each.nnz * n <= MOST_WORK]) for own, each in found]
 
 
 def samples(a: Any, widths: list[int], clock: Clock) -> Iterator[dict[str, Any]]:

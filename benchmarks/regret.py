@@ -12,7 +12,8 @@ a width N on one device, with a warm or a cold L2. `spmm` is the time of the bes
 that of the chosen kernel: below 1, a case is lost.
 
 Costs are fitted to all recorded rows. Those that are fitted to one half of the matrices (`costs.py --half fitted`) can
-be judged on the other one, with `--costs` and `--half judged`; the half of a matrix follows from its name.
+be judged on the other one, with `--costs` and `--half judged`, and so can they on the files that costs are fitted to,
+with `--times resources/choices/fitted-h100-files.csv.gz`. The half of a matrix follows from its name.
 
 Kernels without rows of their own are judged by those of a kernel that does the same (`STANDS_FOR`).
 
@@ -58,6 +59,8 @@ SUITES = (
 #: Tables of times: fitted-<device>.csv.gz, and judged-<device>.csv.gz for judging alone. The names of those of sampled
 #: products end in -sampled, and of one of real matrices in -files.
 CHOICES = ROOT / "resources/choices"
+#: Group of the matrices of files in its tables.
+FILES = "files"
 DTYPES = ("float16", "bfloat16", "tf32", "float32", "float64")
 #: Studies whose kernels are re-creations for any matrix, and libraries.
 RIVALS = ("scalar", "cutespmm", "tcgnn", "cusparse", "cublas")

@@ -5,14 +5,11 @@ There are two ways to choose a kernel:
 - **This module** chooses among the kernels of the study ``flagship`` and the dense product, by the times that
   :mod:`.costs` predicts for them. All of them hold every matrix, but ``strips_f16`` only those with few columns. What
   must be known of A is surveyed on the device (:meth:`Format.survey`), and packing reuses the result; no model of the
-  device is needed. Costs are fitted to the recorded rows of two devices and to 1,617 generated matrices on an H100, 109
-  of them on an H200 as well (``benchmarks/costs.py``). On 31 other generated matrices regret against the best kernel
-  known, re-creations and cuSPARSE included, is 0.9 % in FP16, 0.8 % in FP32, 1.0 % in TF32 and 0.8 % in FP64 on the
-  H100, and 0.5, 1.4, 1.2 and 0.8 % on the H200, in the geometric mean; against the best general kernel alone, 0.3 to
-  0.9 %. On 46 real matrices that nobody recorded it is 1.2, 1.2, 1.4 and 1.7 % on the H100. Nobody has timed
-  ``spread_rows_fma*``, ``even_rows_fma_narrow*``, ``even_rows_fma_f64`` and today's ``panel_*`` and ``narrow_fma*`` on
-  generated matrices on the H200. On the half of the recorded matrices that a fit has not seen it is at most 1.7 % in 16
-  bits and 2.6 % in FP32 and TF32 (``benchmarks/regret.py`` judges).
+  device is needed. Costs are fitted to the recorded rows of two devices and to times of 1,617 generated matrices on an
+  H100, 109 of them on an H200 as well, and of 122 real ones on both (``benchmarks/costs.py``). Regret against the best
+  kernel known, re-creations and cuSPARSE included, is 0.7 to 1.0 % in the geometric mean on 31 other generated
+  matrices, by dtype and device. Where one half of the real matrices is left out of the fit, it is 0.7 to 1.5 % there,
+  and on 45 small ones that nobody recorded 0.6 to 1.8 % (``benchmarks/regret.py`` judges).
 - **The selector** (:func:`spmm_roofline.select`) ranks all kernels, libraries and special formats included, by the
   times that a trained model predicts for one device. On the recorded rows its regret in the geometric mean is 1.3 to
   1.8 % for matrices, and 6 to 8 % for kinds of matrices, that the training did not see (table ``analysis_selector``).
@@ -23,13 +20,13 @@ There are two ways to choose a kernel:
 A third way costs about ten products and has no regret: ``SpMM(a, tune=True)`` times the same kernels.
 
 The kernel of a sampled product is chosen by predicted times as well. Its costs are fitted to 928 generated matrices and
-89 real patterns on an H100; on 381 others, the choice loses 0.2 to 0.5 % against the faster of two kernels.
+89 real patterns on an H100; on 381 others, the choice loses 0.3 to 0.5 % against the faster of two kernels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from math import exp
 from operator import itemgetter
@@ -47,7 +44,7 @@ from .strips import fits
 GENERAL = "flagship"
 #: Its usual format: the one that is surveyed, and packed unless a kernel of another is chosen.
 USUAL = "vectors_8x1"
-#: The format of panels, which is surveyed if their kernels may be the fastest; those of tall windows and of strips.
+#: The format of panels, which is surveyed as well; those of tall windows and of strips.
 PANELS, TALL, STRIPS = "panels_64x32", "vectors_16x1", "banked_8x32"
 #: dtype → the library's product of all of A, zeros included, which is chosen only if its memory is bounded
 #: (``multiply/memory.py``). Nobody has recorded one in FP64.
@@ -65,13 +62,6 @@ DENSE_ROW_BYTES = 16
 #: Entries of a tile of eight rows from which tall windows are packed, and slots of strips for each entry up to which
 #: they are: they bound the memory of a plan.
 LEAST_FILL, MOST_STRIP_SLOTS = 25, 2.24
-#: Windows of a panel that use a column are at most this many times the rows of a window that use one, on average, in 95
-#: of a hundred recorded and 80 of a hundred generated matrices; there are eight of either. With 1.5, panels of 75
-#: instead of 101 of 225 products are surveyed, and regret in 16 bits is 0.4 to 0.5 instead of 0.2 to 0.4 % on one half
-#: of the recorded matrices.
-SHARED = 2
-#: Rows and entries of a full tile of a panel, and windows of a panel.
-PANEL_ROWS, PANEL_SLOTS, WINDOWS = 64, 2048, 8
 #: Kernels whose lanes have entries in place of columns if these are few: one for few columns alone, which reads A anew
 #: for more of them, and one for any number.
 FEW, DEALT = "narrow_fma", "dealt_rows_fma"
@@ -109,7 +99,7 @@ class Product:
     shared_bytes: int = 227 << 10
     """shared memory of a CTA, at most"""
     look_at_panels: Callable[[], Survey] | None = None
-    """surveys A in panels, likewise; without it, their kernels are not chosen"""
+    """surveys A in panels, likewise; without it, the number of their tiles is a guess"""
 
     @cached_property
     def survey(self) -> Survey:
@@ -119,18 +109,13 @@ class Product:
         """Whether tiles of 8×16 slots hold fewer than ``entries`` entries on average."""
         return self.nnz < entries * self.survey.blocks
 
-    def least_panel_tiles(self) -> int:
-        """Tiles of panels, about the fewest that they may be, from the survey in the usual format."""
-        # A tile of a window has 16 columns, one of a panel 32.
-        blocks, panels = self.survey.blocks, ceil_div(self.m, PANEL_ROWS)
-        rows_of_column = max(self.nnz / (16 * blocks), 1)
-        tiles = blocks / (2 * min(SHARED * rows_of_column, WINDOWS))
-        # Windows that use much of A's columns have many in common by chance.
-        used = min(16 * blocks / (WINDOWS * panels * self.k), 1)
-        by_chance = panels * self.k / 32 * (1 - (1 - used) ** WINDOWS)
-        return max(int(min(tiles, by_chance)), panels, ceil_div(self.nnz, PANEL_SLOTS))
+    @cached_property
+    def panel_tiles(self) -> float:
+        if self.look_at_panels:
+            return self.look_at_panels().blocks
+        return costs.unknown_panel_tiles(self.survey.blocks)
 
-    def log_us(self, kernels: Iterable[str], panel_tiles: int) -> list[float]:
+    def log_us(self, kernels: Iterable[str]) -> list[float]:
         """Logarithms of the times in µs that kernels are predicted to take."""
         sizes = costs.Sizes(
             self.m,
@@ -139,7 +124,7 @@ class Product:
             self.nnz,
             self.survey.longest,
             self.survey.blocks,
-            panel_tiles,
+            self.panel_tiles,
             self.multiprocessors,
             self.l2_bytes,
         )
@@ -166,11 +151,14 @@ SAMPLED: Mapping[str, SampledKernels] = {
 
 
 def sampled(dtype: str, product: Product) -> str:
-    """The kernel of a sampled product at the pattern of A that is predicted to take the least time."""
+    """The kernel of a sampled product at the pattern of A that is predicted to take the least time.
+
+    Its costs were fitted without the tiles of panels.
+    """
     windows, entries = SAMPLED[dtype]
     if windows is None or not min(product.n, product.nnz):
         return entries
-    of_windows, of_entries = product.log_us([windows, entries], product.survey.blocks)
+    of_windows, of_entries = replace(product, look_at_panels=None).log_us([windows, entries])
     return windows if of_windows < of_entries else entries
 
 
@@ -194,19 +182,8 @@ def fastest(kernels: list[Head], product: Product) -> Head | None:
     known = [head for head in kernels if costed(head.name) in costs.known() and takes(head, product)]
     if not known:
         return None
-
-    def timed(heads: list[Head], panel_tiles: int) -> list[tuple[Head, float]]:
-        return [*zip(heads, product.log_us((head.name for head in heads), panel_tiles), strict=True)]
-
-    predicted = timed(known, product.least_panel_tiles())
-    best, _ = min(predicted, key=itemgetter(1))
-    if best.format != PANELS:
-        return best
-    # It is the fastest if panels have as few tiles as they may: now they are counted, or their kernels left out.
-    predicted = [(head, time) for head, time in predicted if head.format != PANELS]
-    if product.look_at_panels:
-        predicted += timed([head for head in known if head.format == PANELS], product.look_at_panels().blocks)
-    return min(predicted, key=itemgetter(1))[0] if predicted else None
+    predicted = product.log_us(head.name for head in known)
+    return min(zip(known, predicted, strict=True), key=itemgetter(1))[0]
 
 
 def takes(head: Head, product: Product) -> bool:
@@ -255,9 +232,7 @@ def dense_without_copies(library: Head, others: list[Head], product: Product) ->
     other = fastest(others, product)
     if other is None:
         return library
-    panels = product.look_at_panels if other.format == PANELS else None
-    tiles = panels().blocks if panels else product.least_panel_tiles()
-    of_library, of_other = (exp(time) for time in product.log_us([library.name, other.name], tiles))
+    of_library, of_other = (exp(time) for time in product.log_us([library.name, other.name]))
     copied_bytes = 2 * (product.m + product.k) * product.n * itemsize(library.dtype["b"])
     copies = 2 * COPY_US + copied_bytes / COPY_BYTES_PER_US
     return library if of_library <= of_other + copies else None

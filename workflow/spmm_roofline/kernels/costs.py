@@ -46,11 +46,16 @@ NOTHING = 1e-30
 LEAF_UNIT = 1e-5
 
 
+def unknown_panel_tiles(blocks: float) -> float:
+    """What stands for the tiles of panels where nobody counted them: they are twice as wide as those of windows."""
+    return blocks / 2
+
+
 class Sizes(NamedTuple):
     """A product C[m×n] = A·B on a device.
 
     ``blocks`` are tiles of 8×16 in windows, ``longest`` the entries of the longest row, and ``panel_tiles`` the tiles
-    of 64×32 in panels.
+    of 64×32 in panels, of which there are the fewer the more columns neighbouring windows have in common.
     """
 
     m: int
@@ -72,8 +77,6 @@ class Slabs(NamedTuple):
     """whether slabs are no wider than the next power of two from n on"""
     itemsize: int
     """bytes of an element of B"""
-    panels: bool
-    """whether it reads A in panels; other kernels take their time whatever panels there are"""
 
 
 class Quantities(NamedTuple):
@@ -110,7 +113,7 @@ class Quantities(NamedTuple):
 def quantities(s: Sizes, slabs: Slabs) -> Quantities:
     """The quantities of a product. Kernels have a handful of different slabs: arrays would take longer."""
     m, k, n, nnz, longest, blocks, panel_tiles, multiprocessors, l2_bytes = s
-    width, narrows, e, panels = slabs
+    width, narrows, e = slabs
     if narrows:
         width = min(width, max(power_of_two(n), NARROWEST_SLAB))
     number, slab, free = ceil_div(n, width), min(width, n), OF_L2 * l2_bytes
@@ -122,7 +125,7 @@ def quantities(s: Sizes, slabs: Slabs) -> Quantities:
         nnz,
         longest,
         blocks,
-        panel_tiles if panels else blocks,
+        panel_tiles,
         multiprocessors,
         l2_bytes,
         e,
@@ -262,7 +265,6 @@ class Cost:
             "slab": self.slabs.columns,
             "narrows": self.slabs.narrows,
             "itemsize": self.slabs.itemsize,
-            "panels": self.slabs.panels,
             "coefficients_us": {name: _short(x) for name, x in known.items()},
             "traits": self.trees.traits.tolist(),
             "thresholds": [[_short(x) for x in tree] for tree in self.trees.thresholds.tolist()],
@@ -287,7 +289,7 @@ def _cost(document: Mapping[str, Any]) -> Cost:
     coefficients = np.array([document["coefficients_us"].get(name, 0.0) for name in TERMS])
     traits, thresholds, leaves = (np.array(document[part]) for part in ("traits", "thresholds", "leaves"))
     trees = Trees(traits, thresholds, LEAF_UNIT * leaves)
-    return Cost(Slabs(*(document[name] for name in ("slab", "narrows", "itemsize", "panels"))), coefficients, trees)
+    return Cost(Slabs(*(document[name] for name in ("slab", "narrows", "itemsize"))), coefficients, trees)
 
 
 @dataclass(frozen=True)
