@@ -57,13 +57,15 @@ def as_stored(values, dtype):
 
 
 def check(c, a, b, dtype, scale=1.0, more=0.0, relu=False):
-    """c = scale·a·b + more, or its ReLU, within the rounding of the dtype."""
+    """c = scale·a·b + more, or its ReLU, within the rounding of the dtype; ``more`` may be a tuple of summands."""
     from spmm_roofline.formats.values import widened
 
     a = csr_array((as_stored(a.data, dtype), a.indices, a.indptr), shape=a.shape)
-    expected = scale * (a @ b) + more
+    summands = more if isinstance(more, tuple) else (more,)
+    expected = scale * (a @ b) + sum(summands)
     expected = np.maximum(expected, 0) if relu else expected
-    room = abs(scale) * (abs(a) @ abs(b)) + np.abs(more) + SMALLEST[dtype] / TOLERANCE[dtype]
+    # Summands that cancel leave the rounding of each of them.
+    room = abs(scale) * (abs(a) @ abs(b)) + sum(map(np.abs, summands)) + SMALLEST[dtype] / TOLERANCE[dtype]
     worst = np.max(np.abs(widened(c, dtype).get() - expected) / room, initial=0.0)
     assert worst < TOLERANCE[dtype], f"{dtype}, {a.shape}, N = {b.shape[1]}: {worst:.2g}"
 

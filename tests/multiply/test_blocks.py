@@ -49,7 +49,7 @@ def test_a_product_in_row_blocks(a, dtype, n):
     out, before = dense(M, n, dtype, seed=2)
     bias, added = vector(n, dtype)
     assert multiply(b, out=out, alpha=0.5, beta=-2.0, bias=bias, relu=True) is out
-    check(out, a, exact, dtype, 0.5, added - 2.0 * before, relu=True)
+    check(out, a, exact, dtype, 0.5, (added, -2.0 * before), relu=True)
 
 
 def test_a_capture_is_refused_before_anything_is_made_of_a(a, monkeypatch):
@@ -91,7 +91,7 @@ def test_the_transpose_adds_up_blocks(a, dtype):
     out, before = dense(K, 24, dtype, seed=2)
     bias, added = vector(24, dtype)
     multiply.T(x, out=out, alpha=0.5, beta=-2.0, bias=bias, relu=True)
-    check(out, a.T.tocsr(), exact, dtype, 0.5, added - 2.0 * before, relu=True)
+    check(out, a.T.tocsr(), exact, dtype, 0.5, (added, -2.0 * before), relu=True)
 
 
 def test_blocks_give_the_bits_of_one_plan(a, monkeypatch):

@@ -93,7 +93,7 @@ def test_factors_bias_and_relu(dtype):
         out, before = dense(96, 160, dtype, seed + 10)
         check(multiply(b, out=out, alpha=alpha, beta=beta), a, exact, dtype, alpha, beta * before)
         out, before = dense(96, 160, dtype, seed + 10)
-        more = added + beta * before
+        more = added, beta * before
         check(multiply(b, out=out, alpha=alpha, beta=beta, bias=bias), a, exact, dtype, alpha, more)
         out, before = dense(96, 160, dtype, seed + 10)
         check(multiply(b, out=out, alpha=alpha, beta=beta, bias=bias, relu=True), a, exact, dtype, alpha, more, True)

@@ -66,7 +66,7 @@ def test_every_general_kernel_on_rows_of_all_lengths(n, device):
         bias, added = vector(n, dtype)
         out, before = dense(m, n, dtype, seed=2)
         multiply(b, out=out, alpha=0.5, beta=-2.0, bias=bias, relu=True)
-        check(out, a, exact, dtype, 0.5, added - 2.0 * before, relu=True)
+        check(out, a, exact, dtype, 0.5, (added, -2.0 * before), relu=True)
 
 
 def test_every_general_kernel_takes_other_values(device):
@@ -521,7 +521,7 @@ def test_a_bias_and_relu(dtype, n):
     check(multiply(b, relu=True), a, exact, dtype, relu=True)
     out, before = dense(100, n, dtype, seed=2)
     assert multiply(b, out=out, alpha=0.5, beta=-2.0, bias=bias, relu=True) is out
-    check(out, a, exact, dtype, 0.5, added - 2.0 * before, relu=True)
+    check(out, a, exact, dtype, 0.5, (added, -2.0 * before), relu=True)
     check(multiply(b[:, 0], bias=bias[:1])[:, None], a, exact[:, :1], dtype, more=added[:1])
 
 

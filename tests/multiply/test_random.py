@@ -100,7 +100,7 @@ def drawn(seed, device):
         if beta == 0:
             out[...] = nan(dtype)
         product(b, out=out, alpha=alpha, beta=beta, bias=bias)
-        check(out, of, exact, dtype, alpha, (beta * before if beta else 0.0) + added)
+        check(out, of, exact, dtype, alpha, (beta * before if beta else 0.0, added))
         assert np.array_equal(beside(out, whole), was), "something was written beside C"
         check(product(b), of, exact, dtype)
 
