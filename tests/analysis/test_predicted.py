@@ -1,5 +1,7 @@
 """Times of the user's own matrices: predicted, and measured where the structure was recorded."""
 
+import math
+
 import pytest
 
 from spmm_roofline import analysis, contracts
@@ -39,22 +41,17 @@ def test_times_are_those_of_the_selector(tables):
     about = contracts.records(tables["matrices"][tables["matrices"]["matrix"] == "mine"])[0]
     advice = select(about, 128, "float32", "h200", model=MODEL)
     own = rows[(rows["device"] == "h200") & (rows["precision"] == "float32")].set_index("kernel")
-    widths = {name: kernel.widths for name, kernel in load(MODEL, "h200").kernels.items()}
-    known = [choice for choice in advice.choices if predicted._reaches(widths[choice.kernel], 128)]
-    assert 0 < len(known) < len(advice.choices)
+    kernels = load(MODEL, "h200").for_width(128).kernels
+    known = [choice for choice in advice.choices if kernels[choice.kernel].reaches(128)]
+    assert known and any(choice.extrapolated_from for choice in known)
     assert {*own.index[own["predicted_ms"].notna()]} == {choice.kernel for choice in known}
     for choice in known:
         row = own.loc[choice.kernel]
         assert row["predicted_ms"] == pytest.approx(choice.time_ms)
-        assert row["low_ms"] < row["predicted_ms"] < row["high_ms"]
-
-
-@pytest.mark.parametrize(
-    ("widths", "n", "reaches"),
-    [((1,), 4, True), ((1,), 5, False), ((32, 512), 8, True), ((32, 512), 7, False), ((8, 16384), 128, True)],
-)
-def test_a_kernel_has_no_prediction_far_from_its_widths(widths, n, reaches):
-    assert predicted._reaches(widths, n) is reaches
+        if choice.extrapolated_from:
+            assert row["extrapolated_from"] == choice.extrapolated_from and math.isnan(row["low_ms"])
+        else:
+            assert row["low_ms"] < row["predicted_ms"] < row["high_ms"]
 
 
 def again(tables, cases, matrices):

@@ -66,9 +66,9 @@ def test_the_page_opens_with_the_matrix(page, best):
         "non-zeros on average",
         "Where the non-zeros lie.",
         "FP16: every kernel on",
-        own.LACKS,  # nothing in FP64 was measured on the H200 with more than one column
     ):
         assert words in first, f"the opening does not say {words!r}"
+    assert own.LACKS not in first, "kernels in FP64 were measured on another device"
     assert outline.unclosed == []
     assert page.index('id="own-1"') < page.index('id="answer"')
     assert 'id="figure-spy-mine"' in page and 'href="#own-1"' in page
@@ -221,5 +221,10 @@ def test_trust_says_what_is_known_of_the_error():
     )
     elsewhere = table(case(extrapolated_from="h200", low_ms=float("nan")))
     assert "extrapolated from h200" in own.trust(elsewhere, elsewhere.iloc[0])
+    one = table(case(), case(kernel="another", extrapolated_from="h100", low_ms=float("nan")))
+    row = one[one["kernel"] == "another"].iloc[0]
+    assert own.trust(one, row) == (
+        f"No row of this kernel on this device has N near {row['n']}: its time is extrapolated from h100."
+    )
     measured = table(case(measured_ms=0.04))
     assert own.trust(measured, measured.iloc[0]) == "All times were measured."

@@ -1,5 +1,6 @@
 """Advice for a matrix: select() on every kind of matrix, question and model, in a small environment too."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from spmm_roofline.selector.devices import extrapolated
 from spmm_roofline.selector.preprocessing import calls_to_pay_back, learnt
 from spmm_roofline.selector.question import DTYPES, SelectionError
 from spmm_roofline.selector.terms import Work
-from spmm_roofline.selector.words import printed
+from spmm_roofline.selector.words import notes, printed
 
 PRECISIONS = tuple(dict.fromkeys(DTYPES.values()))
 
@@ -253,6 +254,52 @@ def test_a_device_that_was_not_measured_is_extrapolated_and_that_is_said():
     assert other.choices[0].time_ms > 1.1 * measured.choices[0].time_ms
     assert "±" not in other.reason and "±" in measured.reason
     assert f"extrapolated from {best_known()}" in printed(other, 1, 1, 1).splitlines()[0]
+
+
+@pytest.fixture
+def without_a_kernel(tmp_path):
+    """A model whose second device lacks a kernel and knows another one with N = 1 alone."""
+    content = json.loads(MODEL.read_text())
+    kernels, cases = (content["devices"]["h200"][name] for name in ("kernels", "cases"))
+    del kernels["staged_f16"]
+    one, entry = [number for number, case in enumerate(cases) if case[1] == 1][:3], kernels["window_f16"]
+    kernels["window_f16"] = entry | {"cases": one, "residuals": [0.0] * len(one)}
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_a_kernel_that_was_not_measured_near_n_is_extrapolated_from_another_device(without_a_kernel):
+    a = random_matrix(20_000, 20_000, 0.001)
+    full, found = (select(a, 128, "float16", "h200", model=model) for model in (MODEL, without_a_kernel))
+    of_full, of_found = ({choice.kernel: choice for choice in advice.choices} for advice in (full, found))
+    assert found.extrapolated_from is None and of_full.keys() == of_found.keys()
+    changed = {"staged_f16", "window_f16"}
+    for name in changed:
+        assert of_full[name].extrapolated_from is None and of_found[name].extrapolated_from == "h100"
+        assert of_found[name].time_ms == pytest.approx(of_full[name].time_ms, rel=0.5)
+    assert all(choice == of_full[name] for name, choice in of_found.items() if name not in changed)
+    rows = {line.partition(" ")[0]: line for line in printed(found, *a.shape, a.nnz).splitlines()}
+    assert all(("±" in rows[name]) != bool(choice.extrapolated_from) for name, choice in of_found.items())
+    near = select(a, 4, "float16", "h200", model=without_a_kernel)
+    own = next(choice for choice in near.choices if choice.kernel == "window_f16")
+    assert own.extrapolated_from is None, "N = 1 is near"
+
+
+@pytest.mark.parametrize(
+    ("widths", "n", "reaches"),
+    [((1,), 4, True), ((1,), 5, False), ((32, 512), 8, True), ((32, 512), 7, False), ((8, 16384), 128, True)],
+)
+def test_a_kernel_is_not_known_far_from_its_widths(widths, n, reaches):
+    kernel = document.load(MODEL, "h200").kernels["window_f16"]
+    assert dataclasses.replace(kernel, widths=widths).reaches(n) is reaches
+
+
+def test_advice_of_an_extrapolated_kernel_says_so(without_a_kernel):
+    model = document.load(without_a_kernel, "h200").for_width(128)
+    case = {"n": 128, "warm": False, "m": 1, "nnz": 1}
+    (first, *_) = notes(case, model.kernels["staged_f16"], model)
+    assert first == "staged_f16 was not measured on h200 with N near 128: its time is extrapolated from h100"
 
 
 def test_a_device_without_the_architecture_or_the_unit_lacks_the_kernels_that_need_it():

@@ -6,7 +6,7 @@ A machine without a GPU has predictions alone; a structure that was recorded has
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 
 #: Limits of a row in the order in which the first of equal ones binds.
 LIMITS = ("memory", "compute", "launch")
-
-#: Where N lies further than this factor outside the widths that a kernel was measured with, the kernel has no
-#: prediction: its time there would be a guess.
-FAR_WIDTH = 4
 
 
 @table()
@@ -97,24 +93,19 @@ def _of_matrix(
             try:
                 advice = select(about, n, precision, device, asked["l2"], model, holds=holds)
             except SelectionError:
-                choices, source = {}, None
+                choices = {}
             else:
-                choices, source = {choice.kernel: choice for choice in advice.choices}, advice.extrapolated_from
-            kernels = load(model, device).kernels if choices else {}
-            choices = {name: choice for name, choice in choices.items() if _reaches(kernels[name].widths, n)}
+                choices = {choice.kernel: choice for choice in advice.choices}
+            kernels = load(model, device).for_width(n).kernels if choices else {}
+            choices = {name: choice for name, choice in choices.items() if kernels[name].reaches(n)}
             for kernel in {**choices, **known}:
                 yield {
                     **case,
                     "kernel": kernel,
                     **_measured(known.get(kernel)),
-                    **(_predicted(choices[kernel], source) if kernel in choices else {}),
+                    **(_predicted(choices[kernel]) if kernel in choices else {}),
                     **(_computed(about, n, kernels[kernel].work, ceiling.get(kernel)) if kernel in choices else {}),
                 }
-
-
-def _reaches(widths: Sequence[int], n: int) -> bool:
-    """Whether ``n`` lies between the measured ``widths``, which ascend, or within :data:`FAR_WIDTH` of their ends."""
-    return widths[0] / FAR_WIDTH <= n <= widths[-1] * FAR_WIDTH
 
 
 def _measured(row: Any) -> dict[str, Any]:
@@ -124,15 +115,15 @@ def _measured(row: Any) -> dict[str, Any]:
     return about | {"measured_ms": row.time_ms, "origin": row.origin}
 
 
-def _predicted(choice: Choice, source: str | None) -> dict[str, Any]:
+def _predicted(choice: Choice) -> dict[str, Any]:
     said = dataclasses.asdict(choice)
     kept = ("study", "format", "format_bytes", "preprocess_ms", "pays_back_calls")
-    interval = {} if source else {"low_ms": choice.low_ms, "high_ms": choice.high_ms}
+    interval = {} if choice.extrapolated_from else {"low_ms": choice.low_ms, "high_ms": choice.high_ms}
     of_time = {
         "sums": choice.dtype["accumulator"],
         "predicted_ms": choice.time_ms,
         "spent_on": choice.bound,
-        "extrapolated_from": source,
+        "extrapolated_from": choice.extrapolated_from,
     }
     return {name: said[name] for name in kept} | of_time | interval
 

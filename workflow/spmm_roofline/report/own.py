@@ -245,8 +245,10 @@ def trust(rows: pd.DataFrame, row: pd.Series) -> str:
     if known.all():
         return "All times were measured."
     source = row["extrapolated_from"]
-    if source:
+    if source and (rows.loc[~known, "extrapolated_from"] == source).all():
         return f"Nothing was measured on this device: the times are extrapolated from {source} by their datasheets."
+    if source:
+        return f"No row of this kernel on this device has N near {row['n']}: its time is extrapolated from {source}."
     said = (
         f"{int(known.sum()):,} of {len(rows):,} times were measured on this structure, the others are predictions."
         if known.any()

@@ -82,7 +82,7 @@ def select(
     >>> kernel, time_ms = advice.kernel, advice.choices[0].time_ms
     """
     asked = conditions(n, dtype, l2, layout, sums)
-    known = load(Path(model or MODEL), device)
+    known = load(Path(model or MODEL), device).for_width(asked.n)
     matrix, features = described(a)
     case = {name: features[name] for name in FEATURES} | {"n": asked.n, "warm": asked.l2 == "warm"}
     ranked = sorted(
@@ -168,6 +168,7 @@ def _choice(model: Model, kernel: Kernel, case: Mapping[str, Any]) -> Choice:
         high_ms=time_ms * factor,
         preprocess_ms=_before_ms(kernel, case),
         compile_ms=kernel.compile_ms,
+        extrapolated_from=kernel.extrapolated_from or model.extrapolated_from,
         shares={name: spent / total for name, spent in sorted(grouped.items(), key=lambda item: -item[1])},
     )
 

@@ -25,14 +25,16 @@ class Choice:
     time_ms: float
     low_ms: float
     high_ms: float
-    """four of five times that were held out of the training lie between these two; on a device that was not measured
-    nothing is known about that"""
+    """four of five times that were held out of the training lie between these two; of an extrapolated time nothing is
+    known about that"""
     shares: Mapping[str, float]
     """what the time goes into → its fraction of the sum of terms, 0…1, the largest first"""
     preprocess_ms: float | None = None
     """time before the first product: looking at A and packing it; None if it is unknown"""
     compile_ms: float | None = None
     """time to compile the kernel, which an installation spends once; None if it is unknown"""
+    extrapolated_from: str | None = None
+    """the device that was measured, where this one was not: the time follows from ceilings or datasheets of both"""
     pays_back_calls: int | None = None
     """products after which it has taken no longer than the baseline of the advice, preprocessing of both included: 0 if
     from the start, None if never, if something is unknown, and for the baseline itself"""
@@ -55,7 +57,7 @@ class Advice:
     reason: str
     notes: tuple[str, ...] = ()
     extrapolated_from: str | None = None
-    """the device that was measured, where ``device`` was not and the times follow from their datasheets"""
+    """the device that was measured, where ``device`` was not and all times follow from their datasheets"""
     device_reason: str = ""
     """why it is this device, where nobody named one"""
     baseline: str | None = None

@@ -36,15 +36,15 @@ _HOW = "`spmm-roofline train` makes one"
 def load(path: Path, device: str | None = None) -> Model:
     """The model of a device out of the file ``path``: of ``device``, or of what :func:`.devices.asked` finds.
 
-    A device that was not measured gets the model of the nearest one that was, extrapolated by their datasheets. Raises
-    :class:`SelectionError`.
+    A device that was not measured gets the model of the nearest one that was, extrapolated by their datasheets. One
+    that was measured gets the kernels of others beside its own. Raises :class:`SelectionError`.
     """
     content = _content(path)
     sheets = content.get("datasheets", {})
     modelled = {name: len(known["cases"]) for name, known in content["devices"].items()}
     wanted = asked(device, modelled, sheets)
     if wanted.device in modelled:
-        found = _model(path, wanted.device)
+        found = _with_others(_model(path, wanted.device), path, modelled, sheets)
     else:
         sheet = wanted.sheet or sheets[wanted.device]
         # A model that lacks kernels is no base for another device.
@@ -53,6 +53,17 @@ def load(path: Path, device: str | None = None) -> Model:
         source = nearest(sheet, whole, sheets)
         found = extrapolated(_model(path, source), sheets[source], sheet)
     return dataclasses.replace(found, said=wanted.said)
+
+
+def _with_others(model: Model, path: Path, modelled: Mapping[str, int], sheets: Mapping[str, Any]) -> Model:
+    """The model with the kernels of other devices, those of the device with most cases first."""
+    others: dict[str, Kernel] = {}
+    for source in sorted(modelled.keys() & sheets.keys(), key=lambda name: -modelled[name]):
+        if source != model.device and model.device in sheets:
+            found = extrapolated(_model(path, source), sheets[source], sheets[model.device]).kernels
+            new = {name: dataclasses.replace(kernel, extrapolated_from=source) for name, kernel in found.items()}
+            others = new | others
+    return dataclasses.replace(model, others=others)
 
 
 def measured_devices(path: Path) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,9 @@ import numpy as np
 from .correction import Correction, coordinates
 from .preprocessing import Preprocessing
 from .terms import Array, Rates, Work, log_sum, terms
+
+#: Where N lies further than this factor outside the widths that a kernel was measured with, its time would be a guess.
+FAR_WIDTH = 4
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,12 @@ class Kernel:
     preprocessing: Preprocessing | None = None
     compile_ms: float | None = None
     """time to compile it, once for each installation"""
+    extrapolated_from: str | None = None
+    """the device that it was measured on, where that is another one"""
+
+    def reaches(self, n: int) -> bool:
+        """Whether ``n`` lies between the measured widths, or within :data:`FAR_WIDTH` of their ends."""
+        return self.widths[0] / FAR_WIDTH <= n <= self.widths[-1] * FAR_WIDTH
 
     def predict(self, times_ms: Array, at: Array, floor_ms: float) -> tuple[Array, Array]:
         """Logarithm of the time in ms and its standard deviation, float64[cases] each.
@@ -75,6 +84,14 @@ class Model:
     """the device that was measured, where this one was not"""
     said: str = ""
     """why it is this device, where nobody named it"""
+    others: Mapping[str, Kernel] = field(default_factory=dict, repr=False)
+    """kernels as other devices were measured, extrapolated"""
+
+    def for_width(self, n: int) -> Model:
+        """The model in which kernels of other devices stand for those that were not measured near ``n`` columns."""
+        here = {name for name, kernel in self.kernels.items() if kernel.reaches(n)}
+        lacking = {name: other for name, other in self.others.items() if name not in here and other.reaches(n)}
+        return replace(self, kernels={**self.kernels, **lacking})
 
     def predict(self, kernel: Kernel, case: Mapping[str, Any]) -> tuple[Array, Array, Array]:
         """Times in ms [cases], the factors of their interval [cases], and the terms in ms [cases, len(TERMS)].

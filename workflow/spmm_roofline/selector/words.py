@@ -18,7 +18,7 @@ def reason(choices: Sequence[Choice], case: Mapping[str, Any], model: Model) -> 
     best = choices[0]
     ideal_ms = compulsory_bytes(case, best.dtype["a"]) / model.rates.dram_gb_per_s * 1e-6
     said = [
-        f"{best.kernel}: predicted {f'{duration(best.time_ms)} {_interval(best, model.extrapolated_from)}'.rstrip()}, "
+        f"{best.kernel}: predicted {f'{duration(best.time_ms)} {_interval(best)}'.rstrip()}, "
         f"{percent(best.shares[best.bound])} of it for {best.bound}",
         _structure(case),
         f"moving A, B and C once takes {duration(ideal_ms)} at least",
@@ -42,6 +42,11 @@ def notes(case: Mapping[str, Any], kernel: Kernel, model: Model) -> Iterator[str
         yield (
             f"nothing was measured on {model.device}: times are extrapolated from {model.extrapolated_from} by the "
             "datasheets of both"
+        )
+    elif kernel.extrapolated_from:
+        yield (
+            f"{kernel.name} was not measured on {model.device} with N near {case['n']}: its time is extrapolated from "
+            f"{kernel.extrapolated_from}"
         )
     asked = "warm" if case["warm"] else "cold"
     if asked not in kernel.l2:
@@ -70,7 +75,7 @@ def printed(advice: Advice, m: int, k: int, nnz: int) -> str:
             choice.kernel,
             choice.format,
             duration(choice.time_ms),
-            _interval(choice, advice.extrapolated_from),
+            _interval(choice),
             "–" if choice.preprocess_ms is None else duration(choice.preprocess_ms),
             _pays_back(choice, advice.baseline),
             choice.dtype["accumulator"],
@@ -100,9 +105,9 @@ def _pays_back(choice: Choice, baseline: str | None) -> str:
     return "at once" if choice.pays_back_calls == 0 else f"after {choice.pays_back_calls:,}"
 
 
-def _interval(choice: Choice, extrapolated_from: str | None) -> str:
+def _interval(choice: Choice) -> str:
     """The interval of a predicted time; that of an extrapolated one is unknown."""
-    return "" if extrapolated_from else f"± {percent(choice.high_ms / choice.time_ms - 1)}"
+    return "" if choice.extrapolated_from else f"± {percent(choice.high_ms / choice.time_ms - 1)}"
 
 
 def _spent_ms(choice: Choice, activity: str) -> float:
