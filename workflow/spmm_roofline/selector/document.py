@@ -191,8 +191,12 @@ def _device(
     used = rows[rows["kernel"].isin(list(kernels))]
     known = used.drop_duplicates("matrix").sort_values("matrix")[["matrix", *FEATURES]]
     number = {name: index for index, name in enumerate(known["matrix"])}
-    keys = sorted({(number[row.matrix], int(row.n), row.l2) for row in used.itertuples()})
+    placed = [
+        *zip(used["matrix"].map(number).tolist(), used["n"].astype(int).tolist(), used["l2"].tolist(), strict=True)
+    ]
+    keys = sorted(set(placed))
     case = {key: index for index, key in enumerate(keys)}
+    case_of = dict(zip(used.index, map(case.__getitem__, placed), strict=True))
     stored = {}
     for name, own in used.groupby("kernel", sort=True):
         kernel = kernels[name]
@@ -208,7 +212,7 @@ def _device(
             "bytes": _named(COUNTS, kernel.work.bytes),
             "slots": _named(COUNTS, kernel.work.slots),
             "coefficients": _named(TERMS, kernel.coefficients),
-            "cases": [case[number[row.matrix], int(row.n), row.l2] for row in own.itertuples()],
+            "cases": [case_of[row] for row in own.index],
             "residuals": kernel.correction.residuals.tolist(),
         } | _beside(own, kernel, heads[name], units.get(name), compile_ms.get(name))
     return {
