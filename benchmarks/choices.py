@@ -63,7 +63,7 @@ import pandas as pd
 from peers import files_in, structure
 from regret import FILES, costed, known
 from sampled import Case, of_kernel
-from scipy.sparse import csr_array, triu
+from scipy.sparse import csr_array, tril, triu
 
 from spmm_roofline.formats import FORMATS, FormatError
 from spmm_roofline.kernels import choose
@@ -158,7 +158,7 @@ def of_file(path: Path) -> list[Made]:
     rng = np.random.default_rng(0)
     a, name = structure(path, rng), path.name.partition(".")[0]
     found = [(name, a)]
-    if a.shape[0] == a.shape[1] and triu(a, 1).nnz == 0:
+    if a.shape[0] == a.shape[1] and tril(a, -1).nnz and not triu(a, 1).nnz:
         found = [(f"{name}-lower", a), (name, csr_array(a + a.T))]
     for _, each in found:
         each.sort_indices()

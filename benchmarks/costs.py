@@ -86,15 +86,17 @@ def terms_of(head: Head) -> list[str]:
 def thresholds(x: np.ndarray) -> np.ndarray:
     """Where a trait, of which ``x`` float64[products] are the values, may divide products, ascending.
 
-    Each lies halfway between two values: the document has five digits of it, which must move no product to its other
-    side. Widths of B are powers of two again and again.
+    Each lies halfway between two values, and has the five digits of the document, so that no product changes sides when
+    it is written. Widths of B are powers of two again and again. Quantities that cancel leave the rounding of their
+    logarithms, which divides nothing.
     """
+    x = np.round(x, 9)
     values = np.unique(x)
     if len(values) < 2:
-        return values
+        return values + 1
     below = np.searchsorted(values, np.quantile(x, np.linspace(0, 1, BINS + 1)[1:-1]), side="right") - 1
     below = np.minimum(below, len(values) - 2)
-    return np.unique((values[below] + values[below + 1]) / 2)
+    return np.unique([costs.written(limit) for limit in (values[below] + values[below + 1]) / 2])
 
 
 @dataclass
@@ -218,11 +220,11 @@ def times(kernels: Mapping[str, Head], half: str | None) -> pd.DataFrame:
     rows["time_us"] = rows["time_ms"] * 1e3
     # Kernels of sampled products have no dtype of A: their tables tell it.
     rows["dtype"] = rows["dtype"].fillna(rows["kernel"].map(lambda name: kernels[name].dtype["a"]))
-    # Products in TF32 may take kernels of FP32, samples may not.
+    # Products in TF32 may take kernels of FP32, samples may not. Both may be of one matrix and width.
     is_sample = rows["kernel"].isin(list(DTYPE_OF_SAMPLES))
-    rows["class"] = rows["dtype"].where(is_sample, rows["dtype"].replace("tf32", "float32"))
+    rows["class"] = ("sampled " + rows["dtype"]).where(is_sample, rows["dtype"].replace("tf32", "float32"))
     rows["case"] = rows.groupby([*CASE, "class"]).ngroup()
-    fastest, of_all = (rows.groupby(by)["time_us"].transform("min") for by in ([*CASE, "dtype"], "case"))
+    fastest, of_all = (rows.groupby(by)["time_us"].transform("min") for by in (["case", "dtype"], "case"))
     fastest = fastest.where(rows["dtype"] != "tf32", of_all)
     rows["weight"] = rows["weight"].fillna(1) * (fastest / rows["time_us"]) ** 2
     for device in devices:
@@ -234,7 +236,9 @@ def times(kernels: Mapping[str, Head], half: str | None) -> pd.DataFrame:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--half", choices=("fitted", "judged"), help="half of the recorded matrices; both by default")
+    parser.add_argument(
+        "--half", choices=("fitted", "judged"), help="half of the matrices not generated; both by default"
+    )
     parser.add_argument("--write", type=Path, default=COSTS, help="the document; resources/costs.json by default")
     parser.add_argument(
         "--kernels",

@@ -57,7 +57,7 @@ SUITES = (
     "double-precision",
 )
 #: Tables of times: fitted-<device>.csv.gz, and judged-<device>.csv.gz for judging alone. The names of those of sampled
-#: products end in -sampled, and of one of real matrices in -files.
+#: products end in -sampled, and of those of real matrices in -files.
 CHOICES = ROOT / "resources/choices"
 #: Group of the matrices of files in its tables.
 FILES = "files"

@@ -12,7 +12,7 @@ from scipy.io import mmwrite
 from scipy.sparse import coo_array, csr_array, random_array, save_npz
 
 from spmm_roofline import contracts
-from spmm_roofline.matrices import build, build_all, expand, load
+from spmm_roofline.matrices import build, build_all, expand, file, load
 from spmm_roofline.matrices.canonical import MatrixError, canonical
 from spmm_roofline.matrices.file import read
 
@@ -280,6 +280,12 @@ def test_the_name_need_not_tell_how_a_file_is_stored(tmp_path, sample):
         path = tmp_path / name
         path.write_bytes(content)
         assert np.array_equal(read_csr(path).toarray(), sample.toarray())
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 7, 99])
+def test_words_are_the_same_however_they_are_cut(chunk):
+    for text, whole in ((b"1 1 1.5-300\n", False), (b" 12 1\t1.5e-30 \n", True), (b"1 1 1,5\n", False)):
+        assert file._words(memoryview(text), "real", chunk) == (3, whole)
 
 
 def test_a_value_of_an_integer_matrix_may_have_a_point(tmp_path):

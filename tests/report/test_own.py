@@ -226,5 +226,8 @@ def test_trust_says_what_is_known_of_the_error():
     assert own.trust(one, row) == (
         f"No row of this kernel on this device has N near {row['n']}: its time is extrapolated from h100."
     )
+    assert own.interval(row) == "extrapolated from h100" and " to " in own.interval(one.iloc[0])
+    here = table(case(), case(kernel="another", extrapolated_from="h100", low_ms=float("nan"), measured_ms=0.04))
+    assert own.trust(here, here[here["kernel"] == "another"].iloc[0]).startswith("1 of 2 times were measured")
     measured = table(case(measured_ms=0.04))
     assert own.trust(measured, measured.iloc[0]) == "All times were measured."

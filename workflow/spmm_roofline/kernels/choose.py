@@ -9,7 +9,7 @@ There are two ways to choose a kernel:
   H100, 109 of them on an H200 as well, and of 122 real ones on both (``benchmarks/costs.py``). Regret against the best
   kernel known, re-creations and cuSPARSE included, is 0.7 to 1.0 % in the geometric mean on 31 other generated
   matrices, by dtype and device. Where one half of the real matrices is left out of the fit, it is 0.7 to 1.5 % there,
-  and on 45 small ones that nobody recorded 0.6 to 1.8 % (``benchmarks/regret.py`` judges).
+  and on 45 small ones to which nothing was fitted 0.6 to 1.8 % (``benchmarks/regret.py`` judges).
 - **The selector** (:func:`spmm_roofline.select`) ranks all kernels, libraries and special formats included, by the
   times that a trained model predicts for one device. On the recorded rows its regret in the geometric mean is 1.3 to
   1.8 % for matrices, and 6 to 8 % for kinds of matrices, that the training did not see (table ``analysis_selector``).
@@ -20,7 +20,7 @@ There are two ways to choose a kernel:
 A third way costs about ten products and has no regret: ``SpMM(a, tune=True)`` times the same kernels.
 
 The kernel of a sampled product is chosen by predicted times as well. Its costs are fitted to 928 generated matrices and
-89 real patterns on an H100; on 381 others, the choice loses 0.3 to 0.5 % against the faster of two kernels.
+89 real patterns on an H100; on 381 others, the choice loses 0.2 to 0.4 % against the faster of two kernels.
 """
 
 from __future__ import annotations
@@ -165,8 +165,8 @@ def sampled(dtype: str, product: Product) -> str:
 def choose(able: Mapping[str, Head], dtype: str, product: Product) -> Head:
     """The general kernel of ``able`` (name → head) of a dtype that is predicted to multiply in the least time.
 
-    Kernels that nobody has fitted a cost to are chosen only if there are no others. Raises what ``product.look``
-    raises, for example :class:`~.formats.base.FormatError`.
+    Kernels that nobody has fitted a cost to are chosen only if there are no others. Raises what the surveys of
+    ``product`` raise, for example :class:`~.formats.base.FormatError`.
     """
     of_dtype = [head for head in able.values() if head.dtype["a"] == dtype]
     return fastest(of_dtype, product) or for_width(able, product.n)

@@ -265,14 +265,15 @@ class Cost:
             "slab": self.slabs.columns,
             "narrows": self.slabs.narrows,
             "itemsize": self.slabs.itemsize,
-            "coefficients_us": {name: _short(x) for name, x in known.items()},
+            "coefficients_us": {name: written(x) for name, x in known.items()},
             "traits": self.trees.traits.tolist(),
-            "thresholds": [[_short(x) for x in tree] for tree in self.trees.thresholds.tolist()],
+            "thresholds": [[written(x) for x in tree] for tree in self.trees.thresholds.tolist()],
             "leaves": np.rint(self.trees.leaves / LEAF_UNIT).astype(int).tolist(),
         }
 
 
-def _short(x: float) -> float:
+def written(x: float) -> float:
+    """A number as the document has it, with five digits."""
     return float(f"{x:.5g}")
 
 

@@ -229,13 +229,13 @@ def _words(text: memoryview, field: str, chunk: int = 1 << 22) -> tuple[int, boo
     for characters, kind in kinds.items():
         for character in characters:
             table[character] = kind[0]
-    count, after_blank, whole = 0, True, True
+    count, before, whole = 0, b" ", True
     for start in range(0, len(text), chunk):
-        section = text[start : start + chunk].tobytes().translate(table)
+        section = before + text[start : start + chunk].tobytes().translate(table)
         blank = np.frombuffer(section, np.uint8) == ord(" ")
-        count += int(np.count_nonzero(blank[:-1] & ~blank[1:])) + int(after_blank and not blank[0])
-        after_blank = bool(blank[-1])
+        count += int(np.count_nonzero(blank[:-1] & ~blank[1:]))
         whole = whole and b"?" not in section and b"0-" not in section
+        before = section[-1:]
     return count, whole
 
 

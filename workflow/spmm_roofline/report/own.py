@@ -184,9 +184,11 @@ def _limit(row: Any) -> float | None:
 
 
 def interval(row: Any) -> str:
-    """The interval of a predicted time; empty for a measured one, and where none is known."""
-    if row["measured_ms"] == row["measured_ms"] or row["low_ms"] != row["low_ms"]:
+    """The interval of a predicted time, or the device that it is extrapolated from; empty for a measured one."""
+    if row["measured_ms"] == row["measured_ms"]:
         return ""
+    if row["extrapolated_from"]:
+        return f"extrapolated from {row['extrapolated_from']}"
     return f"{duration(row['low_ms'])} to {duration(row['high_ms'])}"
 
 
@@ -244,7 +246,8 @@ def trust(rows: pd.DataFrame, row: pd.Series) -> str:
     known = rows["measured_ms"].notna()
     if known.all():
         return "All times were measured."
-    source = row["extrapolated_from"]
+    was_measured = row["measured_ms"] == row["measured_ms"]
+    source = None if was_measured else row["extrapolated_from"]
     if source and (rows.loc[~known, "extrapolated_from"] == source).all():
         return f"Nothing was measured on this device: the times are extrapolated from {source} by their datasheets."
     if source:
