@@ -93,7 +93,7 @@ def thresholds(x: np.ndarray) -> np.ndarray:
     x = np.round(x, 9)
     values = np.unique(x)
     if len(values) < 2:
-        return values + 1
+        return values + 1  # beyond all products: it divides none
     below = np.searchsorted(values, np.quantile(x, np.linspace(0, 1, BINS + 1)[1:-1]), side="right") - 1
     below = np.minimum(below, len(values) - 2)
     return np.unique([costs.written(limit) for limit in (values[below] + values[below + 1]) / 2])

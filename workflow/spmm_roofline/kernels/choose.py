@@ -103,6 +103,7 @@ class Product:
 
     @cached_property
     def survey(self) -> Survey:
+        """Tiles of 8×16 slots in windows, and entries of the longest row."""
         return self.look()
 
     def fill_below(self, entries: float) -> bool:
@@ -111,6 +112,7 @@ class Product:
 
     @cached_property
     def panel_tiles(self) -> float:
+        """Tiles of 64×32 slots in panels, or a guess where nobody counts them."""
         if self.look_at_panels:
             return self.look_at_panels().blocks
         return costs.unknown_panel_tiles(self.survey.blocks)

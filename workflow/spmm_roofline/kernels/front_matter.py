@@ -220,7 +220,8 @@ def _yaml(path: Path, text: str, head: str) -> dict[str, Any]:
     try:
         return contracts.parse_yaml(head)
     except yaml.YAMLError as error:
-        said = contracts.complaint(error, before=text.count("\n", 0, text.find(head)))
+        # A head begins on the line after the first `---`; that of a library may be indented in its file.
+        said = contracts.complaint(error, before=text.count("\n", 0, text.index("---")) + 1)
         raise HeadError(f"{path}: the head is not valid YAML (quote every value with a colon): {said}") from error
 
 
