@@ -14,6 +14,8 @@ import csv
 import re
 import sys
 from collections.abc import Callable
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 from spmm_roofline import contracts, matrices
@@ -144,6 +146,41 @@ def fastest(device: str) -> str:
     return markdown([*header, "× published"], lines)
 
 
+#: Dtypes of the table of regrets, as the pages call them.
+PRECISIONS = {"float16": "FP16", "float32": "FP32", "tf32": "TF32", "float64": "FP64"}
+#: Set of matrices of the table of regrets → how the pages call it.
+JUDGED = {
+    "generated": "{} generated ones",
+    "real": "{} real ones, each half by costs that are fitted to the other",
+    "small": "{} small real ones, of 183 to 19,717 rows",
+    "sampled": "sampled products with the patterns of {}",
+}
+
+
+def regret(sets: str) -> str:
+    """How much longer the kernel takes that `SpMM` chooses than the best one known, by set of matrices and device."""
+    with (ROOT / "resources/choices/regret.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["matrices"] in sets.split(", ")]
+    lines = []
+    for (name, device), group in groupby(rows, key=itemgetter("matrices", "device")):
+        own = {row["dtype"]: row for row in group}
+        first = own["float16"]
+        means = [f"{100 * float(own[dtype]['mean_regret']):.1f}" for dtype in PRECISIONS if dtype in own]
+        worst = max(1 + float(row["worst_regret"]) for row in own.values())
+        line = [JUDGED[name].format(first["count"]), device.upper(), f"{first['least_n']} to {first['most_n']}"]
+        line += [f"{', '.join(means)} %", f"{worst:.2f}"]
+        compared = sum(int(row["compared"]) for row in own.values())
+        if compared:
+            behind = sum(int(row["behind"]) for row in own.values())
+            least = min(float(row["least_spmm"]) for row in own.values())
+            line += [f"{behind} of {compared:,}", f"{least:.2f}"]
+        lines.append(line)
+    header = ["matrices", "device", "N", ", ".join(PRECISIONS.values()), "× best at most"]
+    if max(map(len, lines)) > len(header):
+        header += ["others ahead", "× at least"]
+    return markdown(header, lines)
+
+
 #: Kind of table → what makes it.
 GENERATED: dict[str, Callable[..., str]] = {
     "columns": columns,
@@ -153,6 +190,7 @@ GENERATED: dict[str, Callable[..., str]] = {
     "devices": devices,
     "fastest": fastest,
     "gpu": gpu,
+    "regret": regret,
     **study_pages.GENERATED,
 }
 

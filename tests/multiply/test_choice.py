@@ -104,6 +104,15 @@ def test_so_it_is_on_matrices_to_which_nothing_was_fitted(kernels, described, de
     assert np.expm1(np.log1p(every["regret"]).mean()) < own, "against the best general kernel alone"
 
 
+def test_the_table_of_regrets_follows_from_these_costs(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    judge = importlib.import_module("judge")
+    rows = pd.read_csv(judge.TABLE)
+    assert set(rows["made_from"]) == {judge.made_from()}, "`python benchmarks/judge.py` makes it anew"
+    found = set(zip(rows["matrices"], rows["device"], strict=True))
+    assert found == {(name, device) for name, device, _ in judge.timed()}
+
+
 @pytest.mark.parametrize(("dtype", "mean"), [("float16", 0.005), ("tf32", 0.008), ("float32", 0.005)])
 def test_so_it_is_of_sampled_products(described, dtype, mean):
     rows = regret.rows_of_table(regret.CHOICES / "judged-h100-sampled.csv.gz", "h100", regret.sampling())

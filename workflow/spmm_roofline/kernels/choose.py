@@ -6,10 +6,8 @@ There are two ways to choose a kernel:
   :mod:`.costs` predicts for them. All of them hold every matrix, but ``strips_f16`` only those with few columns. What
   must be known of A is surveyed on the device (:meth:`Format.survey`), and packing reuses the result; no model of the
   device is needed. Costs are fitted to the recorded rows of two devices and to times of 1,617 generated matrices on an
-  H100, 109 of them on an H200 as well, and of 122 real ones on both (``benchmarks/costs.py``). Regret against the best
-  kernel known, re-creations and cuSPARSE included, is 0.7 to 1.0 % in the geometric mean on 31 other generated
-  matrices, by dtype and device. Where one half of the real matrices is left out of the fit, it is 0.7 to 1.5 % there,
-  and on 45 small ones to which nothing was fitted 0.6 to 1.8 % (``benchmarks/regret.py`` judges).
+  H100, 109 of them on an H200 as well, and of 122 real ones on both (``benchmarks/costs.py``). What is lost on matrices
+  to which nothing was fitted is in resources/choices/regret.csv, which ``benchmarks/judge.py`` makes.
 - **The selector** (:func:`spmm_roofline.select`) ranks all kernels, libraries and special formats included, by the
   times that a trained model predicts for one device. On the recorded rows its regret in the geometric mean is 1.3 to
   1.8 % for matrices, and 6 to 8 % for kinds of matrices, that the training did not see (table ``analysis_selector``).
@@ -20,7 +18,7 @@ There are two ways to choose a kernel:
 A third way costs about ten products and has no regret: ``SpMM(a, tune=True)`` times the same kernels.
 
 The kernel of a sampled product is chosen by predicted times as well. Its costs are fitted to 928 generated matrices and
-89 real patterns on an H100; on 381 others, the choice loses 0.2 to 0.4 % against the faster of two kernels.
+89 real patterns on an H100.
 """
 
 from __future__ import annotations

@@ -1,0 +1,108 @@
+"""Judge what SpMM chooses on matrices to which nothing was fitted, and write resources/choices/regret.csv.
+
+    python benchmarks/judge.py
+
+A row is a set of matrices, a device and a dtype: how much longer the chosen kernel takes than the best one known, and
+how often a kernel is ahead that is no general one. The real matrices that costs are fitted to are two halves, each
+judged by a fit to the other one, which takes three minutes. `regret.py` names the cases.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import regret
+
+from spmm_roofline import contracts, fingerprint
+from spmm_roofline.kernels import choose, costs
+from spmm_roofline.paths import COSTS
+
+TABLE = regret.CHOICES / "regret.csv"
+DEVICES = ("h100", "h200")
+DTYPES = ("float16", "float32", "tf32", "float64")
+#: Set of matrices → its table of times, less the device.
+TABLES = {
+    "generated": "judged-{}.csv.gz",
+    "real": "fitted-{}-files.csv.gz",
+    "sampled": "judged-{}-sampled.csv.gz",
+    "small": "judged-{}-files.csv.gz",
+}
+#: The set that costs are fitted to, each half judged by a fit to the other one.
+IN_HALVES = "real"
+#: Others are ahead from this on; times vary by less.
+AHEAD = 0.03
+
+
+def made_from() -> str:
+    """Fingerprint of the costs, the rule and the times that the table follows from."""
+    rule = fingerprint.modules(Path(choose.__file__), Path(costs.__file__), Path(regret.__file__))
+    return fingerprint.sha256(COSTS.read_bytes(), *(path.read_bytes() for _, _, path in timed()), rule)[:16]
+
+
+def timed() -> list[tuple[str, str, Path]]:
+    """Each set of matrices on each device on which it was timed, with its table."""
+    every = [(name, device, regret.CHOICES / TABLES[name].format(device)) for name in TABLES for device in DEVICES]
+    return [found for found in every if found[-1].exists()]
+
+
+def row(cases: pd.DataFrame, matrices: str) -> dict[str, object]:
+    """A row of the table, of cases on one device in one dtype."""
+    spmm = cases["spmm"].dropna()
+    return {
+        "matrices": matrices,
+        "count": cases["matrix"].nunique(),
+        "device": cases["device"].iloc[0],
+        "dtype": cases["dtype"].iloc[0],
+        "least_n": cases["n"].min(),
+        "most_n": cases["n"].max(),
+        "cases": len(cases),
+        "mean_regret": np.expm1(np.log1p(cases["regret"]).mean()),
+        "worst_regret": cases["regret"].max(),
+        "compared": len(spmm),
+        "behind": int((spmm < 1 - AHEAD).sum()),
+        "least_spmm": spmm.min() if len(spmm) else np.nan,
+    }
+
+
+def run(program: str, *options: object) -> None:
+    """Run a program of this folder, which reads the costs once."""
+    command = [sys.executable, str(Path(__file__).with_name(program)), *map(str, options)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def halves(folder: Path) -> list[tuple[object, ...]]:
+    """Options of regret.py that judge each half of the matrices by costs that are fitted to the other one."""
+    found = []
+    for fitted, other in (("fitted", "judged"), ("judged", "fitted")):
+        path = folder / f"costs-{fitted}.json"
+        run("costs.py", "--half", fitted, "--write", path)
+        found.append(("--costs", path, "--half", other))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", type=Path, default=TABLE, help="the table; resources/choices/regret.csv by default")
+    write, rows = parser.parse_args().write, []
+    with tempfile.TemporaryDirectory() as folder:
+        cases = Path(folder) / "cases.csv"
+        in_halves = halves(Path(folder))
+        for matrices, device, table in timed():
+            judged = []
+            for options in in_halves if matrices == IN_HALVES else [()]:
+                run("regret.py", "--times", table, "--device", device, "--write", cases, *options)
+                judged.append(pd.read_csv(cases))
+            rows += [row(own, matrices) for dtype, own in pd.concat(judged).groupby("dtype") if dtype in DTYPES]
+    table = pd.DataFrame(rows).assign(made_from=made_from())
+    contracts.write_text(write, table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
+    print(table.to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()
