@@ -92,8 +92,9 @@ using Stored = Packet::Stored;
 }  // namespace
 
 // A lane sums the columns of a packet of one row of C: two in FP64, four in FP32, eight in 16 bits. The launch gives a
-// group the lanes that the width of B needs, up to tile.lanes, and blockDim.y rows to a CTA. CTAs walk all rows of a slab
-// of B before the next slab. Narrow slabs, of one line of 128 bytes, let more of their rows be found in L1 and L2.
+// group the lanes that the width of B needs, up to tile.lanes, or sixteen in place of eight, and blockDim.y rows to a
+// CTA. CTAs walk all rows of a slab of B before the next slab. Narrow slabs, of one line of 128 bytes, let more of their
+// rows be found in L1 and L2.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) even_rows_fma(
     const int* __restrict__ order, const int* __restrict__ indptr, const int* __restrict__ indices,
     const Stored* __restrict__ data, const Stored* __restrict__ b, Stored* __restrict__ c, int m, int stride, int ldc,

@@ -36,7 +36,9 @@ variants:
     dtype: {a: bfloat16, b: bfloat16, c: bfloat16}
     tile: {slab: 128, stages: 7, producers: 4, ctas: 2}
     constants: {values: Bf16}
-deviations: ["a NaN or an infinity in a row of B reaches all 64 rows of a panel in which one has an entry there"]
+deviations:
+  - "a NaN or an infinity in a row of B reaches all 64 rows of a panel in which one has an entry there"
+  - "a NaN or an infinity in row 0 of B reaches all rows of a panel without entries, which has one tile, of column 0"
 ---*/
 #include "ptx/cp_async.cuh"
 #include "ptx/cp_async_arrive.cuh"

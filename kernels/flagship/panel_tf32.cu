@@ -20,7 +20,9 @@ launch:
   block: tile.slab + 32 * tile.producers
   smem: 1024 + tile.stages * (32 * (4 * tile.slab + 32) + 8192 + 256)
   args: a.work_ptr, a.partitions, a.work, a.cut, a.runs, a.columns, a.positions, a.data, b, c, scratch, a.partials, m, b.ld, c.ld, alpha, beta
-deviations: ["a NaN or an infinity in a row of B reaches all 64 rows of a panel in which one has an entry there"]
+deviations:
+  - "a NaN or an infinity in a row of B reaches all 64 rows of a panel in which one has an entry there"
+  - "a NaN or an infinity in row 0 of B reaches all rows of a panel without entries, which has one tile, of column 0"
 ---*/
 #include "ptx/cp_async_bulk.cuh"
 #include "ptx/fence_async.cuh"

@@ -39,7 +39,9 @@ variants:
     dtype: {a: bfloat16, b: bfloat16, c: bfloat16}
     tile: {slab: 64, stages: 2, warps: 24, ctas: 1}
     constants: {values: Bf16}
-deviations: ["a NaN or an infinity in a row of B reaches all eight rows of a window in which one has an entry there"]
+deviations:
+  - "a NaN or an infinity in a row of B reaches all eight rows of a window in which one has an entry there"
+  - "a NaN or an infinity in row 0 of B reaches all rows of a window without entries, which has one tile, of column 0"
 ---*/
 #include "ptx/cp_async.cuh"
 #include "ptx/cp_async_ca.cuh"

@@ -37,7 +37,9 @@ variants:
     after: window_fma_tf32
     dtype: {a: tf32, b: tf32}
     tile: {slab: 64, batch: 4, warps: 16, ctas: 1}
-deviations: ["a NaN or an infinity in a row of B reaches all eight rows of a window in which one has an entry there"]
+deviations:
+  - "a NaN or an infinity in a row of B reaches all eight rows of a window in which one has an entry there"
+  - "a NaN or an infinity in row 0 of B reaches all rows of a window without entries, which has one tile, of column 0"
 ---*/
 #include "tile/reordered.cuh"
 #include "tile/store.cuh"

@@ -41,6 +41,7 @@ variants:
     constants: {terms: 3}
 deviations:
   - "a NaN or an infinity in a row of B reaches all rows of a window in which one has an entry there"
+  - "a NaN or an infinity in row 0 of B reaches all rows of a window without entries, which has one tile, of column 0"
   - "the three products turn an infinity into NaN"
 ---*/
 #include "tile/multiply_tf32.cuh"

@@ -1,12 +1,14 @@
 """Panels of 64 rows: the tiles that kernels make from lists of entries, and how panels are dealt to partitions."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array, vstack
 
-from spmm_roofline.formats import FormatError, panels_64x32
+from spmm_roofline.formats import FormatError, builder, panels_64x32
 from spmm_roofline.formats.items import PANEL_COST, cost_of, items_of
 from spmm_roofline.formats.panels_64x32 import COLUMNS, ROUND, ROWS, RUN, Panels64x32
 from spmm_roofline.kernels.packers import pack, packer_of
@@ -111,6 +113,13 @@ def test_too_many_entries_for_32_bit_positions_are_refused(monkeypatch):
     monkeypatch.setattr(panels_64x32, "MOST_TILES", 3)
     with pytest.raises(FormatError, match="too short for 8 tiles"):
         Panels64x32.from_csr(a)
+
+
+@pytest.mark.parametrize("method", ["survey", "from_csr"])
+def test_too_many_rows_for_the_threads_of_the_packer_are_refused(method):
+    assert (panels_64x32.MOST_ROWS + 1) // ROWS * builder.CTA == 2**31, "a panel has a CTA"
+    with pytest.raises(FormatError, match="32-bit numbers, too short for 536,870,912 rows"):
+        getattr(Panels64x32, method)(SimpleNamespace(shape=(2**29, 1), nnz=0))
 
 
 @pytest.mark.parametrize(("columns", "panels"), [(900, 2), (300_000, 2), (5000, 60)])

@@ -117,8 +117,21 @@ def test_positions_that_32_bits_do_not_count_are_refused():
         FORMATS["vectors_8x1"].from_csr(SimpleNamespace(shape=(1, 1), nnz=2**31))
     with pytest.raises(FormatError, match="too short for 2,147,483,648 non-zeros"):
         FORMATS["vectors_8x1"].survey(SimpleNamespace(shape=(1, 1), nnz=2**31))
-    with pytest.raises(FormatError, match="too short for 134,217,728 tiles"):
-        windows._check_count(2**27)
+    # A tile of eight rows has 32 lanes, and one of sixteen rows twice as many.
+    for rows, tiles in ((8, "134,217,728"), (16, "67,108,864")):
+        most = windows.most_tiles(rows)
+        windows._check_count(most, rows)
+        assert (most + 1) * 4 * rows == 2**32
+        with pytest.raises(FormatError, match=f"too short for {tiles} tiles of {rows} rows"):
+            windows._check_count(most + 1, rows)
+
+
+def test_the_limit_of_tiles_is_that_of_the_height_of_windows(monkeypatch):
+    a = csr_array(np.eye(24))
+    monkeypatch.setattr(windows, "most_tiles", {8: 3, 16: 1}.get)
+    assert FORMATS["vectors_8x1"].from_csr(a).blocks == 3
+    with pytest.raises(FormatError, match="too short for 2 tiles of 16 rows"):
+        FORMATS["vectors_16x1"].from_csr(a)
 
 
 def test_taller_windows_have_vectors_of_more_entries():

@@ -92,6 +92,41 @@ def test_kernels_that_a_device_or_a_format_excludes_are_left_out(device, monkeyp
     assert not panels(a)
 
 
+def test_formats_hold_matrices_up_to_their_limits():
+    from spmm_roofline.formats import panels_64x32, windows
+    from spmm_roofline.multiply import blocks, memory
+
+    shared, k = 227 << 10, 10**6
+    rows = panels_64x32.MOST_ROWS
+    assert memory.holds("panels_64x32", rows, k, 1000, shared)
+    assert not memory.holds("panels_64x32", rows + 1, k, 1000, shared)
+    most = windows.most_tiles(16)
+    for m in (16, 1600):
+        entries = windows.TILE_K * (most - m // 16)
+        assert memory.holds("vectors_16x1", m, k, entries, shared)
+        assert not memory.holds("vectors_16x1", m, k, entries + windows.TILE_K, shared)
+    for m in (1, 7, 1 << 20, blocks.MOST_SLOTS // 2):
+        assert memory.holds("vectors_8x1", m, k, blocks.MOST_SLOTS - 2 * m, shared), "or a plan has blocks"
+
+
+def test_panels_are_not_surveyed_if_they_cannot_hold_a_matrix():
+    from spmm_roofline.formats.base import Survey
+    from spmm_roofline.formats.panels_64x32 import FORMAT, MOST_ROWS
+    from spmm_roofline.kernels.choose import USUAL
+    from spmm_roofline.multiply.choice import Choice, kernels_of
+
+    for rows, surveyed in ((MOST_ROWS, {USUAL, FORMAT.name}), (MOST_ROWS + 1, {USUAL})):
+        asked = set()
+
+        def survey(name, rows=rows, asked=asked):
+            asked.add(name)
+            return Survey(rows // 8, 3)
+
+        choice = Choice(kernels_of("float16"), "float16", (rows, 1000), rows, survey, reordered=False, tune=False)
+        assert choice.predicted(128).format != FORMAT.name
+        assert asked == surveyed
+
+
 @pytest.mark.parametrize("name", structures())
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_what_surely_fits_is_no_less_than_any_kernel_needs(name, dtype):

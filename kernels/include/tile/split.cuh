@@ -14,7 +14,7 @@ namespace tile {
 struct Split {
     int first, count;  // its first partial sum, and how many it has
     int target;        // the row or window
-    int origin;        // the work partition (csr_partitioned: the row segment) of its first partial sum
+    int origin;        // the work partition of this partial sum; in csr_partitioned the first segment of the row
 };
 __device__ __forceinline__ Split split_of(const int4* __restrict__ cut, int partial) {
     const int4 entry = __ldg(cut + partial);

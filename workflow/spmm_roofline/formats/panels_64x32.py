@@ -30,6 +30,8 @@ RUN = 4
 ROUND = 4
 #: Largest number of partitions: one warp deals to all.
 MOST_PARTITIONS = 512
+#: Largest number of rows: the packer numbers its threads in 32 bits with a sign, 256 for each panel.
+MOST_ROWS = 2**29 - 1
 #: Largest number of tiles: kernels count the 32 columns of each in 32 bits.
 MOST_TILES = 2**26 - 1
 
@@ -77,10 +79,10 @@ class Panels64x32(Format):
     ) -> Self:
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`. ``survey`` is the result of :meth:`survey`.
 
-        There are ``ctas`` partitions per multiprocessor, but at most 512. Raises :class:`FormatError` for 2²⁶ or more
-        tiles, or entries that fill 2³¹ or more slots, too many for 32-bit positions.
+        There are ``ctas`` partitions per multiprocessor, but at most 512. Raises :class:`FormatError` for 2²⁹ or more
+        rows, 2²⁶ or more tiles, or entries that fill 2³¹ or more slots, too many for 32-bit positions.
         """
-        cls._check_entries(a)
+        cls._check_size(a)
         values, partitions = rounded(a.data, dtype), min(ctas * multiprocessors, MOST_PARTITIONS)
         if array_module(a.data) is np:
             arrays = _on_host(a, values, partitions)
@@ -93,18 +95,20 @@ class Panels64x32(Format):
     def survey(cls, a: Any, packer: Packer | None = None, longest: int | None = None) -> Survey:
         """Tiles and longest row of a canonical CSR; on a device no value is read.
 
-        Raises :class:`FormatError` for 2³¹ or more non-zeros.
+        Raises :class:`FormatError` for 2³¹ or more non-zeros, or 2²⁹ or more rows.
         """
-        cls._check_entries(a)
+        cls._check_size(a)
         if array_module(a.data) is np:
             return super().survey(a, longest=longest)
         begins = _count_on_device(a, cls.given(packer))
         return Survey(int(begins[-1]), cls._longest_row(a) if longest is None else longest, begins)
 
     @classmethod
-    def _check_entries(cls, a: Any) -> None:
+    def _check_size(cls, a: Any) -> None:
         if a.nnz >= 2**31:
             raise FormatError(f"{cls.name} has 32-bit positions, too short for {a.nnz:,} non-zeros")
+        if a.shape[0] > MOST_ROWS:
+            raise FormatError(f"{cls.name} is packed by threads with 32-bit numbers, too short for {a.shape[0]:,} rows")
 
     def to_csr(self) -> Any:
         """The matrix as float64 CSR, from the non-zero slots."""

@@ -21,12 +21,15 @@ from .values import rounded, widened
 TILE_K = 16
 #: A window costs one extra tile, for its rows of C.
 RULE = PartitionRule(segment_cost=1, least_cost=16, least_slack=6, slack_divisor=8, small=32, small_slack=10)
-#: Largest number of tiles: kernels count their lanes in 32 bits.
-MOST_TILES = 2**27 - 1
 #: On a device, lane groups merge a window in chunks of about this many entries.
 CHUNK_ENTRIES = 64
 #: Largest number of warps that receive the windows of a partition: the warps of the largest CTA.
 MOST_WARPS = 32
+
+
+def most_tiles(window: int) -> int:
+    """Largest number of tiles of ``window`` rows: kernels count their lanes in 32 bits, four for each row of a tile."""
+    return 2**30 // window - 1
 
 
 class Counted(NamedTuple):
@@ -86,7 +89,8 @@ class Windows(Format):
 
         There are at most ``ctas`` partitions per multiprocessor in each wave of ``wave_columns`` columns of A
         (:func:`.partitions.waves_of`), fewer if they would be too small. Raises :class:`FormatError` unless there
-        are 1 to 32 ``warps``, and for 2³¹ or more non-zeros or 2²⁷ or more tiles, too many for 32-bit positions.
+        are 1 to 32 ``warps``, and for 2³¹ or more non-zeros or more than :func:`most_tiles`, too many for 32-bit
+        positions.
         """
         if not 1 <= warps <= MOST_WARPS:
             raise FormatError(f"{cls.name} is for 1 to {MOST_WARPS} warps, not {warps}")
@@ -146,9 +150,10 @@ class Windows(Format):
         return {**super().counts(), "partitions": len(self.work), "partials": len(self.cut)}
 
 
-def _check_count(tiles: int) -> None:
-    if tiles > MOST_TILES:
-        raise FormatError(f"windows have 32-bit positions, too short for {tiles:,} tiles")
+def _check_count(tiles: int, rows: int) -> None:
+    """Raise :class:`FormatError` for too many tiles of windows of ``rows`` rows."""
+    if tiles > most_tiles(rows):
+        raise FormatError(f"windows have 32-bit positions, too short for {tiles:,} tiles of {rows} rows")
 
 
 def _on_host(a: Any, m: int, k: int, nnz: int, values: Any, rows: int, most: int, warps: int) -> tuple[Any, ...]:
@@ -162,7 +167,7 @@ def _on_host(a: Any, m: int, k: int, nnz: int, values: Any, rows: int, most: int
     begins = np.zeros(windows + 1, dtype=np.int64)
     begins[1:] = np.cumsum(tiles)
     count = int(begins[-1])
-    _check_count(count)
+    _check_count(count, rows)
     work, cut = partitioned(begins, RULE, most)
     first_tile = _dealt(begins, work, warps)
     # Slot of a column vector: first slot of its window, plus its index among the vectors of the window.
@@ -225,7 +230,7 @@ def _on_device(
     indptr, indices, columns_before, begins, _ = counted
     windows, chunks = len(begins) - 1, len(columns_before)
     count, work, cut = builder.partitions(pack, begins, most, RULE)
-    _check_count(count)
+    _check_count(count, rows)
     # A copy: dealing moves windows.
     first_tile = xp.empty(windows, dtype=xp.int32)
     first_tile.data.copy_from_device_async(begins.data, first_tile.nbytes)

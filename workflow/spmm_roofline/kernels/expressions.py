@@ -44,7 +44,7 @@ def lanes_of_row(m: int, n: int, nnz: int, columns: int, share: int, threads: in
 
 
 def lanes_of_group(n: int, columns: int, most: int) -> int:
-    """Lanes of a group for ``n`` columns, ``columns`` a lane: a power of two, at least four and at most ``most``.
+    """Lanes of a group for ``n`` columns, ``columns`` a lane: a power of two from four to ``most``, or twice eight.
 
     A lane reads 16 bytes, eight lanes a line. Where rows of B, of ``n`` columns, do not begin at lines, two strips of a
     line each cost more than one of two lines: groups of eight lanes then have sixteen, unless the second half of

@@ -100,7 +100,9 @@ class Choice:
         (m, k), device = self._shape, cupy.cuda.Device().attributes
         multiprocessors, l2_bytes = device["MultiProcessorCount"], device["L2CacheSize"]
         shared_bytes = device["MaxSharedMemoryPerBlockOptin"]
-        look, look_at_panels = (partial(self._survey, name) for name in (choose.USUAL, choose.PANELS))
+        look = partial(self._survey, choose.USUAL)
+        has_panels = holds(choose.PANELS, m, k, self._nnz, shared_bytes)
+        look_at_panels = partial(self._survey, choose.PANELS) if has_panels else None
         return choose.Product(m, 1, self._nnz, multiprocessors, look, k, l2_bytes, shared_bytes, look_at_panels)
 
     def _product(self, n: int) -> choose.Product:

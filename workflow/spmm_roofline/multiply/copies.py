@@ -14,6 +14,8 @@ from .arrays import Library, View, capturing, library_of
 ALIGNED = 16
 #: Every column slab of a kernel divides this width.
 WHOLE_SLABS = 256
+#: Bytes from one row to the next that are too many for kernels, whose strides have 32 bits, most of them with a sign.
+TOO_FAR = 2**31
 #: Threads of a CTA that copies rows.
 THREADS = 256
 #: Kernel whose functions copy operands that no kernel can read.
@@ -22,7 +24,7 @@ OPERANDS = "operands"
 
 def fits(view: View, padded: int, multiple: int) -> bool:
     """Whether a kernel can read or write the matrix where it is, with columns up to ``padded``."""
-    if view.step != 1 or view.pointer % ALIGNED or view.ld < padded:
+    if view.step != 1 or view.pointer % ALIGNED or view.ld < padded or not has_near_rows(view):
         return False
     whole = padded == view.columns and padded % WHOLE_SLABS == 0 and view.ld % multiple == 0
     return view.ld == padded or whole
@@ -30,18 +32,29 @@ def fits(view: View, padded: int, multiple: int) -> bool:
 
 def reads(view: View, padded: int, multiple: int) -> bool:
     """Whether a kernel can read the matrix where it is. It reads ``ld`` elements of each row, the last one as well."""
-    size = device_dtype(view.dtype).itemsize
-    has_room = view.ld >= padded and view.pointer + view.rows * view.ld * size <= view.end
-    has_places = view.step == 1 and view.ld % multiple == 0 and view.pointer % ALIGNED == 0
-    return fits(view, padded, multiple) or (has_room and has_places)
+    has_places = view.step == 1 and view.ld % multiple == 0 and view.pointer % ALIGNED == 0 and has_near_rows(view)
+    return fits(view, padded, multiple) or (has_places and view.ld >= padded and has_room(view))
+
+
+def has_near_rows(view: View) -> bool:
+    """Whether kernels can count the bytes from one row to the next."""
+    return view.ld * device_dtype(view.dtype).itemsize < TOO_FAR
+
+
+def has_room(view: View) -> bool:
+    """Whether the memory of a matrix holds ``ld`` elements of its last row, too."""
+    return view.pointer + view.rows * view.ld * device_dtype(view.dtype).itemsize <= view.end
 
 
 def are_rows(*views: View | None) -> bool:
     """Whether the matrices that are given have contiguous rows, each after the other, of a length that 32 bits hold."""
-    sizes = [(view, device_dtype(view.dtype).itemsize) for view in views if view is not None]
     return all(
-        (view.step == 1 or view.columns == 1) and view.columns <= view.ld < 2**31 // size and view.pointer % size == 0
-        for view, size in sizes
+        has_rows(view)
+        and view.columns <= view.ld
+        and has_near_rows(view)
+        and view.pointer % device_dtype(view.dtype).itemsize == 0
+        for view in views
+        if view is not None
     )
 
 

@@ -14,9 +14,9 @@ from ..formats.csr_partitioned import CsrPartitioned
 from ..formats.csr_split import CsrSplit
 from ..formats.csr_swizzled import CsrSwizzled
 from ..formats.dense import LIMIT_BYTES
-from ..formats.panels_64x32 import COLUMNS, MOST_TILES, ROWS, RUN, Panels64x32
+from ..formats.panels_64x32 import COLUMNS, MOST_ROWS, MOST_TILES, ROWS, RUN, Panels64x32
 from ..formats.values import device_dtype
-from ..formats.windows import TILE_K, Windows
+from ..formats.windows import TILE_K, Windows, most_tiles
 from ..kernels import choose
 from ..kernels.strips import fits
 
@@ -89,7 +89,11 @@ def holds(form: str, m: int, k: int, nnz: int, shared_bytes: int) -> bool:
         return fits(k, shared_bytes) and nnz // SLOTS + ceil_div(m, PANEL) <= MOST_STEPS
     if form == choose.PANELS:
         tiles, slots = _panels(m, nnz)
-        return tiles <= MOST_TILES and slots < 2**31
+        return m <= MOST_ROWS and tiles <= MOST_TILES and slots < 2**31
+    kind = FORMATS.get(form, Format)
+    if issubclass(kind, Windows):
+        # Most tiles if no two entries of a window have a column in common. With eight rows MOST_SLOTS implies this.
+        return nnz // TILE_K + ceil_div(m, kind.window) <= most_tiles(kind.window)
     return True
 
 
