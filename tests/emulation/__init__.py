@@ -109,6 +109,7 @@ def emulated():
     before = {name: sys.modules.get(name) for name in device.MODULES}
     _forget_devices()
     patched = [(cubins, "machine_code"), (packers, "machine_code"), (launch, "driver_launch")]
+    patched += [(launch, "_capture_info")]
     import spmm_roofline.formats.values as values
     import spmm_roofline.multiply.plan as plan
 
@@ -117,6 +118,7 @@ def emulated():
     originals = [(module, name, getattr(module, name)) for module, name in patched]
     sys.modules.update(device.MODULES)
     instead = {"machine_code": host_code, "_rounding": device.rounding, "driver_launch": lambda: device.launch}
+    instead["_capture_info"] = lambda: device.capture_info
     instead["_library"], instead["tensor_map"] = cublaslt.Library, device.tensor_map
     for module, name, _ in originals:
         setattr(module, name, instead[name])

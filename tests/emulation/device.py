@@ -203,6 +203,12 @@ def launch(config, function, arguments, _):
     return 0
 
 
+def capture_info(stream, status, number, *_):
+    """``cuStreamGetCaptureInfo`` of the emulated device: a stream that captures takes part in a capture of its own."""
+    status._obj.value, number._obj.value = 1, 1 + (stream.value or 0)
+    return 0
+
+
 class RawModule:
     def __init__(self, path):
         self._library = ctypes.CDLL(path)
@@ -316,7 +322,7 @@ def _modules():
         UnownedMemory=UnownedMemory,
         MemoryPointer=MemoryPointer,
         Event=Event,
-        get_current_stream=lambda: stream,
+        get_current_stream=lambda device=0: stream,
         get_elapsed_time=lambda a, b: (b.at - a.at) * 1e3,
         runtime=SimpleNamespace(
             getDevice=lambda: 0,

@@ -7,6 +7,7 @@ import pytest
 
 from spmm_roofline.kernels.launch import Call
 from spmm_roofline.kernels.registry import head
+from spmm_roofline.multiply import launches as module
 from spmm_roofline.multiply.arrays import View
 from spmm_roofline.multiply.launches import MOST, Launches, Operands
 from spmm_roofline.paths import KERNELS
@@ -47,7 +48,8 @@ class Product:
 
 
 @pytest.fixture
-def product():
+def product(monkeypatch):
+    monkeypatch.setattr(module, "capturing", lambda: False)
     return Product()
 
 
@@ -85,6 +87,22 @@ def test_streams_and_threads_have_a_scratch_each(product):
     other.join()
     assert [*own, product.launched[-1][0]] == [0, "1 bytes of 7", 0, "1 bytes of 0"]
     assert len(product.worked_out) == 1, "a launch is repeated there, not prepared anew"
+
+
+def test_scratch_that_a_graph_fills_serves_that_graph_alone(product, monkeypatch):
+    b, c = array(1), array(2)
+    number = [0]
+    monkeypatch.setattr(module, "capturing", lambda: number[0] > 0)
+    monkeypatch.setattr(module, "capture_of", lambda stream: number[0])
+    enqueue(product, b, c)
+    of_graphs = []
+    for number[0] in (1, 1, 2, 0):
+        enqueue(product, b, c, stream=ANOTHER)
+        of_graphs.append(next(reversed(product.launches._kept)))
+    first, again, second, after = of_graphs
+    assert first == again and len({first, second, after}) == 3
+    for number[0] in (3, 0):
+        assert enqueue(product, b, c)[0] == 0, "what was filled before a capture may be captured"
 
 
 def test_the_call_of_a_library_serves_its_very_arrays_and_keeps_no_others_alive(product):

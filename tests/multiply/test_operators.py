@@ -1,9 +1,12 @@
 """SpMM for PyTorch: tensors, gradients, compiled functions."""
 
+import gc
+
 import numpy as np
 import pytest
 
 from tests.multiply.operands import TOLERANCE, as_stored, check_operator, sparse
+from tests.threads import at_once
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -180,6 +183,68 @@ def test_autocast_leaves_float64(torch, a, monkeypatch):
         x, y = (drawn(torch, (rows, 8), given, rows) for rows in (M, K))
         assert (multiply @ y).dtype == sddmm(multiply, x, y).dtype == wanted
         assert multiply(y, bias=x[0]).dtype == wanted
+
+
+@pytest.mark.parametrize("n", [0, 7, 8])
+def test_a_result_with_a_gradient_may_be_changed_in_place(torch, a, n):
+    from spmm_roofline import SpMM, linear, sddmm, spmm
+
+    multiply = SpMM(a, "float32")
+    values, y = drawn(torch, (a.nnz,), "float32"), drawn(torch, (M, max(n, 1)), "float32")
+    for product in (
+        lambda b: multiply(b),
+        lambda b: spmm(multiply, b, values),
+        lambda b: linear(multiply, b.T if n else b),
+        lambda b: sddmm(multiply, y, b if n else b[:, None]),
+    ):
+        b = drawn(torch, (K, n) if n else (K,), "float32").requires_grad_()
+        (wanted,) = torch.autograd.grad(torch.relu(product(b)).sum(), b)
+        changed = product(b)
+        changed.relu_()
+        (found,) = torch.autograd.grad(changed.sum(), b)
+        near(found, wanted, "float32")
+
+
+def test_a_gradient_needs_no_plan_that_the_program_keeps(torch, a):
+    from spmm_roofline import SpMM, linear, sddmm, spmm
+
+    values, y = drawn(torch, (a.nnz,), "float32"), drawn(torch, (M, 8), "float32")
+    for product in (
+        lambda b: spmm(SpMM(a, "float32"), b, values),
+        lambda b: linear(SpMM(a, "float32"), b.T),
+        lambda b: sddmm(SpMM(a, "float32"), y, b),
+    ):
+        b = drawn(torch, (K, 8), "float32").requires_grad_()
+        result = product(b)
+        gc.collect()
+        result.sum().backward()
+        assert b.grad is not None
+
+
+def test_threads_multiply_by_values_of_their_own_on_one_stream(torch, a):
+    from spmm_roofline import SpMM, spmm
+
+    multiply, b = SpMM(a, "float32"), drawn(torch, (K, 8), "float32")
+    of_threads = [drawn(torch, (a.nnz,), "float32", number) for number in range(2)]
+    wanted = [spmm(multiply, b, values) for values in of_threads]
+
+    def multiplied(number):
+        return [spmm(multiply, b, of_threads[number]) for _ in range(20)]
+
+    for number, found in enumerate(at_once(multiplied, range(2))):
+        for each in found:
+            near(each, wanted[number], "float32")
+
+
+def test_a_view_that_negates_its_memory_is_refused(torch, a):
+    from spmm_roofline import SpMM
+
+    multiply, b = SpMM(a, "float32"), drawn(torch, (K, 8), "float32")
+    multiply(b)
+    of_conjugate = torch.complex(b, b).conj().imag
+    with pytest.raises(ValueError, match=r"pass b\.resolve_neg\(\)"):
+        multiply(of_conjugate)
+    near(multiply(of_conjugate.resolve_neg()), -multiply(b), "float32")
 
 
 def test_a_gradient_has_a_gradient(torch, a):

@@ -3,6 +3,7 @@
 import ctypes
 import mmap
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -453,6 +454,21 @@ def test_nothing_beside_unaligned_operands_is_read(dtype, device, uncopied):
                 check(multiply(guarded, bias=own_bias), a, exact, dtype, more=added)
 
 
+@pytest.mark.parametrize("kernel", ["rows_fma", "window_fma", "staged_f16"])
+def test_a_slice_that_ends_with_its_memory_is_copied_though_others_like_it_are_not(kernel, device):
+    from spmm_roofline import SpMM
+
+    if device == "gpu":
+        pytest.skip("the memory of a GPU has no pages that this test could protect")
+    a, dtype = sparse(64, 64, 0.3), registry.head(kernel, KERNELS).dtype["a"]
+    values, exact = dense(64, 64, dtype)
+    wide = _guarded(values, at_end=True)
+    multiply = SpMM(a, dtype, kernel=kernel)
+    for first in (0, 16, 48):
+        columns = slice(first, first + 12)
+        check(multiply(wide[:, columns]), a, exact[:, columns], dtype)
+
+
 def _guarded(array, at_end):
     """A copy between two pages that nobody may read, at the end of its own pages or at their beginning."""
     page = mmap.PAGESIZE
@@ -466,6 +482,84 @@ def _guarded(array, at_end):
     view = np.frombuffer(memory, dtype=array.dtype, count=array.size, offset=first).reshape(array.shape)
     view[...] = array
     return view.view(type(array))
+
+
+def test_a_launch_that_is_repeated_has_its_scratch(device):
+    import gc
+
+    from spmm_roofline import SpMM
+    from spmm_roofline.multiply.launches import MOST
+
+    a = sparse(40, 600, 0.5)
+    multiply = SpMM(a, "float32", kernel="rows_fma")
+    b, exact = dense(600, 8 * MOST, "float32")
+    for n in range(4, 4 * MOST, 4):
+        multiply(b[:, :n])
+    gc.collect()
+    for repeat, *_, call in multiply._ready.values():
+        assert call.repeat is repeat and any(getattr(kept, "nbytes", 0) for kept in call.keeps)
+    check(multiply(b[:, :4]), a, exact[:, :4], "float32")
+
+
+def test_the_memory_of_a_product_is_free_without_a_collection(device):
+    import gc
+    from weakref import ref
+
+    from spmm_roofline import SpMM
+
+    multiply = SpMM(sparse(40, 50, 0.1), "float16")
+    multiply(dense(50, 16, "float16")[0])
+    multiply.sample(dense(40, 16, "float16")[0], dense(50, 16, "float16")[0])
+    gc.disable()
+    try:
+        gone = ref(multiply)
+        del multiply
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_results_lie_on_the_gpu_of_the_operands(device, monkeypatch):
+    import cupy
+
+    from spmm_roofline import SpMM
+
+    if device == "gpu":
+        pytest.skip("another GPU is the current one only in the emulation")
+    a = sparse(40, 50, 0.1)
+    multiply = SpMM(a, "float32")
+    b, exact = dense(50, 8, "float32")
+    x, _ = dense(40, 8, "float32")
+    entered = []
+
+    class Device(cupy.cuda.Device):
+        def __enter__(self):
+            entered.append(self.id)
+            return super().__enter__()
+
+    multiply(b), multiply.sample(x, b)
+    monkeypatch.setattr(cupy.cuda, "Device", Device)
+    monkeypatch.setattr(cupy.cuda.runtime, "getDevice", lambda: 1)
+    check(multiply(b), a, exact, "float32")
+    multiply.sample(x, b)
+    assert entered == [0, 0], "an allocation each, on the GPU of A"
+
+
+@pytest.mark.parametrize("way", ["csr", "arrays"])
+def test_new_values_have_the_order_of_rows_that_are_not_sorted(way, device):
+    import cupy
+
+    from spmm_roofline import SpMM
+
+    a = sparse(40, 50, 0.2)
+    rng = np.random.default_rng(1)
+    mixed = np.concatenate([rng.permutation(np.arange(*ends)) for ends in pairwise(a.indptr)])
+    given = csr_array((a.data[mixed], a.indices[mixed], a.indptr), shape=a.shape)
+    multiply = SpMM(given if way == "csr" else (given.indptr, given.indices, given.data), "float32", shape=a.shape)
+    new = rng.random(a.nnz)
+    multiply.update(cupy.asarray(new))
+    b, exact = dense(50, 16, "float32")
+    check(multiply(b), csr_array((new, given.indices, given.indptr), shape=a.shape), exact, "float32")
 
 
 def test_a_matrix_wider_than_a_grid_is_multiplied_in_strips(monkeypatch):
@@ -958,7 +1052,7 @@ def test_another_stream_gets_scratch_that_it_fills(dtype, device, monkeypatch):
     stream = cupy.cuda.Stream(non_blocking=True)
     if device == "emulated":
         stream.ptr = 7
-        monkeypatch.setattr(cupy.cuda, "get_current_stream", lambda: stream)
+        monkeypatch.setattr(cupy.cuda, "get_current_stream", lambda device=0: stream)
     # What memory holds is nobody's promise.
     monkeypatch.setattr(cupy, "empty", lambda *given, **options: cupy.zeros(*given, **options))
     with stream:

@@ -7,7 +7,7 @@ import time
 from functools import cache
 from pathlib import Path
 
-from spmm_roofline.multiply import arrays
+from spmm_roofline.multiply import arrays, launches
 from spmm_roofline.multiply.arrays import library_of
 from spmm_roofline.multiply.launches import MOST
 from tests.multiply.operands import check, dense, sparse
@@ -66,7 +66,8 @@ def test_threads_plan_one_transpose(device, monkeypatch):
     assert all(product is multiply.T for product in found) and len(packed) == 1
 
 
-def test_threads_keep_launches_at_the_same_time():
+def test_threads_keep_launches_at_the_same_time(monkeypatch):
+    monkeypatch.setattr(launches, "capturing", lambda: False)
     product = Product()
 
     def shapes(number):

@@ -53,9 +53,9 @@ class Call:
     #: own, and a work list may be that of the launch.
     format_bytes: int | None = None
     #: ``repeat(stream, b, c, alpha, beta, bias, relu)`` enqueues the multiplication of other arrays of the same shapes,
-    #: by their addresses, with other factors, on a stream by its handle; None if the call is bound to its arrays. Two
-    #: threads may not call it at the same time, and two such multiplications may not run at the same time: they use the
-    #: same scratch.
+    #: by their addresses, with other factors, on a stream by its handle; None if the call is bound to its arrays. It
+    #: may be called as long as the call exists, which keeps its scratch. Two threads may not call it at the same time,
+    #: and two such multiplications may not run at the same time: they use the same scratch.
     repeat: Repeat | None = field(default=None, repr=False)
     #: ``again(empty)`` is the same call with scratch of its own, an array of bytes that ``empty(size)`` gives. Nothing
     #: else is allocated, and filling it is all that the current stream does.
@@ -353,6 +353,25 @@ def driver_launch() -> Callable[..., int]:
     launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernelEx
     launch.argtypes = [ctypes.c_void_p] * 4
     return launch
+
+
+def capture_of(stream: int) -> int:
+    """Number of the capture that a stream takes part in, which no other capture of the process has; 0 if in none."""
+    number, status = ctypes.c_uint64(), ctypes.c_int()
+    pointers = ctypes.c_void_p(stream), ctypes.byref(status), ctypes.byref(number), None, None, None
+    if failed := _capture_info()(*pointers):
+        from cupy.cuda import driver
+
+        raise driver.CUDADriverError(failed)
+    return number.value if status.value else 0
+
+
+@cache
+def _capture_info() -> Callable[..., int]:
+    """``cuStreamGetCaptureInfo`` of the CUDA driver, without the graph and its nodes."""
+    info = ctypes.CDLL("libcuda.so.1").cuStreamGetCaptureInfo_v2
+    info.argtypes = [ctypes.c_void_p] * 6
+    return info
 
 
 @cache

@@ -142,6 +142,17 @@ def cupy_stream(handle: int) -> Any:
     return current if current.ptr == handle else cupy.cuda.Stream.from_external(External(handle))
 
 
+def call_on(device: int, launch: Callable[..., None], *arguments: Any) -> None:
+    """Call a launch, once more on its own GPU if it fails: a fast call does not look up which one is current."""
+    try:
+        launch(*arguments)
+    except RuntimeError:
+        import cupy
+
+        with cupy.cuda.Device(device):
+            launch(*arguments)
+
+
 def capturing() -> bool:
     """Whether what is enqueued on the current stream of CuPy or PyTorch becomes part of a CUDA graph."""
     import cupy
@@ -204,6 +215,13 @@ def requires_gradient(array: Any) -> bool:
 def _cupy() -> Library:
     import cupy
 
+    def empty(array: Any, shape: tuple[int, ...]) -> Any:
+        device = array.data.device_id
+        if device == cupy.cuda.runtime.getDevice():
+            return cupy.empty(shape, dtype=array.dtype)
+        with cupy.cuda.Device(device):
+            return cupy.empty(shape, dtype=array.dtype)
+
     def strided(array: Any, name: str) -> Strided:
         stored = _NAMES.get(array.dtype.name, array.dtype.name)
         strides = tuple(stride // array.itemsize for stride in array.strides)
@@ -215,8 +233,8 @@ def _cupy() -> Library:
         strided,
         # The kind is asked first: NumPy makes the name anew each time.
         lambda array: array.view("uint16") if array.dtype.kind == "V" and array.dtype.name == "bfloat16" else array,
-        lambda array, shape: cupy.empty(shape, dtype=array.dtype),
-        lambda device: int(cupy.cuda.get_current_stream().ptr),
+        empty,
+        lambda device: int(cupy.cuda.get_current_stream(device).ptr),
         lambda array: (array.shape, array.strides, array.dtype, array.data.device_id),
     )
 
@@ -232,13 +250,15 @@ def _torch() -> Library:
         device = device_of(tensor)
         if device < 0:
             raise ValueError(f"{name} is on the CPU, and products run on a GPU: pass {name}.cuda()")
+        if tensor.is_neg():
+            raise ValueError(f"{name} is a view that negates its memory: pass {name}.resolve_neg()")
         stored = names.get(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
         storage = tensor.untyped_storage()
         end = storage.data_ptr() + storage.nbytes()
         return Strided(tensor.data_ptr(), tensor.shape, tensor.stride(), stored, device, end)
 
     def as_cupy(tensor: Any) -> Any:
-        own = tensor.detach()
+        own = tensor.detach().resolve_neg()
         if own.dtype == torch.bfloat16:
             return cupy.from_dlpack(own.view(torch.int16)).view("uint16")
         return cupy.from_dlpack(own)
@@ -249,7 +269,7 @@ def _torch() -> Library:
         as_cupy,
         lambda tensor, shape: tensor.new_empty(shape),
         lambda device: current_stream(device),
-        lambda tensor: (tensor.shape, tensor.stride(), tensor.dtype, tensor.device),
+        lambda tensor: (tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.is_neg()),
         lambda tensor: int(tensor.data_ptr()),
     )
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..formats.arrays import ceil_div, row_of_entry
 from ..kernels.packers import LoadedPacker, functions_of
-from .arrays import Library, Strided, capturing, library_of, needs_operator
+from .arrays import Library, Strided, call_on, capturing, library_of, needs_operator
 from .launches import MOST
 from .matrix import check_may_plan, matrix_of, records_gradient
 
@@ -156,7 +156,7 @@ class MaskedAttention:
                 for value, pointer in zip(of_operands, pointers, strict=True):
                     value.value = pointer
                 of_out.value = library.pointer(out)
-                launch(stream)
+                call_on(self._device, launch, stream)
                 return out
         out, ready = self._attend(library, (q, k, v), scale, stream)
         if ready is not None:

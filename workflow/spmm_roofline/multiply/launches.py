@@ -7,8 +7,8 @@ from threading import Lock, get_ident
 from typing import Any, NamedTuple
 
 from ..kernels.head import Head
-from ..kernels.launch import Call
-from .arrays import View
+from ..kernels.launch import Call, capture_of
+from .arrays import View, capturing
 
 #: Most launches that are kept, each with its scratch, and some under two keys.
 MOST = 128
@@ -63,14 +63,18 @@ class Launches:
         """Enqueue the product on ``stream``; returns its call.
 
         A kernel's launch also serves other arrays of the same shapes, and other factors. On another stream or in
-        another thread it is repeated with scratch that ``empty(bytes)`` gives, which a capture can hold. A library's
-        call is bound to these arrays and keeps them alive; ``keep`` says whether to store it.
+        another thread it is repeated with scratch that ``empty(bytes)`` gives, which a capture can hold. So it is in
+        each capture of a stream that has no launch yet: only that graph fills this scratch. A library's call is bound
+        to these arrays and keeps them alive; ``keep`` says whether to store it.
         """
         of_shapes = (head.name, on.n, on.b.ld, on.c.ld, on.scaled, on.epilogue, on.unaligned, on.turned)
         # Products that may run at the same time never share scratch.
-        here = (*of_shapes, stream.ptr, get_ident())
+        here: tuple[Any, ...] = (*of_shapes, stream.ptr, get_ident())
         of_arrays = (*here, *on.given)
         call = self._kept.get(here) or self._kept.get(of_arrays)
+        if call is None and capturing():
+            here = (*here, capture_of(stream.ptr))
+            call = self._kept.get(here)
         if call is None:
             elsewhere = self._kept.get(of_shapes)
             with stream:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..formats.arrays import ceil_div
 from ..formats.values import device_dtype
-from ..kernels.launch import Repeat
-from .arrays import Library, View, check_no_capture, cupy_stream, library_of
+from ..kernels.launch import Call, Repeat
+from .arrays import Library, View, call_on, capturing, check_no_capture, cupy_stream, library_of
 from .copies import ALIGNED, padded_copy, room_of, turn
 from .launches import MOST, Operands
 
@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 
 
 class Ready(NamedTuple):
-    """How to repeat a product with other arrays of the same layouts: the launch, and the padded width of the result."""
+    """How to repeat a product with other arrays of the same layouts: the launch, the padded width of the result, and
+    the call, which keeps the launch's scratch.
+    """
 
     repeat: Repeat
     padded: int
+    call: Call
 
 
 def linear(plan: SpMM, x: Any, bias: Any) -> Any:
@@ -48,7 +51,7 @@ def linear(plan: SpMM, x: Any, bias: Any) -> Any:
     if ready := plan._linear.get(key):
         y = library.empty(x, (x.shape[0], ready.padded))
         if (target := library.pointer(y)) % ALIGNED == 0:
-            plan._enqueue(ready.repeat, stream, pointer, target, 1.0, 0.0, added, False)
+            call_on(plan._device, ready.repeat, stream, pointer, target, 1.0, 0.0, added, False)
             return y if ready.padded == m else y[:, :m]
     with plan._on_own_device():
         y, ready = _first(plan, library, x, bias, stream)
@@ -87,9 +90,9 @@ def _first(plan: SpMM, library: Library, x: Any, bias: Any, stream: int) -> tupl
         added = padded_copy(added, padded, current, room)
     of_y = target._replace(columns=m)
     on = Operands(given, of_y, t, bias=0 if added is None else added.pointer, turned=True)
-    repeat = plan._launches.enqueue(head, on, current, room).repeat
+    call = plan._launches.enqueue(head, on, current, room)
     plan._planned.add(like)
-    return result, Ready(repeat, padded) if in_place and repeat else None
+    return result, Ready(call.repeat, padded, call) if in_place and call.repeat and not capturing() else None
 
 
 def _by_copies(plan: SpMM, library: Library, x: Any, bias: View | None, y: View, stream: Any) -> None:

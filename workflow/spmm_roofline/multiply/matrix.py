@@ -261,7 +261,7 @@ def matrix_of(
         )
     if a.dtype.kind == "c":
         raise ValueError(f"A is {a.dtype}; kernels multiply real numbers")
-    given = int(a.nnz)
+    given, has_order = int(a.nnz), a.format == "csr"
     if not sparse.issparse(a):
         a = a.astype(_held(a.dtype), copy=False)
     a = a.tocsr()
@@ -269,6 +269,8 @@ def matrix_of(
         check(size)
     nnz, shape = int(a.nnz), (int(a.shape[0]), int(a.shape[1]))
     # SciPy's arrays may be longer than the entries.
+    if has_order:
+        return _of_parts(a.indptr, a.indices[:nnz], a.data[:nnz], shape, None)
     csr, found = _taken(a.indptr, a.indices[:nnz], a.data[:nnz], shape)
     if found.descending or found.repeated:
         # A new object: what this one says of its order may be wrong, and its arrays are the caller's.

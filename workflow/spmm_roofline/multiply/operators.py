@@ -191,8 +191,6 @@ def _own_product(a: SpMM, b: Tensor, alpha: float = 1.0, bias: Tensor | None = N
     result: Tensor
     if not _has_gradient(b, bias):
         result = a.multiply(b, None, alpha, 0.0, bias, relu)
-    elif b.ndim == 1:
-        result = _own_product(a, b[:, None], alpha, bias, relu)[..., 0]
     else:
         result = _OwnProduct.apply(b, bias, a, alpha, relu)
     return result
@@ -205,7 +203,7 @@ class _OwnProduct(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, b: Tensor, bias: Tensor | None, a: SpMM, alpha: float, relu: bool) -> Tensor:
-        result: Tensor = a.multiply(b, None, alpha, 0.0, bias, relu)
+        result = _own(a.multiply(b, None, alpha, 0.0, bias, relu))
         ctx.a, ctx.alpha, ctx.relu = a, alpha, relu
         if relu:
             ctx.save_for_backward(result)
@@ -217,12 +215,20 @@ class _OwnProduct(torch.autograd.Function):
             gradient = torch.ops.aten.threshold_backward(gradient, *ctx.saved_tensors, 0.0)
         of_b = of_bias = None
         if ctx.needs_input_grad[0] and is_traced(gradient):
-            of_b = _multiplied(gradient, None, ctx.a.number, True, ctx.alpha)
+            columns = gradient if gradient.ndim == 2 else gradient[:, None]
+            of_b = _multiplied(columns, None, ctx.a.number, True, ctx.alpha).reshape(-1, *gradient.shape[1:])
         elif ctx.needs_input_grad[0]:
             of_b = _own_product(ctx.a.T, gradient, ctx.alpha)
         if ctx.needs_input_grad[1]:
-            of_bias = gradient.sum(0)
+            of_bias = gradient.sum(0).reshape(-1)
         return of_b, of_bias, None, None, None
+
+
+def _own(result: Tensor) -> Tensor:
+    """A result of a function with a gradient: a view, as columns without their padding are, would refuse all changes in
+    place.
+    """
+    return result.detach() if result._is_view() else result
 
 
 def _autocast(tensor: Tensor) -> Tensor:
@@ -329,9 +335,12 @@ def _product(
             _refuse()
         # Values of a call must not replace those of A, and calls on other streams may be under way.
         product = _relative(b, plan, transposed, current_stream(device))
-        if values.ndim == 2:
-            return _batch_of_products(product, b, values, alpha, bias, relu)
-        product.renew(values)
+        with product.renewing:
+            if values.ndim == 2:
+                return _batch_of_products(product, b, values, alpha, bias, relu)
+            product.renew(values)
+            of_values: Tensor = product.multiply(b, alpha=alpha, bias=bias, relu=relu)
+            return of_values
     result: Tensor = product.multiply(b, alpha=alpha, bias=bias, relu=relu)
     return result
 
@@ -491,8 +500,9 @@ def _differentiable(run: Callable[..., Tensor], keep: Any, backward: Any) -> Cal
     class Function(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> Tensor:
-            output = run(*inputs)
+            output = _own(run(*inputs))
             keep(ctx, inputs, output)
+            ctx.keeps = PRODUCTS.get(ctx.plan)  # the gradient needs the plan, whose object may be gone by then
             return output
 
     Function.backward = staticmethod(backward)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, cached_property, partial
 from math import gcd
-from threading import RLock, get_ident
+from threading import Lock, RLock, get_ident
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakMethod, WeakValueDictionary
 
 from ..formats import FORMATS
 from ..formats.arrays import ceil_div
@@ -23,9 +24,31 @@ from ..kernels.head import Head
 from ..kernels.launch import GRID_LIMIT, Call, Repeat, format_options, prepare
 from ..kernels.operands import Dense
 from ..kernels.packers import pack, packer_of
-from .arrays import Library, View, check_no_capture, cupy_stream, library_of, needs_operator, requires_gradient
+from .arrays import (
+    Library,
+    View,
+    call_on,
+    capturing,
+    check_no_capture,
+    cupy_stream,
+    library_of,
+    needs_operator,
+    requires_gradient,
+)
 from .choice import Choice, kernels_of
-from .copies import ALIGNED, WHOLE_SLABS, are_rows, copy_rows, fits, has_rows, padded_copy, reads, room_of, zeros
+from .copies import (
+    ALIGNED,
+    WHOLE_SLABS,
+    are_rows,
+    copy_rows,
+    fits,
+    has_room,
+    has_rows,
+    padded_copy,
+    reads,
+    room_of,
+    zeros,
+)
 from .launches import MOST, Launches, Operands
 from .linear import Ready, linear
 from .matrix import SUMMED, Matrix, Size, check_may_plan, matrix_of, records_gradient, size_of
@@ -40,8 +63,9 @@ from .values import Replace, Target, given, replacing, slots_of
 NARROWEST_STRIP = 16
 WIDEST = GRID_LIMIT * NARROWEST_STRIP // WHOLE_SLABS * WHOLE_SLABS
 
-#: How to repeat a product: the launch, the width of B, and the padded width of C.
-_Ready = tuple[Repeat, int, int]
+#: How to repeat a product: the launch, the width of B, the padded width of C, whether rows of B are longer and read to
+#: their end, and the call, which keeps the launch's scratch.
+_Ready = tuple[Repeat, int, int, bool, Call]
 #: Name of a format, and the options that it is packed with.
 _Packing = tuple[str, tuple[tuple[str, Any], ...]]
 
@@ -192,14 +216,14 @@ class SpMM:
         self.shape: tuple[int, int] = matrix.shape
         self.nnz = matrix.nnz
         self.stored = "float32" if dtype == "tf32" else dtype
-        self._choice = Choice(able, dtype, self.shape, self.nnz, self._survey, self.reordered, tune)
+        self._choice = Choice(able, dtype, self.shape, self.nnz, _weak(self._survey), self.reordered, tune)
         self.multiple = self._choice.multiple
         self._device = int(cupy.cuda.Device().id)
         #: Format and its options → A in it, and where its values lie.
         self._packed: dict[_Packing, Format] = {}
         self._surveys: dict[str, Survey] = {}
         self._slots: dict[_Packing, Any] = {}
-        self._launches = Launches(self._call)
+        self._launches = Launches(_weak(self._call))
         #: What products with A had to plan for, so that a capture may hold others like them.
         self._planned: set[tuple[Any, ...]] = set()
         #: Layouts of B, C and bias, stream and thread → the launch, and the padded width of C.
@@ -209,6 +233,8 @@ class SpMM:
         #: Layout of values, stream and thread → how to replace A's.
         self._renewals: dict[Any, Replace] = {}
         self._owns_values = False
+        #: Held from values of a call to its product: another thread may have others, on the same stream.
+        self.renewing = Lock()
         #: Kernel of sampled products → its launches with the pattern of A.
         self._patterns: dict[str, Sampled] = {}
         #: Layouts of X and Y, stream and thread → how to repeat a sampled product.
@@ -360,11 +386,11 @@ class SpMM:
         key = library.layout(b), of_c, of_bias, relu, alpha == 1.0 and beta == 0.0, beside, stream, get_ident()
         ready = self._ready.get(key)
         if ready is not None:
-            repeat, n, padded = ready
+            repeat, n, padded, is_wider, _ = ready
             c = library.empty(b, (self.shape[0], padded)) if out is None else out
             target = library.pointer(c)
-            if out is not None or target % ALIGNED == 0:
-                self._enqueue(repeat, stream, pointer, target, alpha, beta, added, relu)
+            if (out is not None or target % ALIGNED == 0) and (not is_wider or has_room(library.view(b, "b"))):
+                call_on(self._device, repeat, stream, pointer, target, alpha, beta, added, relu)
                 return c if out is not None or n == padded else c[:, :n]
         with self._on_own_device():
             result, ready = self._multiply(library, b, out, alpha, beta, bias, relu, stream)
@@ -373,14 +399,6 @@ class SpMM:
                 self._ready.clear()
             self._ready[key] = ready
         return result
-
-    def _enqueue(self, launch: Callable[..., None], *arguments: Any) -> None:
-        """Call a launch, once more on A's own GPU if it fails: a fast call does not look up which one is current."""
-        try:
-            launch(*arguments)
-        except RuntimeError:
-            with self._on_own_device():
-                launch(*arguments)
 
     def _multiply(
         self, library: Library, b: Any, out: Any, alpha: float, beta: float, bias: Any, relu: bool, stream: int
@@ -444,11 +462,11 @@ class SpMM:
             head = head or self._choice.to_launch(n)
         if relu and head.vendor and not self._choice.is_given:
             head = self._choice.predicted(n, libraries=False)  # a library's ReLU need not keep a NaN
-        call = self._launches.enqueue(head, on, current, room, keep=direct)
+        call = self._launches.enqueue(head, on, current, room, keep=direct and in_place)
         self._planned.add(like)
         ready = None
-        if in_place and (to is None or direct) and call.repeat is not None:
-            ready = call.repeat, n, padded
+        if in_place and (to is None or direct) and call.repeat is not None and not capturing():
+            ready = call.repeat, n, padded, not unaligned and given.ld > given.columns, call
         if to is None:
             return c if n == padded else c[:, :n], ready
         if not direct and has_rows(to):
@@ -511,18 +529,14 @@ class SpMM:
         if repeat := self._samples.get(key):
             out = library.empty(x, (self.nnz,))
             of_x, of_y = (addresses[1], addresses[0]) if self.transposed else addresses
-            self._enqueue(repeat, handle, of_x, of_y, library.pointer(out))
+            call_on(self._device, repeat, handle, of_x, of_y, library.pointer(out))
             return out
-        first, second = (1, 0) if self.transposed else (0, 1)
-        rows = self.shape[first], self.shape[second]
-        operands = (x, y) if not self.transposed else (y, x)
-        views = [
-            self._checked(library, array, name, size)
-            for array, name, size in zip(operands, ("x", "y"), rows, strict=True)
-        ]
-        if views[0].columns != views[1].columns:
-            raise ValueError(f"x has {views[0].columns} columns, and y has {views[1].columns}")
-        n = views[0].columns
+        m, k = self.shape
+        first, second = self._checked(library, x, "x", m), self._checked(library, y, "y", k)
+        n = first.columns
+        if second.columns != n:
+            raise ValueError(f"x has {n} columns, and y has {second.columns}")
+        views = (second, first) if self.transposed else (first, second)
         multiple = ALIGNED // device_dtype(self.stored).itemsize
         padded = max(ceil_div(n, multiple), 1) * multiple
         stream = cupy_stream(handle)
@@ -669,6 +683,8 @@ class SpMM:
         dtype = dtype or self.dtype
         transposed = self.transposed if transposed is None else transposed
         key = (dtype, transposed, stream_of_values)
+        if key == self._key:
+            return self
         if (known := self._kin.get(key)) is not None:
             return known
         self._kin.setdefault(self._key, self)
@@ -705,7 +721,7 @@ class SpMM:
         key = None if library.layout is None else (library.layout(values), stream, get_ident())
         replace = self._renewals.get(key)
         if replace is not None:
-            self._enqueue(replace, stream, library.pointer(values))
+            call_on(self._device, replace, stream, library.pointer(values))
         else:
             with self._on_own_device(), cupy_stream(stream):
                 own = given(library, values, self.nnz, self._device)
@@ -894,11 +910,24 @@ class SpMM:
         self._plan_ms += (time.perf_counter() - start) * 1e3
 
 
+def _weak(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that does not keep its object alive: a product's memory is free as soon as nobody has the product."""
+    reference = WeakMethod(method)
+
+    def call(*arguments: Any) -> Any:
+        own = reference()
+        assert own is not None, "a part of a product outlived it"
+        return own(*arguments)
+
+    return call
+
+
 def _check_room(dtype: str, able: Mapping[str, Head], size: Size) -> None:
     """Raise ``MemoryError`` if A cannot fit into the free memory of the device, whatever its structure."""
-    free = free_bytes()
-    if surely_fits(size.m, size.nnz, free):
+    if surely_fits(size.m, size.nnz, free_bytes()):
         return
+    gc.collect()  # products that know each other, such as A and Aᵀ, have memory until they are collected
+    free = free_bytes()
     formats = {head.format for head in able.values() if not head.vendor}
     needed = min((packed(form, size.m, size.nnz, dtype).least for form in formats), default=0)
     needed += csr(size.m, size.nnz, size.value_bytes)
