@@ -4,6 +4,8 @@ import os
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import hypothesis
@@ -11,7 +13,7 @@ import pytest
 from filelock import FileLock
 
 from tests import gpu_record
-from tests.project import Project, make_project
+from tests.project import PROJECT, Project, make_project
 
 # No deadline: the first example of a test may pay for an import, and the machine may be busy.
 hypothesis.settings.register_profile("project", deadline=None)
@@ -71,6 +73,25 @@ def pytest_configure(config):
         config.add_cleanup(folder.cleanup)
         os.environ["PYTHONPYCACHEPREFIX"] = folder.name
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_sessionstart():
+    """Read the head of each kernel of the project once: a hundred tests search its whole folder, for a second each."""
+    from spmm_roofline.kernels import registry
+
+    read = registry.read
+
+    @cache
+    def remembered(file):
+        return read(file)
+
+    def read_once(path):
+        file = path.resolve()
+        if not file.is_relative_to(PROJECT):  # a test edits it
+            return read(path)
+        return [replace(head, path=path) for head in remembered(file)]
+
+    registry.read = read_once
 
 
 def pytest_addoption(parser):

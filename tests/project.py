@@ -14,6 +14,8 @@ from pathlib import Path
 
 import yaml
 
+from tests.started import Started
+
 PROJECT = Path(__file__).resolve().parents[1]
 PARTS = ("Snakefile", "workflow", "kernels", "config", "profiles", "envs", "report")
 #: Kernels of the copy: one study, and those that every measurement needs.
@@ -105,6 +107,8 @@ class Project:
 
     def start(self, *arguments, **options):
         """Start Snakemake in the copy, in its own process group; return the process."""
+        if not options and "PYTHONPATH" not in self.environment:
+            return Started(self.command(*arguments)[3:], self.root, self.environment)
         return subprocess.Popen(
             self.command(*arguments),
             cwd=self.root,

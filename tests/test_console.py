@@ -4,9 +4,11 @@ import io
 import json
 import logging
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from snakemake.cli import get_argument_parser
 
 from spmm_roofline import console
 from spmm_roofline.console import Console
@@ -52,6 +54,23 @@ def test_a_job_that_may_run_alone_for_long_is_named():
     assert stream.getvalue() == "0 of 3 jobs done in 0 s, running analysis\n"
 
 
+def test_what_is_to_happen_at_the_start_of_a_run_happens_once_and_its_error_ends_the_run():
+    logger = logging.Logger("snakemake")
+    started = []
+
+    def act():
+        started.append(True)
+        raise ContractError("another run is at work")
+
+    console.at_start(logger, act)
+    logger.info("Building DAG of jobs...")
+    assert not started
+    with pytest.raises(ContractError):
+        logger.info("Job stats", extra={"event": "run_info"})
+    logger.info("Job stats", extra={"event": "run_info"})
+    assert started == [True]
+
+
 class MissingRuleException(Exception):
     """As Snakemake's."""
 
@@ -78,6 +97,47 @@ def test_a_misspelt_target_is_told_what_it_may_have_been():
     error = MissingRuleException("No rule to produce reprot (if you use input functions make sure that ...).")
     sentence = "no rule makes 'reprot'; did you mean 'report'? The targets are matrices, report\n"
     assert said_of(error) == (sentence, False)
+
+
+def test_a_result_without_a_rule_is_up_to_date(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, sentence in (
+        ("results/a.csv", "results/a.csv is up to date: delete it or add --forceall, and it is made anew\n"),
+        ("config/a.yaml", "no rule makes 'config/a.yaml'; the targets are matrices, report\n"),
+    ):
+        Path(name).parent.mkdir()
+        Path(name).touch()
+        error = MissingRuleException(f"No rule to produce {name} (if you use input functions make sure that ...).")
+        assert said_of(error) == (sentence, False)
+
+
+@pytest.mark.parametrize(
+    ("words", "everything"),
+    [
+        (["-F"], True),
+        (["-nF", "report"], True),
+        (["-Fn"], True),
+        (["-kpFj4"], True),
+        (["--forceall"], True),
+        (["--forcea"], True),
+        (["-f", "--force", "--report", "a.zip"], False),
+        (["--reporter=provenance"], True),
+        (["-n", "report"], False),
+        (["-f", "--forcerun", "F"], False),
+        (["-dF", "-j4F"], False),
+    ],
+)
+def test_a_command_that_makes_everything_is_told_from_others(words, everything):
+    assert console.makes_everything(words) == everything
+
+
+def test_the_letters_without_a_value_are_those_of_snakemake():
+    actions = get_argument_parser()._actions
+    letters = {option[1] for action in actions for option in action.option_strings if len(option) == 2}
+    flags = {
+        option[1] for action in actions if action.nargs == 0 for option in action.option_strings if len(option) == 2
+    }
+    assert {*console.FLAGS} == flags < letters
 
 
 def test_a_sentence_does_not_hang_on_to_the_line_of_progress():

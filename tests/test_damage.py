@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spmm_roofline import contracts, damage, matrices
+from spmm_roofline import batches, contracts, damage, matrices
 
 CODE = b"\x7fELF machine code"
 
@@ -123,6 +123,19 @@ def test_a_bit_of_an_archive_is_found(results):
         content[start + at] ^= 1
         path.write_bytes(content)
     assert sorted(damage.find()) == ["results/matrices/mesh.npz", "results/report/bundle.tar.gz"]
+
+
+def test_an_archive_that_python_does_not_unpack_and_endless_json_are_damaged(results):
+    path = results / "matrices/mesh.npz"
+    content = bytearray(path.read_bytes())
+    for signature, offset in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+        content[content.find(signature) + offset] = 99  # a method of compression that there is not
+    path.write_bytes(content)
+    row = results / "formats/csr/mesh.json"
+    row.write_text("[" * 100_000)
+    found = damage.find()
+    assert {*found} == {str(path), str(row)} and "compression" in found[str(path)]
+    assert batches.said(str(row)) is None
 
 
 def test_files_of_another_version_and_of_nobody_are_left_alone(results):

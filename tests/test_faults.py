@@ -73,6 +73,7 @@ def test_two_runs_in_one_folder_and_the_death_of_one(project):
     process = project.start("measure", "--resources", "gpu=1")
     wait_for(lambda: asked(project, "band 8", "mma_t"))
     assert "Directory cannot be locked" in project.snakemake("measure", check=False)
+    assert "another run is at work in this folder" in project.snakemake("record_kernels", check=False)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     # The running job outlives Snakemake, and the next run waits for it.

@@ -1,5 +1,6 @@
 """Locks that end with their process, and damaged files that are moved aside."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -18,11 +19,11 @@ sys.stdin.read()
 """
 
 
-def member(path):
-    """A process that works in a folder, and whether it was alone."""
+def member(path, script=ENTER):
+    """A process that works in a folder, and whether it was alone, or what another script says."""
     environment = {**os.environ, "PYTHONPATH": str(Path(contracts.__file__).parents[1])}
     process = subprocess.Popen(
-        [sys.executable, "-c", ENTER, path], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", script, path], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     return process, process.stdout.readline().strip() == "True"
 
@@ -45,6 +46,40 @@ def test_locks_of_the_dead_are_dropped_and_those_of_the_living_stay(tmp_path):
     last.kill()
     last.wait()
     assert alone and not lock.exists()
+
+
+CLAIM = """
+import sys
+from spmm_roofline import folder
+try:
+    for _ in range(2):  # one process may start several runs in turn
+        folder.claim(sys.argv[1])
+    print(True, flush=True)
+except folder.Occupied:
+    print(False, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_one_run_at_a_time_has_the_folder(tmp_path):
+    first, has_it = member(tmp_path, CLAIM)
+    second, also_has_it = member(tmp_path, CLAIM)
+    assert has_it and not also_has_it
+    for process in (first, second):
+        process.kill()
+        process.wait()
+    last, has_it = member(tmp_path, CLAIM)
+    last.kill()
+    last.wait()
+    assert has_it
+
+
+def test_no_run_is_refused_where_nothing_can_be_locked(tmp_path, monkeypatch):
+    def without_locks(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(folder.fcntl, "lockf", without_locks)
+    folder.claim(tmp_path)
 
 
 def test_entering_a_folder_changes_nothing_in_it(tmp_path):

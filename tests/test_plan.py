@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from spmm_roofline import fingerprint, matrices
-from spmm_roofline.batches import Stale
+from spmm_roofline.batches import Stale, journal
 from spmm_roofline.kernels import heads
 from spmm_roofline.matrices.generated import GENERATORS
 from spmm_roofline.measure import blocks, device
@@ -134,6 +134,22 @@ def test_a_suite_of_blocks_that_there_is_not_is_refused(config, gpu):
     config["measure"]["blocks"] = ["quick-prune"]
     with pytest.raises(PlanError, match="config/blocks has no suite called 'quick-prune'; did you mean 'quick-pruned'"):
         Plan(config).blocks()
+
+
+def test_blocks_are_measured_again_where_a_kernel_or_what_measures_them_changes(config, gpu, monkeypatch):
+    gpu()
+    config["measure"]["blocks"] = ["quick-pruned"]
+
+    def code(edited=None):
+        plan = Plan(config)
+        plan.fingerprints |= dict.fromkeys(edited or (), "edited")
+        return plan.block_params(None)["code"]
+
+    before = code()
+    assert code() == before == code(["dram_copy"]) and code(["split_fma"]) != before
+    modules = fingerprint.modules
+    monkeypatch.setattr(fingerprint, "modules", lambda *paths: modules(*paths) + str("block.py" in str(paths)))
+    assert code() != before
 
 
 def test_only_an_option_of_stencils_is_a_parameter_of_a_generator():
@@ -260,14 +276,52 @@ def test_a_suite_chooses_what_is_profiled(config, meshes):
 def test_counters_are_stale_where_what_they_are_made_of_changes(config, meshes):
     chosen = {"matrices": ["mesh4", "mesh1"], "kernels": ["mma_t", "mma_bt"]}
     (batch,) = meshes(**chosen).profiles
-    table, journal = Path(f"{COUNTERS}/mma_t.csv"), Path(f"{COUNTERS}/.mma_t.journal")
+    table = Path(f"{COUNTERS}/mma_t.csv")
     table.parent.mkdir(parents=True)
     table.touch()
-    journal.write_text(json.dumps({"finished": batch.made_of[str(table)]}) + "\n")
+    journal(str(table)).write_text(json.dumps({"finished": batch.made_of[str(table)]}) + "\n")
     (rest,) = meshes(**chosen).profiles
     assert rest.files == (f"{COUNTERS}/mma_bt.csv",)
     (other,) = meshes(**chosen, n=[8]).profiles
     assert set(other.files) == set(batch.files)
+
+
+@pytest.mark.parametrize(
+    ("said", "options", "stale"),
+    [
+        ("", {}, False),
+        ("", {"energy": True}, True),
+        (" energy", {"energy": True}, False),
+        (" energy", {}, False),
+        ("", {"case_timeout_s": 240}, False),
+        (" timeout 120", {}, False),
+        (" timeout 120", {"case_timeout_s": 240}, True),
+        (" energy timeout 120", {}, False),
+    ],
+)
+def test_energies_and_a_longer_limit_of_time_measure_what_lacks_them(config, meshes, said, options, stale):
+    (batch,) = meshes().measurements
+    for table, made_of in batch.made_of.items():
+        journal(table).parent.mkdir(parents=True, exist_ok=True)
+        Path(table).touch()
+        journal(table).write_text(json.dumps({"finished": made_of + said}) + "\n")
+    config["measure"] |= options
+    plan = meshes()
+    assert bool(plan.measurements) == stale and {*plan.profiles[0].made_of.values()}.isdisjoint(batch.made_of.values())
+    assert not stale or {*plan.measurements[0].files} == {*batch.files}
+
+
+def test_a_suite_that_is_cut_otherwise_leaves_tables_over(config, meshes):
+    config["measure"]["shard"] = 3
+    config["shards"] = 0
+    folder = Path(MESHES)
+    folder.mkdir(parents=True)
+    for name in ("mma_bt", "mma_bt.000", "mma_bt.001", "mma_bt.002", "mma_bt_f32"):
+        (folder / f"{name}.csv").touch()
+    plan = meshes()
+    (table,) = [path for path in plan.measured() if "/mma_bt." in path]
+    (task,) = plan.tasks([table], {table: ""})
+    assert [path.name for path in task.left_over] == ["mma_bt.002.csv", "mma_bt.csv"]
 
 
 def test_what_is_profiled_measures_nothing_anew(meshes):

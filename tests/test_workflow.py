@@ -76,6 +76,17 @@ def test_a_finished_run_is_described_as_an_ro_crate(project, monkeypatch):
     assert project.jobs() == set()
 
 
+def test_a_command_that_runs_no_job_leaves_those_of_a_live_run_alone(project_to_break):
+    project = project_to_break
+    snapshot = project.root / ".snakemake/batches.json"
+    snapshot.write_text("{}")
+    (project.root / "results/measure/h200/tiny/mma_t.csv").unlink()
+    for option in ("--summary", "--list-rules"):
+        project.snakemake(option)
+    assert snapshot.read_text() == "{}"
+    assert project.run("measure") == measures("mma_t") and "mma_t" in snapshot.read_text()
+
+
 def test_a_touch_and_a_comment_rerun_nothing(project):
     (project.root / "kernels/smat/mma_bt.cu").touch()
     (project.root / "kernels/include/ptx/mma.cuh").touch()

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from spmm_roofline import contracts
+from spmm_roofline.analysis import selector
 from spmm_roofline.analysis.selector import choices, gather, recorded_tables, train_on_tables
 from spmm_roofline.cli import main
 from spmm_roofline.kernels.registry import heads
@@ -70,10 +71,18 @@ def stored():
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """What the command makes of the recorded rows."""
+def trained(recorded, tmp_path_factory):
+    """What the command makes of the recorded rows, for one device: the tests look at no other."""
+    measured, matrices, plain, rates = recorded
+
+    def known(root, devices, heads, _):
+        assert root == RECORDED and heads == plain and sorted(devices) == sorted(DEVICES.glob("*.yaml"))
+        return {"cases": measured, "matrices": matrices, "rates": {"h200": rates["h200"]}}
+
     out = tmp_path_factory.mktemp("trained") / "selector.json"
-    assert main(["train", "--recorded", str(RECORDED), "--devices", str(DEVICES), "--out", str(out)]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(selector, "recorded_tables", known)
+        assert main(["train", "--recorded", str(RECORDED), "--devices", str(DEVICES), "--out", str(out)]) == 0
     return out
 
 
@@ -204,10 +213,16 @@ def test_a_kernel_that_is_new_is_learnt_like_the_others(recorded, rows):
 # --- a small world ----------------------------------------------------------------------------------------------------
 
 
-def test_the_table_of_a_small_world(tmp_path):
-    folder = synthetic.write_recorded(tmp_path / "h200", ceilings=synthetic.ceiling_rows())
-    out = synthetic.analyse(tmp_path / "analysis", recorded=[folder])
-    table = contracts.read(out / "selector.csv", "analysis_selector")
+@pytest.fixture(scope="module")
+def analysed(tmp_path_factory):
+    """The tables of a small world."""
+    folder = tmp_path_factory.mktemp("world")
+    recorded = synthetic.write_recorded(folder / "h200", ceilings=synthetic.ceiling_rows())
+    return synthetic.analyse(folder / "analysis", recorded=[recorded])
+
+
+def test_the_table_of_a_small_world(analysed):
+    table = contracts.read(analysed / "selector.csv", "analysis_selector")
     assert set(table["held_out"]) == {"matrix", "kind"}
     assert (table["tried_regret"] <= table["regret"]).all()
     assert (table["time_ms"] >= table["fastest_ms"]).all()
@@ -222,15 +237,14 @@ def test_without_the_rate_of_l2_there_is_nothing_to_predict_with(tmp_path):
     assert contracts.read(out / "selector.csv", "analysis_selector").empty
 
 
-def test_the_model_is_trained_on_the_tables(tmp_path):
-    folder = synthetic.write_recorded(tmp_path / "h200", ceilings=synthetic.ceiling_rows())
-    out = synthetic.analyse(tmp_path / "analysis", recorded=[folder])
-    paths = {name: out / f"{name}.csv" for name in ("cases", "matrices", "ceilings", "devices")}
-    train_on_tables(**paths, heads=synthetic.HEADS, out=out / "selector.json", datasheets=DEVICES.glob("*.yaml"))
-    content = contracts.document(out / "selector.json", "selector")
+def test_the_model_is_trained_on_the_tables(analysed, tmp_path):
+    out = tmp_path / "selector.json"
+    paths = {name: analysed / f"{name}.csv" for name in ("cases", "matrices", "ceilings", "devices")}
+    train_on_tables(**paths, heads=synthetic.HEADS, out=out, datasheets=DEVICES.glob("*.yaml"))
+    content = contracts.document(out, "selector")
     model = document.read(content, "h200")
     assert "row_split" in model.kernels and model.kernels["row_split"].widths == synthetic.WIDTHS
-    assert document.text(content) == (out / "selector.json").read_text()
+    assert document.text(content) == out.read_text()
 
 
 def test_a_folder_without_datasheets_is_refused(tmp_path, capsys):

@@ -102,6 +102,13 @@ def test_a_table_that_breaks_its_contract_is_refused_in_a_sentence(tmp_path, old
     assert "\n" not in str(caught.value)
 
 
+def test_a_table_that_was_cut_into_shards_is_named(tmp_path):
+    write(tmp_path)
+    shutil.copy(tmp_path / "s/k1.csv", tmp_path / "s/k1.000.csv")
+    with pytest.raises(CompareError, match=r"s/k1.csv: the suite was cut into shards since, and k1.000.csv beside it"):
+        side(tmp_path)
+
+
 def test_an_empty_table_is_damaged(tmp_path):
     write(tmp_path)
     (tmp_path / "s/k1.csv").write_text("")

@@ -1,5 +1,6 @@
 """The file of a new kernel: every format has one that passes all checks, and that of csr multiplies."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -20,8 +21,8 @@ DTYPES = ("float16", "bfloat16", "tf32", "float32", "float64")
 
 @pytest.fixture
 def kernels(tmp_path):
-    """A copy of the folder of kernels, which a new one may be written to."""
-    shutil.copytree("kernels", tmp_path / "kernels")
+    """A folder with the project's kernels, which a new one may be written to."""
+    shutil.copytree(Path("kernels").absolute(), tmp_path / "kernels", copy_function=os.symlink)
     registered.cache_clear()
     yield tmp_path / "kernels"
     registered.cache_clear()

@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import hashlib
 import io
 import lzma
 import tarfile
@@ -340,6 +341,20 @@ def test_npz_that_is_no_sparse_matrix(tmp_path):
         read_csr(path)
 
 
+@pytest.mark.parametrize("wrong", [{"format": 5}, {"shape": 5}, {"shape": (2.5, 4)}])
+def test_arrays_that_scipy_cannot_interpret_make_no_sparse_matrix(tmp_path, wrong):
+    parts = {"format": b"csr", "shape": (2, 4), "indptr": [0, 1, 2], "indices": [0, 1], "data": [1.0, 2.0]}
+    np.savez(tmp_path / "a.npz", **(parts | wrong))
+    with pytest.raises(MatrixError, match="damaged, or its arrays make no sparse matrix"):
+        read(tmp_path / "a.npz")
+
+
+def test_an_array_of_one_dimension_is_no_matrix(tmp_path):
+    save_npz(tmp_path / "a.npz", coo_array(np.array([0, 1.0, 2])))
+    with pytest.raises(MatrixError, match="holds an array of dimension 1, not a matrix; give it rows and columns"):
+        read(tmp_path / "a.npz")
+
+
 def test_rutherford_boeing_that_is_not_supported(tmp_path, sample):
     path = tmp_path / "a.rb"
     for kind, message in (
@@ -417,6 +432,34 @@ def test_real_layers_of_dlmc(real_data, tmp_path):
         assert row["origin"] == f"dlmc/transformer/{spec['path'].split('/')[1]}/0.9/{layer}{suffix}.smtx"
     with pytest.raises(MatrixError, match=r"DLMC has no transformer/magnitude_pruning/0.9/nothing.smtx"):
         build({**specs[0], "path": "transformer/magnitude_pruning/0.9/nothing.smtx"}, config, "", "")
+
+
+def test_an_archive_of_dlmc_on_disk_is_checked(tmp_path, sample):
+    layer, archive = tmp_path / "layer.smtx", tmp_path / "dlmc.tar.gz"
+    write_smtx(layer, sample)
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(layer, "dlmc/transformer/random_pruning/0.5/layer.smtx")
+    whole = archive.read_bytes()
+    wanted = {"model": "transformer", "methods": ["random_pruning"], "sparsities": [0.5], "layers": ["layer"]}
+    (spec,) = expand({"name": "test", "matrices": {"dlmc": wanted}}, {})
+    settings = {"archive": str(archive), "sha256": "0" * 64}
+    config = {"matrices": {"cache": str(tmp_path / "cache"), "dlmc": settings}}
+
+    def refused(message):
+        with pytest.raises(MatrixError, match=message):
+            build(spec, config, tmp_path / "a.npz", tmp_path / "a.json")
+        assert not (tmp_path / "cache/dlmc").exists()
+
+    refused(r"dlmc.tar.gz: does not have the SHA-256 0+ of the configuration")
+    settings["sha256"] = None
+    for at in (-8, len(whole) // 2):  # the checksum, and the data
+        damaged = bytearray(whole)
+        damaged[at] ^= 0xFF
+        archive.write_bytes(damaged)
+        refused(r"dlmc.tar.gz: cannot be unpacked: ")
+    archive.write_bytes(whole)
+    settings["sha256"] = hashlib.sha256(whole).hexdigest()
+    build(spec, config, tmp_path / "a.npz", tmp_path / "a.json")
 
 
 def test_dlmc_folder_and_archives_that_are_not_it(tmp_path, sample):

@@ -177,6 +177,20 @@ def test_archive_in_the_cache_needs_no_network(tmp_path, archive, matrix):
     assert np.array_equal(load(tmp_path / "a.npz").toarray(), matrix.toarray())
 
 
+def test_an_archive_that_the_user_put_there_is_checked_to_its_end(case, archive):
+    kept = case.folder / "cache/suitesparse/MM/HB/sample.tar.gz"
+    kept.parent.mkdir(parents=True)
+    other_checksum = archive[:-8] + bytes([archive[-8] ^ 1]) + archive[-7:]
+    for content in (other_checksum, archive[:-4], PAGE):
+        kept.write_bytes(content)
+        with pytest.raises(MatrixError, match=r"not a whole .tar.gz; .*; delete .*sample.tar.gz and run again"):
+            case.build()
+    kept.write_bytes(tar_gz({"sample/sample.mtx": symbolic_link("sample/sample.mtx", "/etc/passwd")}))
+    with pytest.raises(MatrixError, match=r"holds a link, .*; delete .*sample.tar.gz and run again"):
+        case.build()
+    assert case.server.requests == []
+
+
 def test_hash(case, archive):
     case.server.answers[PATH] = [(200, archive)]
     case.settings["sha256"] = {"HB/sample": hashlib.sha256(b"something else").hexdigest()}

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import types
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,24 @@ def test_a_lease_binds_other_processes(two_gpus, tmp_path, monkeypatch):
     with lease():
         lock = str(tmp_path / "spmm-roofline-gpus" / "GPU-0.lock")
         assert subprocess.run([sys.executable, "-c", script, lock]).returncode == 7
+
+
+@pytest.mark.parametrize("name", ["runtime.CUDARuntimeError", "driver.CUDADriverError"])
+def test_a_gpu_on_which_cuda_does_not_work_is_no_device(two_gpus, tmp_path, monkeypatch, name):
+    errors = {each: type(each, (RuntimeError,), {}) for each in ("CUDARuntimeError", "CUDADriverError")}
+    timing = types.ModuleType("timing")
+    for module in ("cupy", "cupy.cuda", "cupy.cuda.runtime", "cupy.cuda.driver"):
+        monkeypatch.setitem(sys.modules, module, types.ModuleType(module))
+        vars(sys.modules[module]).update(errors)
+
+    def clock(*_):
+        raise errors[name.partition(".")[2]]("CUDA driver version is insufficient for CUDA runtime version")
+
+    timing.Clock = clock
+    monkeypatch.setitem(sys.modules, "spmm_roofline.measure.timing", timing)
+    with pytest.raises(NoDevice, match=r"CUDA does not work on NVIDIA H200 with driver 1: .* insufficient .* cuda13"):
+        device.describe("h200", "sm_90a", "read", "copy", tmp_path / "device.json")
+    assert not (tmp_path / "device.json").exists()
 
 
 @pytest.fixture

@@ -189,13 +189,14 @@ def job(tmp_path, monkeypatch):
 
     monkeypatch.setattr(device, "lease", leased)
 
-    def measured(compiled=None, **acts):
+    def measured(compiled=None, edits=None, **acts):
         monkeypatch.setattr(ceilings, "WORKER_COMMAND", [sys.executable, str(tmp_path / "worker.py"), json.dumps(acts)])
         names, rows = ("dram_copy", "l2_read", "mma_f16"), []
         for name in names:
             rows.append(tmp_path / f"{name}.json")
             status = (compiled or {}).get(name, "ok")
-            rows[-1].write_text(json.dumps({"status": status, "message": "" if status == "ok" else "it is old"}))
+            row = {"kernel": name, "kernel_sha256": KERNELS[name].sha256(), "status": status}
+            rows[-1].write_text(json.dumps(row | {"message": "" if status == "ok" else "it is old"} | (edits or {})))
         ceilings.measure(
             {"device": "h200", "arch": "sm_90a", "kernels": {name: KERNELS[name].sha256() for name in names}},
             [f"{name}.cubin" for name in names], rows, "read.cubin", "copy.cubin", str(tmp_path / "device.json"),
@@ -233,6 +234,11 @@ def test_one_bad_kernel_is_a_row_and_the_others_are_measured(job, act, status, m
     bad = rows[rows["status"] != "ok"]
     assert list(bad["kernel"]) == ["dram_copy"] and len(rows) == 7
     assert (bad["status"].item(), bad["message"].item()) == (status, message)
+
+
+def test_machine_code_of_another_source_is_not_measured(job):
+    with pytest.raises(contracts.Damaged, match=r"dram_copy.json: compiled from other code than dram_copy has now"):
+        job(edits={"kernel_sha256": "before the edit"})
 
 
 def test_a_kernel_that_the_device_does_not_take_says_so(job):

@@ -3,6 +3,7 @@
 import json
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from spmm_roofline.formats.pack import describe
 from spmm_roofline.kernels import heads
 from spmm_roofline.measure import device, run
 from spmm_roofline.measure.job import Job, request
+from spmm_roofline.measure.journal import after_timeout, finished
 from spmm_roofline.measure.record import record
 from spmm_roofline.measure.rows import compulsory_bytes, sizes
 from tests.analysis import synthetic
@@ -126,6 +128,25 @@ def test_a_hanging_kernel_costs_one_case(job, play, tmp_path):
     rows = measured(replace(job, options={**job.options, "case_timeout_s": 3}), tmp_path)
     assert rows.status["band", 32] == "timeout" and rows.message["band", 32] == "no answer within 3 s"
     assert (rows.status.drop(("band", 32)) == "ok").all()
+
+
+def test_the_journal_says_the_limit_that_a_case_passed_and_the_table_replaces_what_is_left_over(job, play, tmp_path):
+    play(band_32="hang")
+    journal, old = tmp_path / ".journal", tmp_path / "mma_bt.000.csv"
+    old.touch()
+    hurried = replace(job, options={**job.options, "case_timeout_s": 3})
+    run.run([run.Task(hurried, tmp_path / "out.csv", journal, "the plan", (old, tmp_path / "gone.csv"))])
+    assert finished(journal.read_text()) == after_timeout("the plan", 3) == "the plan timeout 3"
+    assert not old.exists()
+
+
+def test_a_case_without_its_energy_is_measured_again(job, play, tmp_path):
+    play(tall_32="wrong")
+    with pytest.raises(run.WrongResult):
+        measured(job, tmp_path)
+    play()
+    measured(replace(job, options={**job.options, "energy": 1.0}), tmp_path)
+    assert len(play.calls()) == 7
 
 
 def test_least_bytes_by_hand():
@@ -265,6 +286,30 @@ def test_damaged_inputs_fail_the_job_and_keep_its_rows(job, play, tmp_path):
     with pytest.raises(contracts.Damaged) as caught:
         measured(job, tmp_path)
     assert caught.value.paths == [row for _, row in job.matrices[1:]]
+
+
+def test_a_kernel_that_was_edited_after_its_compilation_fails_the_job(job, play, tmp_path):
+    play()
+    row = json.loads(Path(job.kernel_row).read_text())
+    contracts.write_row({**row, "kernel_sha256": "before the edit"}, job.kernel_row, "kernels")
+    with pytest.raises(
+        contracts.Damaged, match="compiled from other code than mma_bt has now, which was edited"
+    ) as error:
+        measured(job, tmp_path)
+    assert error.value.paths == [job.kernel_row] and play.calls() == []
+
+
+def test_a_worker_does_not_outlive_what_its_rows_led_to(job, play, tmp_path, monkeypatch):
+    play(tall_32="hang")
+
+    def full(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(run.Journal, "keep", full)
+    began = time.monotonic()
+    with pytest.raises(OSError, match="No space left"):
+        measured(job, tmp_path)
+    assert time.monotonic() - began < 15, "the job waited for its worker"
 
 
 def test_two_jobs_of_one_table_take_turns(job, play, tmp_path):
@@ -419,6 +464,21 @@ def test_recorded_blocks_are_replaced_suite_by_suite(tmp_path):
     }
 
 
-def test_nothing_measured_is_nothing_to_record(tmp_path):
-    with pytest.raises(ValueError, match="nothing to record"):
-        record([], [], [], [], [], [], tmp_path)
+def test_nothing_measured_is_nothing_to_record(tmp_path, capsys):
+    record([], [], [], [], [], [], tmp_path)
+    assert "Nothing to record: " in capsys.readouterr().out and not list(tmp_path.iterdir())
+
+
+def test_recording_a_shard_keeps_the_rows_of_the_others_in_their_order(job, of_suite, tmp_path):
+    rows = contracts.read(of_suite, "measure")
+    shards = [of_suite.with_name(f"mma_bt.00{number}.csv") for number in range(2)]
+    for shard, own in zip(shards, (rows["matrix"] == "band", rows["matrix"] != "band"), strict=True):
+        contracts.write(rows[own], shard, "measure")
+    record(shards, [], [], [], [], [job.kernel_row], tmp_path / "recorded")
+    # One width less, of the first shard alone.
+    contracts.write(rows[(rows["matrix"] == "band") & (rows["n"] == 8)].assign(driver="581"), shards[0], "measure")
+    record(shards[:1], [], [], [], [], [job.kernel_row], tmp_path / "recorded")
+    found = contracts.read(tmp_path / "recorded/s/mma_bt.csv", "measure")
+    cases = [tuple(case) for case in found[["matrix", "n"]].to_numpy()]
+    assert cases == [("band", 8), ("mesh", 8), ("mesh", 32), ("tall", 8), ("tall", 32)]
+    assert list(found["driver"]) == ["581", *["580"] * 4]

@@ -151,15 +151,15 @@ def test_every_figure_has_a_text_for_those_who_cannot_see_it(outline, folder):
     assert len(outline.all("figcaption")) == len(figures)
 
 
-def test_a_suite_without_a_section_is_listed_and_its_rows_are_kept(tmp_path, recorded):
-    out = synthetic.analyse(tmp_path / "analysis", recorded=[recorded])
-    pages = {}
-    for suites in (None, ("quick",), ()):
-        html, drawn = tmp_path / "report.html", tmp_path / "figures"
-        report.build(out, CONFIG, synthetic.HEADS, synthetic.ROOT / "report", html, drawn, PROVENANCE, suites=suites)
-        page = pages[suites] = whole(html.read_text())
-        assert ("Those without a link have no section" in page) == (suites is not None)
-        assert page.count('id="h200-quick"') == 1, "links to the suite lead nowhere"
+def test_a_suite_without_a_section_is_listed_and_its_rows_are_kept(tmp_path, folder, page):
+    html, drawn, pages = tmp_path / "report.html", tmp_path / "figures", {None: page}
+    made_of = folder / "analysis", CONFIG, synthetic.HEADS, synthetic.ROOT / "report"
+    for suites in (("quick",), ()):
+        report.build(*made_of, html, drawn, PROVENANCE, suites=suites)
+        pages[suites] = whole(html.read_text())
+    for suites, text in pages.items():
+        assert ("Those without a link have no section" in text) == (suites is not None)
+        assert text.count('id="h200-quick"') == 1, "links to the suite lead nowhere"
     drawn = [{*re.findall(r'id="figure-\w+-h200-quick', text)} for text in pages.values()]
     assert drawn[0] == drawn[1] and drawn[0] and not drawn[2]
     assert len({re.search(r'id="data">([^<]+)', text).group(1) for text in pages.values()}) == 1
@@ -168,6 +168,8 @@ def test_a_suite_without_a_section_is_listed_and_its_rows_are_kept(tmp_path, rec
 def test_a_study_has_a_section_with_its_figures_and_points_to_its_suites(tmp_path, recorded, page, monkeypatch):
     assert "of the paper</span>" not in page, "too few matrices for a paper's figures"
     monkeypatch.setattr(rivals, "LEAST_MATRICES", 2)
+    rival = ("bricks", "ladder_width", "pruned_dense", "scalar_cores", "synergy", "synergy_classes", "synergy_heatmap")
+    monkeypatch.setattr(figures, "draw_all", partial(figures.draw_all, only=["preprocessing", *rival]))
     page = build(tmp_path, recorded=[recorded])
     section = page[page.index('<section id="studies">') :]
     section = section[: section.index("</section>")]
@@ -314,11 +316,12 @@ def test_kernels_methods_and_structure_are_told(outline):
         assert words in outline.text, f"the page does not say {words!r}"
 
 
-def test_the_page_says_whether_ceilings_were_measured(outline, tmp_path):
+def test_the_page_says_whether_ceilings_were_measured(outline, tmp_path, monkeypatch):
     assert (
         "No ceilings of computation were measured on h200: the peaks of its datasheet stand for them." in outline.text
     )
     recorded = synthetic.write_recorded(tmp_path / "h200", ceilings=synthetic.ceiling_rows())
+    monkeypatch.setattr(figures, "draw_all", partial(figures.draw_all, only=["bounds", "selector"]))
     own = Outline(build(tmp_path, recorded=[recorded])).text
     # 950 of 1979 through 2:4 products, 60 of 66.9 on CUDA cores.
     assert "On h200, 4 ceilings of computation were measured; they reach 48 % to 90 % of its datasheet." in own

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import contracts, fingerprint
+from . import contracts, fingerprint, folder
 
 #: The batches of the run under way, for jobs on other machines, which read the Snakefile again.
 SNAPSHOT = Path(".snakemake/batches.json")
@@ -97,7 +97,7 @@ def said(path: str) -> str | None:
 
             return finished(_last_line(journal(path)))
         return json.loads(Path(path).read_text(encoding="utf-8")).get("made_of")
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return None
 
 
@@ -116,6 +116,12 @@ def _last_line(path: Path) -> str:
 def write_snapshot(batches: Sequence[Batch], path: Path = SNAPSHOT) -> None:
     """Keep which files are stale for the jobs of this run."""
     contracts.write_text(path, json.dumps({file: batch.rule for batch in batches for file in batch.files}))
+
+
+def take_over(batches: Sequence[Batch]) -> None:
+    """:func:`write_snapshot` for the one run of this folder. Raises :class:`.folder.Occupied` if there is another."""
+    folder.claim()
+    write_snapshot(batches)
 
 
 def read_snapshot(path: Path = SNAPSHOT) -> dict[str, str]:

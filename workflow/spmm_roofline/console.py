@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from .folder import RESULTS
 from .rule import foreseen
 from .spelling import choices
 
@@ -26,6 +28,9 @@ CLEAR = "\r\x1b[K"
 MOST_FAILED, MOST_COMPILER_LINES = 4, 6
 #: Mark of a record of the logger that the user must see.
 TOLD = {"told": True}
+
+#: Snakemake's options of one letter that take no value.
+FLAGS = "ntkfFaplSDvh"
 
 CANCELLED = "Cancelled. What was finished is kept: the same command goes on from there."
 
@@ -108,6 +113,8 @@ class Console(logging.Filter):
         """The sentence that says what to do about an error; empty if there is none, so that Snakemake reports it."""
         if type(error).__name__ == "MissingRuleException":
             target = str(error).removeprefix("No rule to produce ").partition(" (if ")[0]
+            if Path(target).parts[:1] == (RESULTS,) and Path(target).exists():  # only what is out of date has a rule
+                return f"{target} is up to date: delete it or add --forceall, and it is made anew"
             return f"no rule makes {target!r}{choices(target, self.targets, 'targets')}"
         return str(error) if error is not None and foreseen(error) else ""
 
@@ -140,6 +147,28 @@ def attach(logger: logging.Logger, everything: bool = False) -> Console:
             console = Console(getattr(handler, "stream", None), everything)
             handler.addFilter(console)
     return console
+
+
+def makes_everything(words: Iterable[str]) -> bool:
+    """Whether a command of Snakemake makes files that are up to date as well, or reports on their jobs."""
+    # Letters without a value may share a dash; after a letter with a value comes the value.
+    return any(re.match(rf"--forcea|--reporter\b|-[{FLAGS}]*F", word) for word in words)
+
+
+def at_start(logger: logging.Logger, act: Callable[[], None]) -> None:
+    """Have ``act`` called once, before the first job of a run starts; what it raises ends the run.
+
+    Only then do the files belong to the run: Snakemake has locked them. Commands such as `--summary` read the Snakefile
+    as well, and so does a run that Snakemake refuses.
+    """
+    waiting = [act]
+
+    def passes(record: logging.LogRecord) -> bool:
+        if waiting and str(getattr(record, "event", None)) == "run_info":
+            waiting.pop()()
+        return True
+
+    logger.addFilter(passes)
 
 
 def last_line(path: str | Path) -> str:
@@ -193,7 +222,7 @@ def _refused(rows: Iterable[str]) -> Iterator[dict[str, Any]]:
     for path in rows:
         try:
             row = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             continue
         # A damaged file may be any JSON; the run moves it away.
         if isinstance(row, dict) and row.get("status") == "compile_failed":

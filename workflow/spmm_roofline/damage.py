@@ -27,6 +27,10 @@ ENDS = ("analysis/claims.csv", "report/report.html")
 
 Check = Callable[[list[Path]], dict[Path, str]]
 
+#: What readers raise for a damaged file. Archives that seem encrypted or of an unknown method are a RuntimeError, as is
+#: JSON that is nested without end.
+UNREADABLE = (ValueError, OSError, EOFError, SyntaxError, RuntimeError, zlib.error, zipfile.BadZipFile)
+
 
 def find(results: str | Path = folder.RESULTS, known: str | Path = KNOWN) -> dict[str, str]:
     """Damaged files below ``results`` → what is wrong with each.
@@ -103,7 +107,7 @@ def _each(check: Callable[[Path], str]) -> Check:
         for path in paths:
             try:
                 what = check(path)
-            except (ValueError, OSError, EOFError, SyntaxError, zlib.error, zipfile.BadZipFile) as error:
+            except UNREADABLE as error:
                 what = _without(path, str(error)) or type(error).__name__
             if what:
                 found[path] = what

@@ -40,6 +40,25 @@ def enter(folder: str | Path = ".snakemake") -> bool:
     return alone
 
 
+class Occupied(RuntimeError):
+    """Another run is at work in the folder."""
+
+
+def claim(folder: str | Path = ".snakemake") -> None:
+    """Become the one run of a folder until this process ends. Raises :class:`Occupied` if there is another.
+
+    On a file system without locks no run is refused.
+    """
+    handle = os.open(Path(folder) / "run", os.O_RDWR | os.O_CREAT, 0o666)
+    _HELD.append(handle)
+    try:
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # of the process, which may start several runs in turn
+    except BlockingIOError as error:
+        raise Occupied("another run is at work in this folder: run this command again when it has ended") from error
+    except OSError:
+        pass
+
+
 def drop_locks(folder: str | Path = ".snakemake") -> None:
     """Delete what a killed run left. Call it only where :func:`enter` returned True.
 

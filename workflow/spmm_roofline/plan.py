@@ -23,7 +23,8 @@ from .formats import module_path as format_module
 from .kernels import Head, registered
 from .measure import PROTOCOL, blocks
 from .measure import device as gpu_device
-from .measure.job import Job, job_of
+from .measure.job import Job, job_of, options_of
+from .measure.journal import after_timeout
 from .measure.run import Task
 from .run_config import (
     SUITES,
@@ -66,6 +67,8 @@ MOST_PROFILED = 6
 #: Folder of the package, and of the stage that fetches matrices.
 PACKAGE = Path(__file__).parent
 MATRICES = Path(matrices.__file__).parent
+#: The worker of blocks, which imports the products of programs.
+BLOCK_WORKER = PACKAGE / "measure" / "block_worker.py"
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,8 @@ class Suite:
     """Formats that its kernels read."""
     l2: str
     shards: tuple[Shard, ...]
+    suffixes: frozenset[str]
+    """Of all its shards, also those that this run leaves out."""
     missing_kernels: tuple[str, ...]
     sample: Sample
 
@@ -156,7 +161,8 @@ class Plan:
         lost = {path.stem for path in self.refused}
         spelt = [pattern for pattern in missing if not fnmatch.filter(lost, pattern.rpartition("/")[2])]
         check_patterns(document["name"], spelt, kernels, self._multiplying)
-        cut = self._chosen(document["name"], shards(list(specs), self.config["measure"].get("shard", 16)))
+        every = shards(list(specs), self.config["measure"].get("shard", 16))
+        cut = self._chosen(document["name"], every)
         return Suite(
             name=document["name"],
             title=document["title"],
@@ -166,6 +172,7 @@ class Plan:
             formats=sorted({self.heads[kernel].format for kernel in kernels}),
             l2=document["protocol"]["l2"],
             shards=cut,
+            suffixes=frozenset(shard.suffix for shard in every),
             missing_kernels=tuple(missing),
             sample=self._sample(document, kernels),
         )
@@ -611,11 +618,24 @@ class Plan:
         found: dict[str, list[Any]] = {}
         for path in tables:
             suite, _, shard = self._of_table(path)
-            made_of = self._made_of_table(path, *others)
-            if self.stale(path, made_of):
+            acceptable = self._acceptable(path, *others)
+            if all(self.stale(path, made_of) for made_of in acceptable):
                 name = f"{suite.name}{shard.suffix}".replace("-", "_").replace(".", "_")
-                found.setdefault(name, []).append((path, (path,), {path: made_of}))
+                found.setdefault(name, []).append((path, (path,), {path: acceptable[0]}))
         return list(found.items())
+
+    def _acceptable(self, table: str, *others: str) -> list[str]:
+        """What an up-to-date table may say that it was made of; a new one says the first.
+
+        A table with energies has all that one without them has. Rows ``timeout`` hold for the limit that they had.
+        """
+        made_of = self._made_of_table(table, *others)
+        if _stage(table) == "profile":
+            return [made_of]
+        options = options_of(self.config["measure"])
+        with_energy = f"{made_of} energy"
+        found = [with_energy] if options["energy"] else [made_of, with_energy]
+        return found + [after_timeout(each, options["case_timeout_s"]) for each in found]
 
     def to_record(self) -> list[str]:
         """Measured tables of which the recorded ones lack cases, or have rows of another kernel or protocol."""
@@ -692,7 +712,15 @@ class Plan:
 
     def tasks(self, tables: Iterable[str], made_of: Mapping[str, str]) -> list[Task]:
         """What a job that measures ``tables`` is to do; ``made_of``: of its batch."""
-        return [Task(self.job(path), Path(path), journal(path), made_of[path]) for path in tables]
+        return [
+            Task(self.job(path), Path(path), journal(path), made_of[path], self._left_over(path)) for path in tables
+        ]
+
+    def _left_over(self, table: str) -> tuple[Path, ...]:
+        """Tables of the same kernel and suite, of shards that the suite had before it was cut otherwise."""
+        suite, kernel, _ = self._of_table(table)
+        present = sorted(Path(table).parent.glob(f"{kernel}.*csv"))
+        return tuple(path for path in present if path.stem.removeprefix(kernel) not in suite.suffixes)
 
     def _of_table(self, path: str) -> tuple[Suite, str, Shard]:
         kernel, dot, number = Path(path).stem.partition(".")
@@ -806,7 +834,14 @@ class Plan:
 
     def block_params(self, wildcards: Any) -> dict[str, Any]:
         """Parameters of the job that measures blocks; a change in any of them measures again."""
-        return {"device": self.device_name, "arch": self._arch, "suites": self.block_suites, "protocol": PROTOCOL}
+        multiplying = {name: self.fingerprints[name] for name, head in self.heads.items() if not head.work}
+        return {
+            "device": self.device_name,
+            "arch": self._arch,
+            "suites": self.block_suites,
+            "protocol": PROTOCOL,
+            "code": fingerprint.sha256(self._code(BLOCK_WORKER), fingerprint.modules(blocks.__file__), multiplying),
+        }
 
     def _params(self, suite: Suite, kernel: str) -> dict[str, Any]:
         """How a kernel is measured on a suite; a change in any of them measures again."""

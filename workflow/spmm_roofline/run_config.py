@@ -262,7 +262,7 @@ def _imported_from(matrix: str) -> str | None:
     try:
         row = json.loads(Path(f"results/matrices/{matrix}.json").read_text(encoding="utf-8"))
         return _resolved(row["origin"]) if row["source"] == "file" else str(row["origin"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

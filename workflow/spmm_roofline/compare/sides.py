@@ -73,6 +73,7 @@ def _read(folder: Path, name: str) -> Side:
             f"{name}: no table of measured rows is below it; name resources/recorded/<device>, results, or a bundle"
         )
     _unchanged(folder, tables)
+    _cut_once(tables)
     try:
         rows = contracts.read_all(tables, "measure")
     except contracts.Damaged as error:
@@ -100,6 +101,18 @@ def _is_measured(path: Path, top: Path) -> bool:
     with path.open(encoding="utf-8", errors="replace") as file:
         header = file.readline().strip().split(",")
     return header == [""] or set(header) >= TELLING  # an empty file is a damaged table, which is to be said
+
+
+def _cut_once(tables: Iterable[Path]) -> None:
+    """Refuse the table of a whole suite beside those of its shards, which have the same rows."""
+    present = {*tables}
+    for path in sorted(present):
+        whole = path.with_name(f"{path.name.partition('.')[0]}.csv")
+        if whole != path and whole in present:
+            raise CompareError(
+                f"{whole}: the suite was cut into shards since, and {path.name} beside it has some of its rows; delete "
+                "the older of the two"
+            )
 
 
 def _unchanged(folder: Path, tables: Iterable[Path]) -> None:

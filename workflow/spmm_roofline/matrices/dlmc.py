@@ -8,15 +8,17 @@ matrix.
 
 from __future__ import annotations
 
+import lzma
 import os
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from .canonical import Entries, MatrixError
-from .transfer import check_archive, download
+from .transfer import check_archive, check_hash, download
 
 METHODS = ("magnitude_pruning", "random_pruning", "variational_dropout", "l0_regularization")
 SPARSITIES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
@@ -72,6 +74,7 @@ def _archive(settings: dict[str, Any], cache: Path) -> Path:
         return download(archive, cache / "dlmc.tar.gz", sha256=settings.get("sha256"), check=check_archive)
     if not Path(archive).is_file():
         raise MatrixError(f"{archive}: there is no such archive; set matrices.dlmc.archive or matrices.dlmc.folder")
+    check_hash(Path(archive), settings.get("sha256"))
     return Path(archive)
 
 
@@ -80,7 +83,9 @@ def _unpack(archive: Path, target: Path) -> None:
         try:
             with tarfile.open(archive) as tar:
                 tar.extractall(folder, filter="data")
-        except (tarfile.TarError, OSError, EOFError) as error:
+                while tar.fileobj.read(1 << 20):  # up to the checksum of the compressed data, which is its end
+                    pass
+        except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
             raise MatrixError(f"{archive}: cannot be unpacked: {error}") from error
         if not (Path(folder) / "dlmc").is_dir():
             raise MatrixError(f"{archive}: holds no folder dlmc, so it is not the Deep Learning Matrix Collection")

@@ -296,8 +296,10 @@ def read_npz(path: Path) -> Entries:
         found = found.tocoo()
     except MatrixError:
         raise
-    except (*DAMAGED_NPZ, OSError) as error:
+    except (*DAMAGED_NPZ, AttributeError, TypeError, OSError) as error:
         raise MatrixError(f"{path}: damaged, or its arrays make no sparse matrix; {_SAVE_AGAIN}") from error
+    if found.ndim != 2:
+        raise MatrixError(f"{path}: holds an array of dimension {found.ndim}, not a matrix; give it rows and columns")
     if np.iscomplexobj(found.data):
         raise MatrixError(f"{path}: complex values are not supported; store the real part, or the pattern")
     rows, columns = found.coords

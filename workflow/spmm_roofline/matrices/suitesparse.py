@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import io
 import re
 import sys
-import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from .canonical import Entries, MatrixError
-from .transfer import Absent, Foreign, check_archive, download
+from .transfer import Absent, Foreign, Unsafe, check_archive, download
 
 #: Names of groups and matrices that are safe as folders and files of the cache.
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
@@ -87,16 +87,13 @@ def fetch(spec: dict[str, Any], config: dict[str, Any]) -> tuple[Entries, str]:
         raise MatrixError(f"{error}. {_hint(entry, config)}") from error
     wanted = f"{spec['name']}/{spec['name']}.mtx"
     try:
-        with tarfile.open(archive, "r:gz") as tar:
-            member = tar.getmember(wanted)
-            stream = tar.extractfile(member) if member.isreg() else None
-            if stream is None:
-                raise MatrixError(f"{archive}: {wanted} is no plain file; delete the archive and run again")
-            return read_matrix_market(stream, f"{archive}: {wanted}"), entry
-    except KeyError as error:
-        raise MatrixError(f"{archive}: the archive holds no {wanted}; delete it and run again") from error
-    except (OSError, EOFError, tarfile.TarError) as error:
-        raise MatrixError(f"{archive}: not a whole .tar.gz ({error}); delete it and run again") from error
+        # The user may have put the archive there. This reads it to its end, where gzip's checksum is.
+        content = check_archive(archive, wanted)
+    except (Foreign, Unsafe) as error:
+        raise MatrixError(f"{error}; delete {archive} and run again") from error
+    if content is None:
+        raise MatrixError(f"{archive}: the archive holds no {wanted}; delete it and run again")
+    return read_matrix_market(io.BytesIO(content), f"{archive}: {wanted}"), entry
 
 
 def _spec(group: str, name: str, matrix: str, kind: str) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import gzip
-import hashlib
 import os
 import shutil
 import sys
@@ -19,7 +18,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+from .. import fingerprint
 from .canonical import MatrixError
 
 #: Seconds before the second attempt; doubled for each further one.
@@ -45,7 +46,7 @@ class Unsafe(MatrixError):
 
 
 def download(
-    url: str, target: Path, *, retries: int = 3, sha256: str | None = None, check: Callable[[Path], None] | None = None
+    url: str, target: Path, *, retries: int = 3, sha256: str | None = None, check: Callable[[Path], Any] | None = None
 ) -> Path:
     """Fetch ``url`` into the file ``target`` and return it; of an existing file only the hash is checked.
 
@@ -54,8 +55,7 @@ def download(
     :class:`Foreign` or plain :class:`~.canonical.MatrixError` after ``retries`` further attempts.
     """
     if target.exists():
-        if sha256 and _sha256(target) != sha256:
-            raise Foreign(f"{target}: does not have the SHA-256 {sha256} of the configuration; delete it, or mend that")
+        check_hash(target, sha256)
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     _sweep(target)
@@ -105,9 +105,10 @@ def _prefix(target: Path) -> str:
     return f".download-{target.name}-"
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def check_hash(path: Path, sha256: str | None) -> None:
+    """Refuse a file (:class:`Foreign`) that does not have the hash of the configuration, if that gives one."""
+    if sha256 and fingerprint.of_content(path) != sha256:
+        raise Foreign(f"{path}: does not have the SHA-256 {sha256} of the configuration; delete it, or mend that")
 
 
 def _attempt(url: str, folder: Path, name: str, sha256: str | None) -> Path:
@@ -132,13 +133,16 @@ def _attempt(url: str, folder: Path, name: str, sha256: str | None) -> Path:
             raise Foreign(f"{url}: what arrived does not have the SHA-256 {sha256} of the configuration") from error
 
 
-def check_archive(path: Path) -> None:
-    """Refuse anything but a whole gzip'd tar (:class:`Foreign`) whose members stay in its folder (:class:`Unsafe`).
+def check_archive(path: Path, wanted: str = "") -> bytes | None:
+    """The content of the member ``wanted`` of an archive, None if no plain file has this name.
+
+    Refuse anything but a whole gzip'd tar (:class:`Foreign`) whose members stay in its folder (:class:`Unsafe`).
 
     The stream is read to its end, so that gzip's own checksum is verified, but no further than an honest archive of
     its size can reach. Python's ``data`` filter for archives finds names that point elsewhere. Links are refused
     altogether, since the collection has none.
     """
+    content = None
     left = ROOM_BYTES + MOST_GROWTH * path.stat().st_size
     try:
         with gzip.open(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
@@ -149,6 +153,8 @@ def check_archive(path: Path) -> None:
                 if member.name.startswith("/"):
                     raise Unsafe(f"{path.name}: the archive holds {member.name!r}, which would be written elsewhere")
                 tarfile.data_filter(member, str(path.parent))
+                if member.name == wanted and (file := archive.extractfile(member)):
+                    content = file.read()
             while chunk := stream.read(1 << 20):
                 left = _spend(left, len(chunk), path)
     except tarfile.FilterError as error:
@@ -158,6 +164,7 @@ def check_archive(path: Path) -> None:
             head = plain.read(16)
         found = "is truncated or damaged" if head.startswith(b"\x1f\x8b") else f"starts with {head!r}: not an archive"
         raise Foreign(f"{path.name}: not a whole .tar.gz; what arrived {found} ({error})") from error
+    return content
 
 
 def _spend(left: int, size: int, path: Path) -> int:

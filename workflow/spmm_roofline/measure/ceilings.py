@@ -27,7 +27,7 @@ from ..kernels.head import Head
 from ..kernels.operands import Dense
 from . import PROTOCOL
 from . import device as gpu_device
-from .job import options_of
+from .job import check_source, options_of
 from .process import answers
 from .progress import Progress
 from .rows import git_commit
@@ -106,7 +106,10 @@ def measure(
         }
         say(f"[{len(rows)}/{len(planned)}] {_said(rows[case])}")
 
-    compiled = {name: json.loads(Path(path).read_text()) for name, path in zip(code, kernel_rows, strict=True)}
+    rows_of = dict(zip(code, kernel_rows, strict=True))
+    for name, path in rows_of.items():
+        check_source(path, job["kernels"][name])
+    compiled = {name: contracts.read_row(path, "kernels") for name, path in rows_of.items()}
     planned = [(name, size) for name in code for size in working_sets(known[name], record["l2_bytes"])]
     for case in planned:
         found = compiled[case[0]]

@@ -122,8 +122,11 @@ def lease(poll_s: float = 0.2, log=print) -> Iterator[Gpu]:
 
 
 def describe(device: str, arch: str, read_cubin: Path, copy_cubin: Path, out: Path) -> None:
-    """Measure the copy rate and the replay overhead of an idle device; writes the document ``measured_device``."""
-    with lease() as gpu:
+    """Measure the copy rate and the replay overhead of an idle device; writes the document ``measured_device``.
+
+    Raises :class:`NoDevice` if CUDA does not work on it.
+    """
+    with lease() as gpu, _working(gpu):
         import cupy
 
         from .timing import Clock
@@ -149,6 +152,21 @@ def describe(device: str, arch: str, read_cubin: Path, copy_cubin: Path, out: Pa
 
     contracts.validate(record, "measured_device", out)
     contracts.write_text(out, json.dumps(record, indent=1) + "\n")
+
+
+@contextmanager
+def _working(gpu: Gpu) -> Iterator[None]:
+    """Turn an error of CUDA into :class:`NoDevice`: the driver names a GPU before it has to work."""
+    from cupy.cuda.driver import CUDADriverError
+    from cupy.cuda.runtime import CUDARuntimeError
+
+    try:
+        yield
+    except (CUDADriverError, CUDARuntimeError) as error:
+        raise NoDevice(
+            f"CUDA does not work on {gpu.product} with driver {gpu.driver}: {error}; see in nvidia-smi whether the "
+            "driver is new enough for the installed extra, cuda12 or cuda13, and whether another process has the GPU"
+        ) from error
 
 
 def runtime_version() -> str:

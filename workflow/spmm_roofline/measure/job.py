@@ -143,9 +143,22 @@ def reasons_to_skip(job: Job, head: Head, read: Reader) -> dict[str, tuple[str, 
     return {row["matrix"]: (row["status"], row["message"]) for row in packed if row["status"] != "ok"}
 
 
+def check_source(kernel_row: str | Path, kernel_sha256: str) -> None:
+    """Raise :class:`~spmm_roofline.contracts.Damaged` if a kernel was compiled from another source than it has now.
+
+    Measured rows would name the present source. The row of the compilation counts as damaged, so that the next run
+    compiles the kernel again even if the edit was undone.
+    """
+    row = contracts.read_row(kernel_row, "kernels")
+    if row["kernel_sha256"] != kernel_sha256:
+        what = f"compiled from other code than {row['kernel']} has now, which was edited during the run"
+        raise contracts.Damaged({kernel_row: what})
+
+
 def inputs(job: Job, features: Mapping[str, tuple[str, dict[str, Any]]], read: Reader) -> dict[str, str]:
     """Matrix → fingerprint of what its rows are made of: its structure, its packing and the machine code.
 
+    Rows without energies do not do for a job that counts them.
     Raises :class:`~spmm_roofline.contracts.Damaged` for machine code that is not what the compiler wrote.
     """
     code = Path(job.cubin).read_bytes() if job.cubin and Path(job.cubin).exists() else b""
@@ -155,9 +168,10 @@ def inputs(job: Job, features: Mapping[str, tuple[str, dict[str, Any]]], read: R
         if wanted and hashlib.sha256(code).hexdigest() != wanted:
             raise contracts.Damaged({job.cubin: "not the machine code that was compiled"})
     libraries = [Path(path).read_bytes() for path in (*job.external, *filter(None, [job.packer_cubin]))]
+    energy = ["energy"] if job.options.get("energy") else []
     packed = {row["matrix"]: _lasting(row) for row in read(job.formats, "formats")}
     return {
-        name: fingerprint.sha256(code, *libraries, row["matrix_sha256"], packed[name])
+        name: fingerprint.sha256(code, *libraries, row["matrix_sha256"], packed[name], *energy)
         for name, (_, row) in features.items()
     }
 

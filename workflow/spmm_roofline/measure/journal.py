@@ -77,6 +77,11 @@ class Journal:
         return json.dumps({"inputs": self._made_of[row["matrix"]], **row}) + "\n"
 
 
+def after_timeout(made_of: str, limit_s: float) -> str:
+    """``made_of`` of a table with rows ``timeout``, which another limit would give another chance."""
+    return f"{made_of} timeout {limit_s:g}"
+
+
 def finished(text: str) -> str | None:
     """What the plan made the table of, from the text of its journal or the end of it; None while it is under way."""
     last = text.rstrip("\n").rpartition("\n")[2] if text.endswith("\n") else ""

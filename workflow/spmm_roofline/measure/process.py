@@ -46,11 +46,12 @@ class WorkerProcess:
             self._process.wait()
 
     def events(self, timeout_s: float) -> Iterator[dict[str, Any]]:
-        """Events until the worker ends; it is killed if it says nothing for ``timeout_s``."""
+        """Events until the worker ends; it is killed if it says nothing for ``timeout_s``, or if its consumer stops."""
         output = self._process.stdout
         assert output is not None, "the process was started with a pipe"
         buffer = b""
         deadline = time.monotonic() + timeout_s
+        ended = False
         try:
             while True:
                 ready, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
@@ -59,12 +60,13 @@ class WorkerProcess:
                     return
                 chunk = os.read(output.fileno(), 1 << 16)
                 if not chunk:
+                    ended = True
                     return
                 deadline = time.monotonic() + timeout_s
                 *lines, buffer = (buffer + chunk).split(b"\n")
                 yield from map(json.loads, lines)
         finally:
-            if self.timed_out:
+            if not ended:  # it hangs, or it would once its pipe is full, because the consumer has failed
                 self._process.kill()
             self._process.wait()
 

@@ -28,14 +28,16 @@ def record(
     ``matrices``, ``formats`` and ``kernels``, with which the analysis can do without the matrices. A recorded
     matrix that now comes from a plain file keeps its recorded source, origin and kind.
 
-    One file holds all rows of a kernel in a suite, from any number of shards, and replaces the earlier record; other
-    kernels and suites stay. ``ceilings``: the table ``measure_ceilings``, stored unchanged; ``blocks``: the table
-    ``measure_blocks``, whose suites replace those of the earlier record. Raises ``ValueError`` if nothing was measured.
+    One file holds all rows of a kernel in a suite, from any number of shards. Its rows of a matrix replace those of the
+    earlier record; other matrices, kernels and suites stay. ``ceilings``: the table ``measure_ceilings``, stored
+    unchanged; ``blocks``: the table ``measure_blocks``, whose suites replace those of the earlier record. The record
+    stays as it is if nothing was measured.
     """
     folder = Path(folder)
     measured, kernels, blocks = list(measured), list(kernels), list(blocks)
     if not (measured or blocks):
-        raise ValueError("there is nothing to record: every table of these suites is recorded as it would be now")
+        print("Nothing to record: every table of these suites is recorded as it would be now.")
+        return
     _store(measured, folder, "measure")
     _store(profiled, folder / "profile", "profile")
     for path in device_record:
@@ -43,7 +45,7 @@ def record(
     for path in ceilings:
         contracts.write(contracts.read(path, "measure_ceilings"), folder / "ceilings.csv", "measure_ceilings")
     if blocks:
-        _replace_suites(folder / "blocks.csv", blocks, "measure_blocks")
+        _replace(folder / "blocks.csv", blocks, "measure_blocks", "suite")
     for name, paths in (("matrices", matrices), ("formats", formats), ("kernels", kernels)):
         _merge(folder / f"{name}.csv", paths, name)
     _forget(folder, kernels)
@@ -68,21 +70,23 @@ def _store(paths: Iterable[str], folder: Path, name: str) -> None:
     for path in map(Path, paths):
         shards.setdefault(folder / path.parent.name / f"{path.name.split('.')[0]}.csv", []).append(path)
     for target, files in shards.items():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        for old in target.parent.glob(f"{target.stem}.*csv"):
-            old.unlink()
-        contracts.write(contracts.read_all(sorted(files), name), target, name)
+        _replace(target, sorted(files), name, "matrix")
 
 
-def _replace_suites(path: Path, files: Iterable[str], name: str) -> None:
-    """Store the rows of ``files`` beside the earlier rows of other suites."""
+def _replace(path: Path, files: Iterable[str | Path], name: str, column: str) -> None:
+    """Store the rows of ``files`` beside the earlier rows that have another value in ``column``.
+
+    Values stay in their order, so that the difference from the earlier record is what was measured anew.
+    """
     import pandas as pd
 
-    new = contracts.read_all(files, name)
+    rows = contracts.read_all(files, name)
     if path.exists():
         old = contracts.read(path, name)
-        new = pd.concat([old[~old["suite"].isin(new["suite"])], new], ignore_index=True)
-    contracts.write(new.sort_values(list(contracts.table(name).key)), path, name)
+        order = {value: place for place, value in enumerate(dict.fromkeys([*old[column], *rows[column]]))}
+        rows = pd.concat([old[~old[column].isin(rows[column])], rows], ignore_index=True)
+        rows = rows.sort_values(column, key=lambda values: values.map(order), kind="stable")
+    contracts.write(rows, path, name)
 
 
 def _merge(path: Path, rows: Iterable[str], name: str) -> None:

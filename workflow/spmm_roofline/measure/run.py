@@ -18,8 +18,8 @@ from typing import Any
 from .. import contracts, folder
 from ..kernels import registry
 from . import device as gpu_device
-from .job import Job, Reader, inputs, job_of, matrices_of, reasons_to_skip, request, rows_once
-from .journal import Journal
+from .job import Job, Reader, check_source, inputs, job_of, matrices_of, reasons_to_skip, request, rows_once
+from .journal import Journal, after_timeout
 from .process import NoWorker, WorkerProcess
 from .progress import Progress
 from .rows import identity, sizes
@@ -46,6 +46,8 @@ class Task:
     csv: Path
     journal: Path
     made_of: str = ""
+    left_over: tuple[Path, ...] = ()
+    """Tables that this one and those beside it replace, because the suite was cut into other shards."""
 
 
 def run(tasks: Iterable[Task], log: str | Path | None = None) -> None:
@@ -74,6 +76,8 @@ class _Table:
         self.head = registry.head(job.kernel, job.kernels, job.external)
         self.features = matrices_of(job, read)
         self.common = identity(job, self.head, record)
+        if job.kernel_row:
+            check_source(job.kernel_row, self.common["kernel_sha256"])
         self.journal = Journal(task.journal, inputs(job, self.features, read), self.common, job.n)
         skip = reasons_to_skip(job, self.head, read)
         self.waiting: dict[tuple[str, int], None] = {}
@@ -102,6 +106,15 @@ class _Table:
 
     def wrong(self) -> list[dict[str, Any]]:
         return [row for row in self.journal.rows.values() if row["status"] == "wrong"]
+
+    def finish(self) -> None:
+        """Say in the journal that the table is written, and delete what it replaces."""
+        made_of = self.task.made_of
+        if any(row["status"] == "timeout" for row in self.journal.rows.values()):
+            made_of = after_timeout(made_of, self.job.options["case_timeout_s"])
+        self.journal.finish(made_of)
+        for path in self.task.left_over:
+            path.unlink(missing_ok=True)
 
     def rows(self) -> list[dict[str, Any]]:
         """All rows, in the order of the suite."""
@@ -140,7 +153,7 @@ def _run(tasks: Sequence[Task], say: Progress) -> None:
         )
     contracts.write_each({table.task.csv: table.rows() for table in tables}, "measure")
     for table in tables:
-        table.journal.finish(table.task.made_of)
+        table.finish()
 
 
 def _measure(

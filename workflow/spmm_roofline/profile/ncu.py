@@ -21,7 +21,7 @@ from typing import Any
 from .. import contracts, share_package
 from ..kernels import registry
 from ..measure import device as gpu_device
-from ..measure.job import Job, matrices_of, request, rows_once
+from ..measure.job import Job, check_source, matrices_of, request, rows_once
 from ..measure.journal import FINISHED
 from ..measure.rows import identity, sizes
 from ..measure.run import Task
@@ -121,6 +121,9 @@ def profile(tasks: Iterable[Task], metrics: str | Path, path: str | None, log: s
     heads = [registry.head(task.job.kernel, task.job.kernels, task.job.external) for task in tasks]
     record = contracts.document(tasks[0].job.device_record, "measured_device")
     read = rows_once()
+    for task, head in zip(tasks, heads, strict=True):
+        if task.job.kernel_row:
+            check_source(task.job.kernel_row, head.sha256())
     cases = [
         Case(number, npz, known, n)
         for number, task in enumerate(tasks)

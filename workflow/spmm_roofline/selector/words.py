@@ -21,7 +21,7 @@ def reason(choices: Sequence[Choice], case: Mapping[str, Any], model: Model) -> 
         f"{best.kernel}: predicted {f'{duration(best.time_ms)} {_interval(best)}'.rstrip()}, "
         f"{percent(best.shares[best.bound])} of it for {best.bound}",
         _structure(case),
-        f"moving A, B and C once takes {duration(ideal_ms)} at least",
+        f"A, B and C once through DRAM take {duration(ideal_ms)}",
     ]
     other = next((choice for choice in choices if choice.format != best.format), None)
     if other is not None:
