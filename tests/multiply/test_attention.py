@@ -179,6 +179,15 @@ def test_a_mask_that_requires_a_gradient_is_refused(torch):
     assert MaskedAttention(mask.detach()).nnz == mask._nnz()
 
 
+@pytest.mark.parametrize("layout", ["csr", "coo"])
+def test_a_mask_may_be_a_sparse_boolean_tensor(torch, layout):
+    from spmm_roofline import MaskedAttention
+
+    mask = torch.tensor(sparse(50, 50, 0.2).toarray()) != 0
+    given = mask.to_sparse_csr() if layout == "csr" else mask.to_sparse()
+    assert MaskedAttention(given).nnz == MaskedAttention(mask).nnz
+
+
 def test_tensors_of_any_strides(torch):
     from spmm_roofline import MaskedAttention
 

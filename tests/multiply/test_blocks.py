@@ -1,5 +1,7 @@
 """SpMM with a matrix of more entries than one plan can count: row blocks."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.sparse import coo_array, csr_array
@@ -120,6 +122,23 @@ def test_samples_and_updates(a, monkeypatch):
     check(multiply(b), other, exact, "float32")
     x, exact = dense(M, 24, "float32")
     check(transposed @ x, other.T.tocsr(), exact, "float32")
+
+
+def test_a_csr_keeps_the_order_of_its_rows(a, monkeypatch):
+    import cupy
+
+    from spmm_roofline import SpMM
+
+    turned = [np.arange(*ends)[::-1] for ends in pairwise(a.indptr)]
+    order = np.concatenate(turned)
+    mixed = csr_array((a.data[order], a.indices[order], a.indptr), shape=a.shape)
+    one, multiply = whole(mixed, monkeypatch, "float32"), SpMM(mixed, "float32")
+    x, y = (dense(rows, 16, "float32", rows)[0] for rows in (M, K))
+    np.testing.assert_array_equal(multiply.sample(x, y).get(), one.sample(x, y).get())
+    values = np.random.default_rng(5).random(a.nnz)
+    multiply.update(cupy.asarray(values))
+    b, exact = dense(K, 24, "float32")
+    check(multiply(b), csr_array((values, mixed.indices, a.indptr), shape=a.shape), exact, "float32")
 
 
 @pytest.mark.parametrize("form", ["coo", "cupy", "arrays", "pattern", "long pointers"])

@@ -505,11 +505,15 @@ def test_the_memory_of_a_product_is_free_without_a_collection(device):
     import gc
     from weakref import ref
 
+    import cupy
+
     from spmm_roofline import SpMM
 
-    multiply = SpMM(sparse(40, 50, 0.1), "float16")
+    a = sparse(40, 50, 0.1)
+    multiply = SpMM(a, "float16", reorder="rows")
     multiply(dense(50, 16, "float16")[0])
     multiply.sample(dense(40, 16, "float16")[0], dense(50, 16, "float16")[0])
+    multiply.update(cupy.asarray(a.data))
     gc.disable()
     try:
         gone = ref(multiply)
@@ -973,6 +977,23 @@ def test_a_capture_may_follow_the_first_product_of_a_width_that_is_tuned(dtype, 
     multiply(b, out=out)
     monkeypatch.setattr(cupy.cuda.runtime, "streamIsCapturing", lambda stream: True)
     check(multiply(b, out=out), a, exact, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_capture_may_renew_values_after_one_product_of_a_width(dtype, monkeypatch):
+    import cupy
+
+    from spmm_roofline import SpMM
+
+    a = sparse(40, 50, 0.1)
+    values = cupy.asarray(a.data)
+    for n in (8, 24, 128):
+        multiply = SpMM(a, dtype, n=1)
+        multiply.update(values)
+        multiply(dense(50, n, dtype)[0])
+        with monkeypatch.context() as patch:
+            patch.setattr(cupy.cuda.runtime, "streamIsCapturing", lambda stream: True)
+            multiply.update(values)
 
 
 def test_what_a_capture_cannot_hold_is_refused_before_it_is_enqueued(monkeypatch):

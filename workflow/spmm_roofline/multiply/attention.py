@@ -247,7 +247,8 @@ def _functions(dtype: str, width: int, queries: int) -> LoadedPacker:
 
 def _sparse(mask: Any) -> Any:
     """A dense boolean matrix as a sparse one; anything else as it is."""
-    if len(getattr(mask, "shape", ())) != 2 or "bool" not in str(getattr(mask, "dtype", "")) or hasattr(mask, "tocsr"):
+    is_sparse = hasattr(mask, "tocsr") or "sparse" in str(getattr(mask, "layout", ""))
+    if is_sparse or len(getattr(mask, "shape", ())) != 2 or "bool" not in str(getattr(mask, "dtype", "")):
         return mask
     if isinstance(mask, np.ndarray):
         from scipy.sparse import csr_array

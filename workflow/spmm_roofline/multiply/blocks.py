@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ class RowBlocks(SpMM):
         able = kernels_of(dtype, kernel)
         check_may_plan()
         self._given = size_of(a)
-        if hasattr(a, "tocsr"):
+        if hasattr(a, "tocsr") and getattr(a, "format", None) != "csr":  # a CSR keeps its order
             a = canonical(a)
         if size := size_of(a):
             _check_room(dtype, able, size)
@@ -53,7 +54,7 @@ class RowBlocks(SpMM):
         self.transposed, self._stream_of_values = first.transposed, first._stream_of_values
         self._device, self._blocks, self._kin = first._device, blocks, kin
         self._ready = {}  # the blocks know how to repeat their products
-        self._linear, self._planned = {}, set()
+        self._linear, self._planned, self.renewing = {}, set(), Lock()
         side = 1 if self.transposed else 0
         self._rows = _consecutive(block.shape[side] for block in blocks)
         self._entries = _consecutive(block.nnz for block in blocks)
@@ -98,7 +99,8 @@ class RowBlocks(SpMM):
         out = library.empty(x, (self.nnz,))
         for block, rows, entries in zip(self._blocks, self._rows, self._entries, strict=True):
             of_block = (x, y[rows]) if self.transposed else (x[rows], y)
-            out[entries] = block.sample_entries(*of_block)
+            with self._on_own_device():
+                out[entries] = block.sample_entries(*of_block)
         return out
 
     def update(self, values: Any) -> None:

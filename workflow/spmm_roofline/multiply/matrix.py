@@ -186,7 +186,7 @@ def _value_bytes(values: Any) -> int:
     """Bytes of a floating-point value; others become float64."""
     dtype = getattr(values, "dtype", None)
     is_float = getattr(dtype, "kind", "") == "f" or "float" in str(dtype)
-    return int(getattr(dtype, "itemsize", 8)) if is_float else 8
+    return max(int(getattr(dtype, "itemsize", 8)), 4) if is_float else 8
 
 
 def _is_on_host(array: Any) -> bool:

@@ -22,7 +22,7 @@ from .attention import PLANS, MaskedAttention
 from .choice import kernels_of, multiple_of
 from .copies import ALIGNED
 from .linear import linear as linear_of_plan
-from .plan import PRODUCTS, SpMM
+from .plan import PRODUCTS, WIDEST, SpMM
 
 _library = library.Library("spmm_roofline", "DEF")
 _library.define(
@@ -335,6 +335,8 @@ def _product(
             _refuse()
         # Values of a call must not replace those of A, and calls on other streams may be under way.
         product = _relative(b, plan, transposed, current_stream(device))
+        # Only PyTorch may allocate in a capture.
+        values = (values if values.is_floating_point() else values.double()).contiguous()
         with product.renewing:
             if values.ndim == 2:
                 return _batch_of_products(product, b, values, alpha, bias, relu)
@@ -417,6 +419,8 @@ def _fake_product(
     if values is not None and values.ndim == 2:
         return b.new_empty(_shape_of_batch(rows, b, values))
     n = b.shape[1]
+    if n > WIDEST:
+        return b.new_empty((rows, n))
     dtype = _DTYPES[b.dtype]
     multiple = product.multiple if dtype == product.stored else multiple_of(kernels_of(dtype))
     padded = -(-n // multiple) * multiple

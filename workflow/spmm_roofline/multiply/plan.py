@@ -588,8 +588,7 @@ class SpMM:
                 "values requires a gradient, which update does not give it: pass values.detach(), or multiply by "
                 "spmm_roofline.spmm(multiply, b, values)"
             )
-        self._kin.setdefault(self._key, self)
-        for product in list(self._kin.values()):
+        for product in list({self._key: self, **self._kin}.values()):
             if product._stream_of_values is None:
                 product.renew(values)
 
@@ -618,7 +617,7 @@ class SpMM:
         and A has four entries or more per row, ``most`` is at most five times what a plan takes, plus 1 MiB. Aᵀ,
         another dtype, ``tune=True``, and a width, ReLU or unaligned rows with another format take more, once each. So
         does packing while it runs, and :meth:`linear` for its dense product, up to twice as much as others. Another
-        order of rows takes 4·(m + nnz) bytes more.
+        order of rows takes 4·(m + nnz) bytes more, and A whose rows are not sorted 8·nnz.
 
         Parameters
         ----------
@@ -646,7 +645,7 @@ class SpMM:
         able = [head for head in kernels_of(dtype).values() if not head.vendor]
         bounds = [packed(head.format, m, nnz, dtype) for head in able]
         bounds.append(dense_within(m, k, nnz, dtype) or bounds[0])
-        kept = csr(m, nnz, value_bytes)
+        kept = csr(m, nnz, max(value_bytes, 4))
         return Prediction(kept + min(each.least for each in bounds), kept + max(each.most for each in bounds))
 
     @property
@@ -747,15 +746,19 @@ class SpMM:
             check_no_capture()
         self._own_values(dtype)
         for key in unknown:
-            name, options = key
-            with self._planning():
-                given = self._matrix.numbered(), "float64", dict(options)
-                numbers = pack(FORMATS[name], *given, packer_of(FORMATS[name]))
-                self._slots[key] = slots_of(numbers.arrays()["data"], self.nnz, name)
+            self._learn(key)
         csr = self._matrix.csr.data
         targets = [Target(csr.dtype.name, self._matrix.places, csr)]
         targets += [Target(self.dtype, self._slots[key], form.arrays()["data"]) for key, form in self._packed.items()]
         return replacing(dtype, self.nnz, targets)
+
+    def _learn(self, key: _Packing) -> None:
+        """Where values lie in a packed format."""
+        name, options = key
+        with self._planning():
+            given = self._matrix.numbered(), "float64", dict(options)
+            numbers = pack(FORMATS[name], *given, packer_of(FORMATS[name]))
+            self._slots[key] = slots_of(numbers.arrays()["data"], self.nnz, name)
 
     def _own_values(self, dtype: str) -> None:
         """Give A as CSR memory for values of ``dtype``: what it has may be that of another dtype's product."""
@@ -836,8 +839,8 @@ class SpMM:
     @cached_property
     def _of_samples(self) -> tuple[Matrix, choose.Product]:
         """The matrix whose pattern is sampled, because X is read in the caller's order of rows, and its product."""
-        matrix, survey = self._matrix.original, cache(lambda: self._surveyed(self._matrix.original, choose.USUAL))
-        product = self._choice.product
+        matrix, product, surveyed = self._matrix.original, self._choice.product, _weak(self._surveyed)
+        survey = cache(lambda: surveyed(matrix, choose.USUAL))
         return matrix, dataclasses.replace(product, look=survey) if self.reordered else product
 
     def _call(self, head: Head, on: Operands) -> Call:
@@ -871,6 +874,8 @@ class SpMM:
                 if key not in self._packed:
                     with self._planning():
                         self._packed[key] = pack(form, self._matrix.csr, self.dtype, options, packer_of(form))
+                        if self._owns_values and self.nnz:
+                            self._learn(key)  # the next values may come in a capture
                     self._renewals.clear()
         return self._packed[key]
 
