@@ -6,8 +6,8 @@
     spmm-roofline compare rows rows --match window_f16=mine
 
 Each general kernel, and each of `--also`, multiplies every matrix of the folder (.mtx, .npz, .smtx, also compressed) in
-FP16 and in FP32 (TF32 included) through `spmm_roofline.SpMM`. A product counts if it agrees with float64. The kernel
-that `SpMM` chooses is reported separately.
+FP16 and in FP32 (TF32 included) through `spmm_roofline.SpMM`. So does the library's dense product on a matrix for which
+`SpMM` chooses it. A product counts if it agrees with float64. The kernel that `SpMM` chooses is reported separately.
 
 Other codes on the same GPU come in two ways. `--libraries` are shared libraries of kernels/external/spmm_peer.h: their
 kernels multiply the same matrices under the same clock, and a wrong product costs them this case alone. `--times` is a
@@ -210,7 +210,8 @@ def measured(
         "nonempty_columns": len(np.unique(a.indices)),
     }
     unasked = taken(on_device, widths)
-    for candidate in chain(general(on_device, also), external(on_device, libraries)):
+    chosen = {kernel for kernel, _ in unasked}
+    for candidate in chain(general(on_device, also | chosen), external(on_device, libraries)):
         head = candidate.head
         exact = Csr.from_csr(on_device, dtype=head.dtype["a"])
         exact = replace(exact, dtype="float64", data=widened(exact.data, exact.dtype))
@@ -273,7 +274,8 @@ def write_tables(rows: Iterable[dict[str, Any]], folder: Path) -> None:
 
 def summarized(rows: Iterable[dict[str, Any]], dram_gb_per_s: float) -> pd.DataFrame:
     """The cases with a time, with what this page tells of them."""
-    table = pd.DataFrame(row for row in rows if row["status"] == "ok")
+    names = [*contracts.table("measure").names, "taken_plan_ms"]
+    table = pd.DataFrame([row for row in rows if row["status"] == "ok"], columns=names)
     bytes_once = table.compulsory_bytes
     return pd.DataFrame(
         {

@@ -74,6 +74,14 @@ def test_a_slowdown_is_found_where_nothing_is_a_control():
     assert any("No kernel is unchanged" in note for note in comparison.notes)
 
 
+def test_unchanged_kernels_that_are_all_noisy_are_not_called_changed():
+    a, b = run(0, kernels=2), run(1, kernels=2, edited=(0,))
+    b = edit(b, lambda rows: rows["kernel"] == "k1", noisy=True)
+    notes = judge(a, b, Options()).notes
+    assert any(note.startswith("No unchanged kernel was timed well enough, so a slower machine") for note in notes)
+    assert not any("No kernel is unchanged" in note for note in notes)
+
+
 def test_quiet_runs_are_the_same():
     comparison = judge(run(0, noise=0.001), run(1, noise=0.001, edited=(1,)), Options())
     assert set(verdicts(comparison).values()) == {"same"} and comparison.whole.verdict == "same"

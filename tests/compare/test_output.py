@@ -12,6 +12,7 @@ from spmm_roofline import contracts
 from spmm_roofline.cli import main
 from spmm_roofline.compare import Options, compare
 from spmm_roofline.compare.page import drawn, render
+from spmm_roofline.compare.text import printed
 from spmm_roofline.compare.verdicts import judge
 from tests.compare.runs import edit, run
 
@@ -60,6 +61,25 @@ def test_a_folder_with_itself_tells_nothing(folders, capsys):
     code, said = command(capsys, folders / "old", folders / "old")
     assert code == 0 and said.out.endswith("A and B are the same measurements.\n")
     assert command(capsys, folders / "old", folders / "old", "--strict")[0] == 3
+
+
+def test_a_run_in_which_everything_failed_is_not_the_same():
+    b = run(1, 2)
+    said = printed(judge(run(0, 2), edit(b, b.rows.index >= 0, status="wrong"), Options()))
+    assert said.endswith("\n104 cases of A without a time in B.".replace("104", str(len(b.rows))))
+    assert "the same measurements" not in said and "insufficient" not in said
+
+
+def test_what_becomes_of_the_shift_of_a_single_unchanged_kernel_is_said():
+    a, b = run(0, 2, noise=0.001), run(1, 2, noise=0.001, shift=0.02, edited=(1,))
+    assert re.search(
+        r"common shift of \+[12]\.\d+ % is removed from the changed kernels alone\.", printed(judge(a, b, Options()))
+    )
+    ratios = {kernel.kernel: kernel.ratio for kernel in judge(a, b, Options()).kernels}
+    assert ratios["k0"] == pytest.approx(1.02, abs=0.005) and ratios["k1"] == pytest.approx(1, abs=0.005)
+    alone = judge(run(0, 1, noise=0.001), run(1, 1, noise=0.001, shift=0.02), Options())
+    assert re.search(r"common shift of \+[12]\.\d+ % is kept\.", printed(alone))
+    assert "Only 1 unchanged kernel tells what two runs differ by." in alone.notes
 
 
 def test_two_kernels_of_one_folder_are_compared(folders, capsys):

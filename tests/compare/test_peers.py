@@ -86,6 +86,32 @@ def test_a_library_and_a_kernel_are_compared_side_by_side(peers, cupy, monkeypat
     assert peers.summary(own.reset_index(), own.plan_ms.reset_index(drop=True)).startswith("4.00 × the best peer")
 
 
+def test_the_kernel_that_is_chosen_is_measured_whatever_its_study(peers, cupy, monkeypatch):
+    known = heads()
+    names = ("rows_fma", "cublaslt_gemm", "cublaslt_gemm_f16")
+    monkeypatch.setattr(peers, "heads", lambda *_: {name: known[name] for name in names})
+    monkeypatch.setattr(peers, "planned", lambda a, dtype, kernel: (kernel, 0.5))
+    monkeypatch.setattr(peers, "taken", lambda *_: {("cublaslt_gemm", 8): 0.25, ("rows_fma", 16): 0.75})
+    monkeypatch.setattr(peers, "outcome", lambda *_: {"status": "ok"})
+    monkeypatch.setattr(peers.Known, "of", lambda self, head: {"kernel": head.name})
+    a = csr_array(random_array((60, 50), density=0.2, rng=np.random.default_rng(), format="csr"))
+    common = peers.Known(Gpu("GPU-0", "NVIDIA H200", (9, 0), "580"), "13.0")
+    rows = peers.measured("mesh", a, [8, 16], set(), [], Clock(cupy), common)
+    taken = {(row["kernel"], row["n"]): row["taken_plan_ms"] for row in rows}
+    assert taken == {
+        **{("rows_fma", 8): None, ("rows_fma", 16): 0.75},
+        **{("cublaslt_gemm", 8): 0.25, ("cublaslt_gemm", 16): None},
+    }
+
+
+def test_rows_without_a_time_make_an_empty_summary(peers):
+    table = peers.summarized([{"status": "unsupported", "message": "no"}], 4000.0)
+    assert table.empty and {*peers.KEY, "kernel", "study", "taken_plan_ms"} <= set(table.columns)
+    others = peers.with_libraries(None, table[table.study == peers.EXTERNAL])
+    peers.told(table.set_index(peers.KEY))
+    assert others is None
+
+
 def test_a_table_of_times_and_libraries_give_the_fastest_of_both(peers):
     index = pd.MultiIndex.from_tuples([("FP32", "a", 8), ("FP32", "b", 8)], names=peers.KEY)
     others = pd.DataFrame({"peer": "theirs", "peer_ms": [1.0, 3.0], "vendor_ms": [4.0, 5.0]}, index=index)

@@ -9,7 +9,6 @@ import pytest
 from spmm_roofline.contracts import ContractError
 from spmm_roofline.kernels import HeadError, heads
 from spmm_roofline.kernels.arch import supports
-from spmm_roofline.kernels.expressions import ExpressionError
 from spmm_roofline.kernels.front_matter import read
 from spmm_roofline.kernels.includes import IncludeError, closure
 from spmm_roofline.kernels.launch import Unsupported, check_case
@@ -233,14 +232,14 @@ def test_a_contradiction_is_found(tree, old, new, sentence):
 )
 def test_an_unknown_name_fails_at_planning(tree, old, new, sentence):
     path = edited(tree, old, new, count=1)
-    with pytest.raises(ExpressionError, match=sentence) as caught:
+    with pytest.raises(HeadError, match=sentence) as caught:
         read(path)
     assert str(path) in str(caught.value)
 
 
 def test_an_unknown_argument_is_told_the_arrays_too(tree):
     path = edited(tree, "a.indptr", "a.pointers")
-    with pytest.raises(ExpressionError, match=r"unknown name 'a\.pointers' .* known: .*a\.indptr, .*\bb, b\.ld"):
+    with pytest.raises(HeadError, match=r"unknown name 'a\.pointers' .* known: .*a\.indptr, .*\bb, b\.ld"):
         read(path)
 
 
@@ -313,7 +312,7 @@ def test_options_of_the_format_follow_tile_and_device():
 
 
 def test_an_array_that_the_format_makes_on_request_must_be_requested(tree):
-    with pytest.raises(ExpressionError, match=r"unknown name 'a\.block_map'"):
+    with pytest.raises(HeadError, match=r"unknown name 'a\.block_map'"):
         read(edited(tree, "format_options: {block_map: true}\n", "", "smat/mma_t.cu"))
 
 
@@ -458,6 +457,11 @@ def test_an_include_outside_the_grammar_or_of_nothing_is_refused(tree):
     path = edited(tree, '"../smat_tile.h"', '"tile/smat.cuh"')
     with pytest.raises(IncludeError, match=r"tile/smat\.cuh does not exist"):
         closure(path)
+    with pytest.raises(HeadError, match=r"mma_bt\.cu: the header tile/smat\.cuh does not exist") as caught:
+        read(path)
+    assert str(caught.value).count(str(path)) == 1
+    with pytest.raises(HeadError, match=r"tile/smat\.cuh does not exist"):
+        registry(str(tree))
 
 
 @pytest.mark.parametrize("written", ["<tile/smat_tile.cuh>", "SMAT_TILE", '"tile/smat_tile.cuh" junk'])

@@ -81,6 +81,28 @@ def test_a_folder_without_kernels_is_refused(tmp_path):
         create("mine", "ours", "csr", "float32", root=tmp_path)
 
 
+def test_a_folder_with_another_name_is_refused_in_one_sentence(kernels, capsys):
+    renamed = kernels.rename(kernels.with_name("kk"))
+    arguments = ["new-kernel", "mine", "--study", "ours", "--format", "csr", "--kernels", str(renamed)]
+    assert main(arguments) == 1
+    assert capsys.readouterr().err == (
+        f"spmm-roofline: the folder {renamed} is not called kernels; rename it, or name another one\n"
+    )
+    assert not (renamed / "ours").exists()
+
+
+def test_a_kernel_that_cannot_be_read_leaves_nothing_behind(kernels, monkeypatch):
+    def refuse(path):
+        raise HeadError(f"{path}: no")
+
+    monkeypatch.setattr("spmm_roofline.kernels.template.read", refuse)
+    for study in ("ours", "scalar"):
+        with pytest.raises(HeadError, match="no"):
+            create("mine", study, "csr", "float32", root=kernels)
+    assert not (kernels / "ours").exists() and (kernels / "scalar/rode.cu").exists()
+    assert not list(kernels.rglob("mine.cu"))
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_template_for_csr_multiplies(kernels, dtype):

@@ -23,7 +23,7 @@ from spmm_roofline.selector import advice, document
 from spmm_roofline.selector.advice import select
 from spmm_roofline.selector.devices import extrapolated
 from spmm_roofline.selector.preprocessing import calls_to_pay_back, learnt
-from spmm_roofline.selector.question import DTYPES, SelectionError
+from spmm_roofline.selector.question import DTYPES, SelectionError, conditions
 from spmm_roofline.selector.terms import Work
 from spmm_roofline.selector.words import notes, printed
 
@@ -134,6 +134,28 @@ def test_sizes_beyond_the_measured_ones_are_noted():
     assert "was measured on at most" in select(large, 128).notes[0]
 
 
+def test_a_kernel_whose_grid_is_limited_is_left_out_of_larger_sizes():
+    known = features(random_matrix())
+    sums = ("m", "k", "nnz", "nonempty_columns", "empty_rows", "tiles_16x16", "tiles_16x32")
+
+    def kernels(factor):
+        scaled = known | {name: round(known[name] * factor) for name in sums}
+        return {choice.kernel for choice in sound(select(scaled, 128, "float16", device="h200")).choices}
+
+    small, large = kernels(1), kernels(2_000_000 / 4096)
+    assert {"mma_bt", "mma_obt_large", "wgmma_obt"} <= small
+    assert "wgmma_obt" in large and not {"mma_t", "mma_bt", "mma_cbt", "mma_obt", "mma_obt_large"} & large
+    assert "wgmma_obt" not in kernels(4_200_000 / 4096)
+
+
+def test_if_no_grid_is_large_enough_the_limits_are_told():
+    known = document.load(MODEL, "h200")
+    limited = {name: dataclasses.replace(kernel, limits={"m": 1_000}) for name, kernel in known.kernels.items()}
+    asked, case = conditions(8, "float32", "cold", None, None), features(random_matrix()) | {"n": 8}
+    with pytest.raises(SelectionError, match="takes m=4096, k=4096, n=8: grids are limited to m up to 1,000"):
+        advice._able(dataclasses.replace(known, kernels=limited), asked, case)
+
+
 def test_layout_and_sums_leave_kernels_out():
     found = sound(select(random_matrix(), 128, "float16", layout="row_major", sums="fp32"))
     assert {choice.dtype["accumulator"] for choice in found.choices} == {"float32"}
@@ -217,6 +239,20 @@ def two_devices(tmp_path):
     path = tmp_path / "model.json"
     path.write_text(json.dumps(document))
     return path
+
+
+def test_a_model_that_was_trained_anew_is_read_anew(two_devices, monkeypatch):
+    assert "another" in document.measured_devices(two_devices)
+    content = json.loads(two_devices.read_text())
+    content["devices"]["third"] = content["devices"].pop("another")
+    two_devices.write_text(json.dumps(content))
+    monkeypatch.chdir(two_devices.parent)
+    for path in (two_devices, Path("model.json")):
+        assert "third" in document.measured_devices(path) and "another" not in document.measured_devices(path)
+    assert document.load(two_devices, "third").device == "third"
+    two_devices.unlink()
+    with pytest.raises(SelectionError, match=r"model\.json: not readable: No such file"):
+        document.load(two_devices)
 
 
 def test_without_a_gpu_the_device_that_the_model_knows_best_is_taken_and_that_is_said(two_devices):
@@ -339,6 +375,18 @@ def test_a_device_is_its_own_extrapolation():
 
 
 # --- preprocessing ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lacking", ["of", "to"])
+def test_a_clock_that_one_datasheet_lacks_counts_as_equal(lacking):
+    model = document.load(MODEL, "h200")
+    sheets = {name: json.loads(MODEL.read_text())["datasheets"]["h200"] for name in ("of", "to")}
+    same = extrapolated(model, **sheets)
+    del sheets[lacking]["boost_mhz"]
+    other = extrapolated(model, **sheets)
+    assert other.rates == same.rates
+    for name, kernel in same.kernels.items():
+        assert np.array_equal(other.kernels[name].coefficients, kernel.coefficients)
 
 
 def test_what_multiplies_one_column_after_the_other_is_advised_for_one_column_only():

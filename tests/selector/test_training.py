@@ -7,8 +7,10 @@ import pandas as pd
 import pytest
 
 from spmm_roofline import contracts
+from spmm_roofline.kernels import heads
 from spmm_roofline.selector.correction import coordinates
 from spmm_roofline.selector.document import make, read, text
+from spmm_roofline.selector.limits import limits
 from spmm_roofline.selector.model import Model
 from spmm_roofline.selector.terms import COUNTS, TERMS, counts, terms
 from spmm_roofline.selector.training import LEAST_MATRICES, Stored, fit, train
@@ -110,6 +112,27 @@ def test_too_few_matrices_teach_nothing():
 
 def test_a_kernel_without_a_head_is_left_out():
     assert train(ROWS, {}, RATES) == {}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "most"),
+    [
+        ("mma_bt", {"m": 65_535 * 16}),
+        ("mma_obts_large_tiled", {"m": 65_535 * 64}),
+        ("wgmma_obt_tall", {"m": 65_535 * 128}),
+        ("gespmm_par_row", {"n": 65_535 * 4}),
+        ("xw_vectors", {"n": 65_535, "k": 65_535 * 512}),
+        ("cusparse_csr_alg2", {}),
+    ],
+)
+def test_the_grid_of_a_kernel_limits_its_sizes(kernel, most):
+    assert limits(heads()[kernel]) == most
+
+
+def test_the_limits_of_a_grid_are_stored():
+    head = heads()["wgmma_obt_tall"].as_dict() | HEAD  # the rows are those of a kernel for CSR
+    stored = read(make({"h200": ROWS}, {"row_split": head}, {"h200": RATES}), "h200").kernels["row_split"]
+    assert stored.limits == {"m": 65_535 * 128} and KERNEL.limits == {}
 
 
 def test_no_rows_make_an_empty_document():

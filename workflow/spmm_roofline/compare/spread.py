@@ -86,7 +86,7 @@ def of_kernels(cases: pd.DataFrame, logs: np.ndarray, scales: np.ndarray) -> pd.
 
 
 def without(controls: pd.DataFrame, spread: Spread) -> pd.Series:
-    """Control kernel → shift that the other controls show."""
+    """Control kernel → shift that the other controls show; zero for the only one."""
     medians = controls.groupby("kernel")["log"].median()
     values = medians.to_numpy()
     others = [float(np.median(np.delete(values, at))) if len(values) > 1 else 0.0 for at in range(len(values))]

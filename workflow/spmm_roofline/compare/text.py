@@ -58,16 +58,23 @@ def facts(comparison: Comparison, rest: list[Judged]) -> list[str]:
             "--all gives each a line."
         )
     if spread.controls:
-        kept = "kept" if comparison.options.absolute else "removed"
         said.append(
             f"Two runs: {counted(spread.cases, 'case')} of {counted(spread.controls, 'unchanged kernel')} tell what "
-            f"two runs differ by. Their common shift of {percent(math.exp(spread.shift))} is {kept}."
+            f"two runs differ by. Their common shift of {percent(math.exp(spread.shift))} is {_treatment(comparison)}."
         )
     said += comparison.notes
     for each in comparison.unpaired:
         names = [*each.kernels[:NAMED], *([f"{len(each.kernels) - NAMED} more"] if len(each.kernels) > NAMED else [])]
         said.append(f"Not compared, {each.reason}: {counted(each.cases, 'case')} of {listed(names)}.")
     return said
+
+
+def _treatment(comparison: Comparison) -> str:
+    """What becomes of the common shift; that of a single unchanged kernel is not removed from this kernel."""
+    single = comparison.spread.controls == 1
+    if comparison.options.absolute or (single and not any(kernel.changed for kernel in comparison.kernels)):
+        return "kept"
+    return "removed from the changed kernels alone" if single else "removed"
 
 
 def result(comparison: Comparison) -> str:
@@ -81,9 +88,9 @@ def result(comparison: Comparison) -> str:
         said.append(f"{counted(comparison.lost, 'case')} of A without a time in B")
     if faster:
         said.append(f"{counted(len(faster), 'kernel')} faster: {', '.join(faster)}")
-    if not comparison.kernels:
+    if not comparison.kernels and not comparison.lost:
         said.append("A and B are the same measurements")
-    elif not comparison.judged:
+    elif comparison.kernels and not comparison.judged:
         said.append("insufficient: the intervals are too wide to say anything")
     elif not said:
         changed = any(kernel.changed for kernel in comparison.kernels)

@@ -150,7 +150,7 @@ def rejected(p: np.ndarray, rate: float) -> np.ndarray:
 
 
 def _shifts(cases: pd.DataFrame, controls: pd.DataFrame, spread: Spread, options: Options) -> pd.Series:
-    """Shift to remove from the log of each case: for a control that of the other controls."""
+    """Shift to remove from the log of each case: for a control that of the other controls, if there are any."""
     if options.absolute:
         return pd.Series(0.0, index=cases.index)
     others = without(controls, spread)
@@ -305,14 +305,17 @@ def _notes(a: Side, b: Side, cases: pd.DataFrame, spread: Spread, options: Optio
     if drivers[0] != drivers[1]:
         notes.append(f"The driver was {drivers[0]} in A and {drivers[1]} in B.")
     if not spread.controls:
+        untimed = cases["same_code"].astype(bool).any()
+        why = "No unchanged kernel was timed well enough" if untimed else "No kernel is unchanged"
         notes.append(
-            "No kernel is unchanged, so a slower machine cannot be told from slower kernels, and the spread of two "
-            "runs is that of the recorded rows."
+            f"{why}, so a slower machine cannot be told from slower kernels, and the spread of two runs is that of the "
+            "recorded rows."
             if common
             else "The spread of two runs is that of the recorded rows."
         )
     elif spread.controls < LEAST:
-        notes.append(f"Only {spread.controls} unchanged kernels tell what two runs differ by.")
+        tell = "kernel tells" if spread.controls == 1 else "kernels tell"
+        notes.append(f"Only {spread.controls} unchanged {tell} what two runs differ by.")
     if abs(spread.shift) > 0.03:
         notes.append("The common shift is above 3 %: clocks, driver or host differ; measure again if in doubt.")
     hosts = int((cases.loc[cases["asked"].astype(bool), "host"] > 0).sum())

@@ -107,9 +107,9 @@ def _check_grid(operator: GridOperator, packed: Any) -> None:
 def save_packed(path: str | Path, format_name: str, dtype: str | None, out: str | Path) -> Format:
     """Pack a matrix file (see :mod:`.matrices.file`) and write its arrays to ``out``, an ``.npz`` for ``numpy.load``.
 
-    ``dtype``: of the values, the format's own by default. Raises :class:`.matrices.canonical.MatrixError` for a file
-    that cannot be read and :class:`FormatError` for an unknown format, a dtype it does not take, values beyond the
-    range of the dtype, or a matrix it cannot hold.
+    ``dtype``: of the values, the format's own by default. The folder of ``out`` is made if there is none. Raises
+    :class:`.matrices.canonical.MatrixError` for a file that cannot be read and :class:`FormatError` for an unknown
+    format, a dtype it does not take, values beyond the range of the dtype, or a matrix it cannot hold.
     """
     a = canonical(read(path), str(path)).csr
     with np.errstate(over="ignore"):
@@ -120,5 +120,6 @@ def save_packed(path: str | Path, format_name: str, dtype: str | None, out: str 
             f"{path}: {np.count_nonzero(infinite):,} of {a.nnz:,} values are beyond the range of {packed.dtype}, such "
             f"as {a.data[infinite][0]:g}; choose another dtype, such as float32 or float64, or scale the values"
         )
+    Path(out).parent.mkdir(parents=True, exist_ok=True)
     packed.save(out)
     return packed

@@ -108,9 +108,8 @@ _OF_PACKERS = {
 def read(path: Path) -> list[Head]:
     """All kernels of one file: the one its head names, then its variants.
 
-    Raises :class:`HeadError`, :class:`~.expressions.ExpressionError` or :class:`~.includes.IncludeError` with the
-    file's path if the head is malformed or contradicts the code. All errors are found at once; several are a
-    :class:`HeadError` with a line for each.
+    Raises :class:`HeadError` with the file's path if the head is malformed or contradicts the code, or if the code
+    includes what it may not. All errors are found at once; several get a line each.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -141,11 +140,11 @@ def read(path: Path) -> list[Head]:
     return heads
 
 
-def _together(path: Path, errors: list[Exception]) -> Exception:
-    """One error with what all ``errors`` say about the head of ``path``; a single one keeps its class."""
+def _together(path: Path, errors: list[Exception]) -> HeadError:
+    """One error with what all ``errors`` say about the head of ``path``."""
     said = list(dict.fromkeys(str(error).removeprefix(f"{path}: ") for error in errors))
     if len(said) == 1:
-        return type(errors[0])(f"{path}: {said[0]}")
+        return HeadError(f"{path}: {said[0]}")
     return HeadError("\n  - ".join([f"{path}: the head has {len(said)} errors:", *said]))
 
 

@@ -43,7 +43,7 @@ def registered(root: str | Path = "kernels", external: tuple[str, ...] = ()) -> 
     for path in _files(Path(root)):
         try:
             own = read(path)
-        except ValueError as error:  # HeadError, ExpressionError and IncludeError
+        except ValueError as error:
             refused[path] = error
             continue
         taken = next((head for head in own if head.name in found), None)

@@ -86,6 +86,8 @@ def create(
     known = registered(str(root))
     if not (root / "include").is_dir():
         raise HeadError(f"{root} holds no kernels; run this in a checkout of the project, or name its folder")
+    if root.name != "kernels":  # a kernel finds its headers by this name
+        raise HeadError(f"the folder {root} is not called kernels; rename it, or name another one")
     for what, given in (("name", name), ("study", study)):
         if not re.fullmatch("[a-z][a-z0-9_]*", given):
             raise HeadError(f"the {what} is {given!r}; it must be lower-case letters, digits and _, a letter first")
@@ -103,12 +105,15 @@ def create(
     path = root / study / f"{name}.cu"
     if path.exists():
         raise HeadError(f"{path} exists already")
+    is_new = not path.parent.exists()
     path.parent.mkdir(exist_ok=True)
-    path.write_text(text(name, study, format_name, dtype, after))
     try:
+        path.write_text(text(name, study, format_name, dtype, after))
         (head,) = read(path)
-    except ValueError:
-        path.unlink()  # nobody asked for a file that the next run would complain about
+    except (OSError, ValueError):
+        path.unlink(missing_ok=True)  # nobody asked for a file that the next run would complain about
+        if is_new:
+            path.parent.rmdir()
         raise
     return head
 

@@ -140,7 +140,13 @@ def _able(model: Model, asked: Conditions, case: Mapping[str, Any]) -> list[Kern
             f"no kernel in {asked.precision} takes m={case['m']}, k={case['k']}, n={asked.n}: all need "
             + "; ".join(needs)
         )
-    return able
+    fitting = [kernel for kernel in able if all(case[name] <= most for name, most in kernel.limits.items())]
+    if not fitting:
+        raise SelectionError(
+            f"no kernel in {asked.precision} takes m={case['m']}, k={case['k']}, n={asked.n}: grids are limited to "
+            + "; ".join(sorted({f"{name} up to {most:,}" for kernel in able for name, most in kernel.limits.items()}))
+        )
+    return fitting
 
 
 def _suits(kernel: Kernel, asked: Conditions) -> bool:

@@ -113,10 +113,11 @@ def nearest(sheet: Mapping[str, Any], modelled: Iterable[str], sheets: Mapping[s
 def extrapolated(model: Model, of: Mapping[str, Any], to: Mapping[str, Any]) -> Model:
     """The model of the device with datasheet ``of``, changed by the ratios of the datasheet ``to`` to it.
 
-    A ceiling of memory that was measured on the other device (``measured``) counts instead of the ratio. Kernels that
+    A ceiling of memory that was measured on the other device (``measured``) counts instead of the ratio. Clocks count
+    as equal unless both datasheets name one. Kernels that
     the other device does not run, or whose unit it lacks, are left out.
     """
-    clock = to.get("boost_mhz", of.get("boost_mhz", 1)) / of.get("boost_mhz", 1)
+    clock = to["boost_mhz"] / of["boost_mhz"] if "boost_mhz" in to and "boost_mhz" in of else 1.0
     speed = clock * to["multiprocessors"] / of["multiprocessors"]
     measured = to.get("measured", {})
     rates = Rates(

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -39,28 +39,29 @@ def load(path: Path, device: str | None = None) -> Model:
     A device that was not measured gets the model of the nearest one that was, extrapolated by their datasheets. One
     that was measured gets the kernels of others beside its own. Raises :class:`SelectionError`.
     """
-    content = _content(path)
+    file = _file(path)
+    content = _content(file)
     sheets = content.get("datasheets", {})
     modelled = {name: len(known["cases"]) for name, known in content["devices"].items()}
     wanted = asked(device, modelled, sheets)
     if wanted.device in modelled:
-        found = _with_others(_model(path, wanted.device), path, modelled, sheets)
+        found = _with_others(_model(file, wanted.device), file, modelled, sheets)
     else:
         sheet = wanted.sheet or sheets[wanted.device]
         # A model that lacks kernels is no base for another device.
         kernels = {name: len(known["kernels"]) for name, known in content["devices"].items()}
         whole = [name for name, count in kernels.items() if count == max(kernels.values())]
         source = nearest(sheet, whole, sheets)
-        found = extrapolated(_model(path, source), sheets[source], sheet)
+        found = extrapolated(_model(file, source), sheets[source], sheet)
     return dataclasses.replace(found, said=wanted.said)
 
 
-def _with_others(model: Model, path: Path, modelled: Mapping[str, int], sheets: Mapping[str, Any]) -> Model:
+def _with_others(model: Model, file: _File, modelled: Mapping[str, int], sheets: Mapping[str, Any]) -> Model:
     """The model with the kernels of other devices, those of the device with most cases first."""
     others: dict[str, Kernel] = {}
     for source in sorted(modelled.keys() & sheets.keys(), key=lambda name: -modelled[name]):
         if source != model.device and model.device in sheets:
-            found = extrapolated(_model(path, source), sheets[source], sheets[model.device]).kernels
+            found = extrapolated(_model(file, source), sheets[source], sheets[model.device]).kernels
             new = {name: dataclasses.replace(kernel, extrapolated_from=source) for name, kernel in found.items()}
             others = new | others
     return dataclasses.replace(model, others=others)
@@ -68,32 +69,50 @@ def _with_others(model: Model, path: Path, modelled: Mapping[str, int], sheets: 
 
 def measured_devices(path: Path) -> list[str]:
     """Devices whose times the model in the file ``path`` was trained on. Raises :class:`SelectionError`."""
-    return sorted(_content(path)["devices"])
+    return sorted(_content(_file(path))["devices"])
+
+
+class _File(NamedTuple):
+    """One version of a file: a model that was trained anew is another one."""
+
+    path: Path
+    mtime_ns: int
+    size: int
+
+
+def _file(path: Path) -> _File:
+    """The version of the file ``path`` that is there now. Raises :class:`SelectionError`."""
+    try:
+        path = path.resolve()
+        status = path.stat()
+    except OSError as error:
+        raise SelectionError(f"{path}: not readable: {error.strerror}; {_HOW}") from error
+    return _File(path, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=4)
-def _content(path: Path) -> dict[str, Any]:
+def _content(file: _File) -> dict[str, Any]:
     """The document ``selector`` as far as all of it must be sound. Raises :class:`SelectionError`."""
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = json.loads(file.path.read_text(encoding="utf-8"))
         if not content["devices"]:
             raise ValueError("it knows no device")
         for known in content["devices"].values():
             len(known["cases"]) + len(known["kernels"])
         dict(content.get("datasheets", {}))
     except OSError as error:
-        raise SelectionError(f"{path}: not readable: {error.strerror}; {_HOW}") from error
+        raise SelectionError(f"{file.path}: not readable: {error.strerror}; {_HOW}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SelectionError(f"{path}: no model of the selector, or a damaged one; {_HOW}") from error
+        raise SelectionError(f"{file.path}: no model of the selector, or a damaged one; {_HOW}") from error
     return content
 
 
 @lru_cache(maxsize=4)
-def _model(path: Path, device: str) -> Model:
+def _model(file: _File, device: str) -> Model:
     try:
-        return read(_content(path), device)
+        return read(_content(file), device)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        raise SelectionError(f"{path}: no model of the selector, or a damaged one; {_HOW}") from error
+        raise SelectionError(f"{file.path}: no model of the selector, or a damaged one; {_HOW}") from error
 
 
 def read(document: Mapping[str, Any], device: str) -> Model:
@@ -126,6 +145,7 @@ def read(document: Mapping[str, Any], device: str) -> Model:
             unit=entry.get("unit", ""),
             min_arch=entry.get("min_arch"),
             features=tuple(entry.get("features", ())),
+            limits=entry.get("limits", {}),
             one_column=entry.get("one_column", False),
             baseline=entry.get("baseline", False),
             preprocessing=_preprocessing(entry.get("preprocessing")),
@@ -230,6 +250,7 @@ def _beside(
     rows: pd.DataFrame, kernel: Kernel, head: Mapping[str, Any], unit: str | None, compile_ms: float | None
 ) -> dict[str, Any]:
     """Entries of a kernel that no prediction of its time needs, those without a value left out."""
+    from .limits import limits_of
     from .training import arrays
 
     taught = None
@@ -240,6 +261,7 @@ def _beside(
         "unit": unit,
         "min_arch": head.get("min_arch"),
         "features": list(head.get("features", ())),
+        "limits": limits_of(head),
         "one_column": head.get("one_column", False),
         "baseline": head.get("baseline") == BASELINE,
         "preprocessing": taught and {"coefficients": _named(PARTS, taught.coefficients), "factor": taught.factor},

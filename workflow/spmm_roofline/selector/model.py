@@ -46,6 +46,8 @@ class Kernel:
     min_arch: str | None = None
     features: tuple[str, ...] = ()
     """instruction families that it uses"""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """``m``, ``n`` or ``k`` → the most that its grid takes, where that is limited"""
     one_column: bool = False
     """whether it multiplies one column of B after the other"""
     baseline: bool = False
