@@ -296,6 +296,7 @@ def test_counters_are_stale_where_what_they_are_made_of_changes(config, meshes):
         ("", {"case_timeout_s": 240}, False),
         (" timeout 120", {}, False),
         (" timeout 120", {"case_timeout_s": 240}, True),
+        (" timeout 120", {"case_timeout_s": 60}, False),
         (" energy timeout 120", {}, False),
     ],
 )

@@ -105,6 +105,19 @@ def test_scratch_that_a_graph_fills_serves_that_graph_alone(product, monkeypatch
         assert enqueue(product, b, c)[0] == 0, "what was filled before a capture may be captured"
 
 
+def test_captures_push_out_no_other_launches(product, monkeypatch):
+    number = [0]
+    monkeypatch.setattr(module, "capturing", lambda: number[0] > 0)
+    monkeypatch.setattr(module, "capture_of", lambda stream: number[0])
+    for columns in (8, 16):
+        enqueue(product, array(1, 10, columns), array(2, 10, columns))
+    for number[0] in range(1, MOST + 2):
+        enqueue(product, array(1, 10, 8), array(2, 10, 8), stream=ANOTHER)
+    before = len(product.worked_out)
+    enqueue(product, array(1, 10, 16), array(2, 10, 16), stream=ANOTHER)
+    assert len(product.worked_out) == before
+
+
 def test_the_call_of_a_library_serves_its_very_arrays_and_keeps_no_others_alive(product):
     b, c, other = array(1), array(2), array(3)
     scratches = [

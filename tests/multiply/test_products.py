@@ -501,28 +501,6 @@ def test_a_launch_that_is_repeated_has_its_scratch(device):
     check(multiply(b[:, :4]), a, exact[:, :4], "float32")
 
 
-def test_the_memory_of_a_product_is_free_without_a_collection(device):
-    import gc
-    from weakref import ref
-
-    import cupy
-
-    from spmm_roofline import SpMM
-
-    a = sparse(40, 50, 0.1)
-    multiply = SpMM(a, "float16", reorder="rows")
-    multiply(dense(50, 16, "float16")[0])
-    multiply.sample(dense(40, 16, "float16")[0], dense(50, 16, "float16")[0])
-    multiply.update(cupy.asarray(a.data))
-    gc.disable()
-    try:
-        gone = ref(multiply)
-        del multiply
-        assert gone() is None
-    finally:
-        gc.enable()
-
-
 def test_results_lie_on_the_gpu_of_the_operands(device, monkeypatch):
     import cupy
 

@@ -114,7 +114,7 @@ class Console(logging.Filter):
         if type(error).__name__ == "MissingRuleException":
             target = str(error).removeprefix("No rule to produce ").partition(" (if ")[0]
             if Path(target).parts[:1] == (RESULTS,) and Path(target).exists():  # only what is out of date has a rule
-                return f"{target} is up to date: delete it or add --forceall, and it is made anew"
+                return f"{target} exists, and nothing of this run makes it: if it is a result, it is up to date"
             return f"no rule makes {target!r}{choices(target, self.targets, 'targets')}"
         return str(error) if error is not None and foreseen(error) else ""
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from . import __version__, analysis, contracts, fingerprint, matrices, paths
-from .batches import Batch, Contents, Stale, batches_of, journal
+from .batches import Batch, Contents, Stale, batches_of, journal, said
 from .formats import FORMATS
 from .formats import module_path as format_module
 from .kernels import Head, registered
@@ -635,7 +635,10 @@ class Plan:
         options = options_of(self.config["measure"])
         with_energy = f"{made_of} energy"
         found = [with_energy] if options["energy"] else [made_of, with_energy]
-        return found + [after_timeout(each, options["case_timeout_s"]) for each in found]
+        # What took longer than a limit takes longer than a lower one.
+        _, timed_out, limit_s = (said(table) or "").rpartition(" timeout ")
+        limit = max(options["case_timeout_s"], float(limit_s) if timed_out else 0.0)
+        return found + [after_timeout(each, limit) for each in found]
 
     def to_record(self) -> list[str]:
         """Measured tables of which the recorded ones lack cases, or have rows of another kernel or protocol."""

@@ -55,6 +55,8 @@ class Launches:
     def __init__(self, make: Callable[[Head, Operands], Call]) -> None:
         self._make = make
         self._kept: dict[tuple[Any, ...], Call] = {}
+        #: Shapes, stream and thread → the key of the launch that their last capture made.
+        self._captured: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         self._keeping = Lock()
 
     def enqueue(
@@ -73,8 +75,12 @@ class Launches:
         of_arrays = (*here, *on.given)
         call = self._kept.get(here) or self._kept.get(of_arrays)
         if call is None and capturing():
-            here = (*here, capture_of(stream.ptr))
+            of_stream, here = here, (*here, capture_of(stream.ptr))
             call = self._kept.get(here)
+            if call is None:
+                # No other capture asks for the launch of the one before.
+                self._kept.pop(self._captured.get(of_stream, ()), None)
+                self._captured[of_stream] = here
         if call is None:
             elsewhere = self._kept.get(of_shapes)
             with stream:

@@ -261,7 +261,7 @@ def matrix_of(
         )
     if a.dtype.kind == "c":
         raise ValueError(f"A is {a.dtype}; kernels multiply real numbers")
-    given, has_order = int(a.nnz), a.format == "csr"
+    given, has_order = int(a.nnz), getattr(a, "format", None) == "csr"
     if not sparse.issparse(a):
         a = a.astype(_held(a.dtype), copy=False)
     a = a.tocsr()

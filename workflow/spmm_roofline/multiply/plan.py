@@ -12,7 +12,7 @@ from functools import cache, cached_property, partial
 from math import gcd
 from threading import Lock, RLock, get_ident
 from typing import Any
-from weakref import WeakMethod, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 from ..formats import FORMATS
 from ..formats.arrays import ceil_div
@@ -63,8 +63,8 @@ from .values import Replace, Target, given, replacing, slots_of
 NARROWEST_STRIP = 16
 WIDEST = GRID_LIMIT * NARROWEST_STRIP // WHOLE_SLABS * WHOLE_SLABS
 
-#: How to repeat a product: the launch, the width of B, the padded width of C, whether rows of B are longer and read to
-#: their end, and the call, which keeps the launch's scratch.
+#: How to repeat a product: the launch, the width of B, the padded width of C, whether B needs room behind its last row,
+#: and the call, which keeps the launch's scratch.
 _Ready = tuple[Repeat, int, int, bool, Call]
 #: Name of a format, and the options that it is packed with.
 _Packing = tuple[str, tuple[tuple[str, Any], ...]]
@@ -129,8 +129,8 @@ class SpMM:
     B may be an array of CuPy, PyTorch, or any library with DLPack; C is one of the same library. Nothing is copied
     between libraries. Calls are asynchronous, on the current stream of B's library. The first call with new shapes
     plans and must precede a capture; CuPy also allocates on the first call on a stream. A captured graph uses memory of
-    this object: keep the object alive, and make fewer than 64 products of other shapes or on other streams while the
-    graph is in use.
+    this object, and so do products on other streams until they have ended: keep the object alive for them. Make fewer
+    than 64 products of other shapes or on other streams while a graph is in use.
 
     A product with a tensor of PyTorch that requires a gradient is differentiable, and so is
     :func:`spmm_roofline.spmm`, which also takes A's values as a tensor.
@@ -216,14 +216,14 @@ class SpMM:
         self.shape: tuple[int, int] = matrix.shape
         self.nnz = matrix.nnz
         self.stored = "float32" if dtype == "tf32" else dtype
-        self._choice = Choice(able, dtype, self.shape, self.nnz, _weak(self._survey), self.reordered, tune)
+        self._choice = Choice(able, dtype, self.shape, self.nnz, self._survey, self.reordered, tune)
         self.multiple = self._choice.multiple
         self._device = int(cupy.cuda.Device().id)
         #: Format and its options → A in it, and where its values lie.
         self._packed: dict[_Packing, Format] = {}
         self._surveys: dict[str, Survey] = {}
         self._slots: dict[_Packing, Any] = {}
-        self._launches = Launches(_weak(self._call))
+        self._launches = Launches(self._call)
         #: What products with A had to plan for, so that a capture may hold others like them.
         self._planned: set[tuple[Any, ...]] = set()
         #: Layouts of B, C and bias, stream and thread → the launch, and the padded width of C.
@@ -386,10 +386,10 @@ class SpMM:
         key = library.layout(b), of_c, of_bias, relu, alpha == 1.0 and beta == 0.0, beside, stream, get_ident()
         ready = self._ready.get(key)
         if ready is not None:
-            repeat, n, padded, is_wider, _ = ready
+            repeat, n, padded, needs_room, _ = ready
             c = library.empty(b, (self.shape[0], padded)) if out is None else out
             target = library.pointer(c)
-            if (out is not None or target % ALIGNED == 0) and (not is_wider or has_room(library.view(b, "b"))):
+            if (out is not None or target % ALIGNED == 0) and (not needs_room or has_room(library.view(b, "b"))):
                 call_on(self._device, repeat, stream, pointer, target, alpha, beta, added, relu)
                 return c if out is not None or n == padded else c[:, :n]
         with self._on_own_device():
@@ -466,7 +466,7 @@ class SpMM:
         self._planned.add(like)
         ready = None
         if in_place and (to is None or direct) and call.repeat is not None and not capturing():
-            ready = call.repeat, n, padded, not unaligned and given.ld > given.columns, call
+            ready = call.repeat, n, padded, not (unaligned or fits(given, padded, multiple)), call
         if to is None:
             return c if n == padded else c[:, :n], ready
         if not direct and has_rows(to):
@@ -839,8 +839,8 @@ class SpMM:
     @cached_property
     def _of_samples(self) -> tuple[Matrix, choose.Product]:
         """The matrix whose pattern is sampled, because X is read in the caller's order of rows, and its product."""
-        matrix, product, surveyed = self._matrix.original, self._choice.product, _weak(self._surveyed)
-        survey = cache(lambda: surveyed(matrix, choose.USUAL))
+        matrix, product = self._matrix.original, self._choice.product
+        survey = cache(lambda: self._surveyed(matrix, choose.USUAL))
         return matrix, dataclasses.replace(product, look=survey) if self.reordered else product
 
     def _call(self, head: Head, on: Operands) -> Call:
@@ -915,23 +915,15 @@ class SpMM:
         self._plan_ms += (time.perf_counter() - start) * 1e3
 
 
-def _weak(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that does not keep its object alive: a product's memory is free as soon as nobody has the product."""
-    reference = WeakMethod(method)
-
-    def call(*arguments: Any) -> Any:
-        own = reference()
-        assert own is not None, "a part of a product outlived it"
-        return own(*arguments)
-
-    return call
-
-
 def _check_room(dtype: str, able: Mapping[str, Head], size: Size) -> None:
     """Raise ``MemoryError`` if A cannot fit into the free memory of the device, whatever its structure."""
+    import cupy
+
     if surely_fits(size.m, size.nnz, free_bytes()):
         return
-    gc.collect()  # products that know each other, such as A and Aᵀ, have memory until they are collected
+    # Products that nobody has keep their memory until they are collected. The last ones may still run.
+    cupy.cuda.Device().synchronize()
+    gc.collect()
     free = free_bytes()
     formats = {head.format for head in able.values() if not head.vendor}
     needed = min((packed(form, size.m, size.nnz, dtype).least for form in formats), default=0)
