@@ -39,8 +39,8 @@ def test_times_are_those_of_the_selector(tables):
     rows = tables["predicted"]
     assert {*rows["matrix"]} == {"mine"} and {*rows["n"]} == {128}
     about = contracts.records(tables["matrices"][tables["matrices"]["matrix"] == "mine"])[0]
-    advice = select(about, 128, "float32", "h200", model=MODEL)
-    own = rows[(rows["device"] == "h200") & (rows["precision"] == "float32")].set_index("kernel")
+    advice = select(about, 128, "float16", "h200", model=MODEL)
+    own = rows[(rows["device"] == "h200") & (rows["precision"] == "float16")].set_index("kernel")
     kernels = load(MODEL, "h200").for_width(128).kernels
     known = [choice for choice in advice.choices if kernels[choice.kernel].reaches(128)]
     assert known and any(choice.extrapolated_from for choice in known)
