@@ -114,8 +114,8 @@ def extrapolated(model: Model, of: Mapping[str, Any], to: Mapping[str, Any]) -> 
     """The model of the device with datasheet ``of``, changed by the ratios of the datasheet ``to`` to it.
 
     A ceiling of memory that was measured on the other device (``measured``) counts instead of the ratio. Clocks count
-    as equal unless both datasheets name one. Kernels that
-    the other device does not run, or whose unit it lacks, are left out.
+    as equal unless both datasheets name one. Kernels that the other device does not run, or whose unit it lacks, are
+    left out.
     """
     clock = to["boost_mhz"] / of["boost_mhz"] if "boost_mhz" in to and "boost_mhz" in of else 1.0
     speed = clock * to["multiprocessors"] / of["multiprocessors"]
