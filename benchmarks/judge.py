@@ -57,6 +57,8 @@ def row(cases: pd.DataFrame, matrices: str) -> dict[str, object]:
     return {
         "matrices": matrices,
         "count": cases["matrix"].nunique(),
+        "least_m": cases["m"].min(),
+        "most_m": cases["m"].max(),
         "device": cases["device"].iloc[0],
         "dtype": cases["dtype"].iloc[0],
         "least_n": cases["n"].min(),

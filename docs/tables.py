@@ -19,6 +19,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from spmm_roofline import contracts, matrices
+from spmm_roofline.figures.numbers import PRECISIONS
 from spmm_roofline.kernels.registry import heads
 
 sys.path.insert(0, str(Path(__file__).parent))  # the other modules of this folder, wherever this one is used from
@@ -146,13 +147,13 @@ def fastest(device: str) -> str:
     return markdown([*header, "× published"], lines)
 
 
-#: Dtypes of the table of regrets, as the pages call them.
-PRECISIONS = {"float16": "FP16", "float32": "FP32", "tf32": "TF32", "float64": "FP64"}
+#: Order of the dtypes in the table of regrets.
+REGRETS = ("float16", "float32", "tf32", "float64")
 #: Set of matrices of the table of regrets → how the pages call it.
 JUDGED = {
     "generated": "{} generated ones",
     "real": "{} real ones, each half by costs that are fitted to the other",
-    "small": "{} small real ones, of 183 to 19,717 rows",
+    "small": "{} small real ones, of {} to {} rows",
     "sampled": "sampled products with the patterns of {}",
 }
 
@@ -161,13 +162,15 @@ def regret(sets: str) -> str:
     """How much longer the kernel takes that `SpMM` chooses than the best one known, by set of matrices and device."""
     with (ROOT / "resources/choices/regret.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["matrices"] in sets.split(", ")]
+    dtypes = [dtype for dtype in REGRETS if any(row["dtype"] == dtype for row in rows)]
     lines = []
     for (name, device), group in groupby(rows, key=itemgetter("matrices", "device")):
         own = {row["dtype"]: row for row in group}
         first = own["float16"]
-        means = [f"{100 * float(own[dtype]['mean_regret']):.1f}" for dtype in PRECISIONS if dtype in own]
+        means = [f"{100 * float(own[dtype]['mean_regret']):.1f}" for dtype in dtypes]
         worst = max(1 + float(row["worst_regret"]) for row in own.values())
-        line = [JUDGED[name].format(first["count"]), device.upper(), f"{first['least_n']} to {first['most_n']}"]
+        about = JUDGED[name].format(first["count"], *(f"{int(first[which]):,}" for which in ("least_m", "most_m")))
+        line = [about, device.upper(), f"{first['least_n']} to {first['most_n']}"]
         line += [f"{', '.join(means)} %", f"{worst:.2f}"]
         compared = sum(int(row["compared"]) for row in own.values())
         if compared:
@@ -175,7 +178,7 @@ def regret(sets: str) -> str:
             least = min(float(row["least_spmm"]) for row in own.values())
             line += [f"{behind} of {compared:,}", f"{least:.2f}"]
         lines.append(line)
-    header = ["matrices", "device", "N", ", ".join(PRECISIONS.values()), "× best at most"]
+    header = ["matrices", "device", "N", ", ".join(PRECISIONS[dtype] for dtype in dtypes), "× best at most"]
     if max(map(len, lines)) > len(header):
         header += ["others ahead", "× at least"]
     return markdown(header, lines)

@@ -538,6 +538,8 @@ def test_what_does_not_fit_is_one_sentence(torch, a, device):
         spmm(multiply, b.detach(), bias=b[0].float())
     with pytest.raises(ValueError, match="A has"):
         spmm(multiply, b.detach(), torch.ones(3))
+    with pytest.raises(ValueError, match="kernels multiply real numbers"):
+        spmm(multiply, b.detach(), torch.ones(a.nnz, dtype=torch.complex64))
     with pytest.raises(ValueError, match="no longer exists"):
         torch.ops.spmm_roofline.product(b.detach(), None, 0, False, 1.0)
     if device == "gpu":

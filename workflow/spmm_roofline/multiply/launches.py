@@ -78,9 +78,10 @@ class Launches:
             of_stream, here = here, (*here, capture_of(stream.ptr))
             call = self._kept.get(here)
             if call is None:
-                # No other capture asks for the launch of the one before.
-                self._kept.pop(self._captured.get(of_stream, ()), None)
-                self._captured[of_stream] = here
+                with self._keeping:
+                    # No other capture asks for the launch of the one before.
+                    self._kept.pop(self._captured.get(of_stream, ()), None)
+                    self._captured[of_stream] = here
         if call is None:
             elsewhere = self._kept.get(of_shapes)
             with stream:

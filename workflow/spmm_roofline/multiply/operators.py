@@ -203,7 +203,7 @@ class _OwnProduct(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, b: Tensor, bias: Tensor | None, a: SpMM, alpha: float, relu: bool) -> Tensor:
-        result = _own(a.multiply(b, None, alpha, 0.0, bias, relu))
+        result = _without_view(a.multiply(b, None, alpha, 0.0, bias, relu))
         ctx.a, ctx.alpha, ctx.relu = a, alpha, relu
         if relu:
             ctx.save_for_backward(result)
@@ -224,9 +224,9 @@ class _OwnProduct(torch.autograd.Function):
         return of_b, of_bias, None, None, None
 
 
-def _own(result: Tensor) -> Tensor:
-    """A result of a function with a gradient: a view, as columns without their padding are, would refuse all changes in
-    place.
+def _without_view(result: Tensor) -> Tensor:
+    """A result of a function with a gradient, which may be changed in place: PyTorch refuses that for a view, such as
+    columns without their padding.
     """
     return result.detach() if result._is_view() else result
 
@@ -328,22 +328,23 @@ def _product(
     bias: Tensor | None = None,
     relu: bool = False,
 ) -> Tensor:
+    result: Tensor
     if values is None:
-        product = _relative(b, plan, transposed)
-    else:
-        if (device := arrays.device_of(b)) < 0:
-            _refuse()
-        # Values of a call must not replace those of A, and calls on other streams may be under way.
-        product = _relative(b, plan, transposed, current_stream(device))
-        # Only PyTorch may allocate in a capture.
-        values = (values if values.is_floating_point() else values.double()).contiguous()
-        with product.renewing:
-            if values.ndim == 2:
-                return _batch_of_products(product, b, values, alpha, bias, relu)
-            product.renew(values)
-            of_values: Tensor = product.multiply(b, alpha=alpha, bias=bias, relu=relu)
-            return of_values
-    result: Tensor = product.multiply(b, alpha=alpha, bias=bias, relu=relu)
+        result = _relative(b, plan, transposed).multiply(b, alpha=alpha, bias=bias, relu=relu)
+        return result
+    if (device := arrays.device_of(b)) < 0:
+        _refuse()
+    # Values of a call must not replace those of A, and calls on other streams may be under way.
+    product = _relative(b, plan, transposed, current_stream(device))
+    # Copies are made here, because only PyTorch may allocate in a capture.
+    if not (values.is_floating_point() or values.is_complex()):
+        values = values.double()
+    values = values.contiguous()
+    with product.renewing:
+        if values.ndim == 2:
+            return _batch_of_products(product, b, values, alpha, bias, relu)
+        product.renew(values)
+        result = product.multiply(b, alpha=alpha, bias=bias, relu=relu)
     return result
 
 
@@ -504,7 +505,7 @@ def _differentiable(run: Callable[..., Tensor], keep: Any, backward: Any) -> Cal
     class Function(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> Tensor:
-            output = _own(run(*inputs))
+            output = _without_view(run(*inputs))
             keep(ctx, inputs, output)
             ctx.keeps = PRODUCTS.get(ctx.plan)  # the gradient needs the plan, whose object may be gone by then
             return output
