@@ -112,11 +112,11 @@ def test_a_lease_binds_other_processes(two_gpus, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["runtime.CUDARuntimeError", "driver.CUDADriverError"])
 def test_a_gpu_on_which_cuda_does_not_work_is_no_device(two_gpus, tmp_path, monkeypatch, name):
+    # As in CuPy, where `driver` is an attribute of `cupy.cuda` and no module that could be imported.
     errors = {each: type(each, (RuntimeError,), {}) for each in ("CUDARuntimeError", "CUDADriverError")}
-    timing = types.ModuleType("timing")
-    for module in ("cupy", "cupy.cuda", "cupy.cuda.runtime", "cupy.cuda.driver"):
-        monkeypatch.setitem(sys.modules, module, types.ModuleType(module))
-        vars(sys.modules[module]).update(errors)
+    cupy, timing = types.ModuleType("cupy"), types.ModuleType("timing")
+    cupy.cuda = types.SimpleNamespace(runtime=types.SimpleNamespace(**errors), driver=types.SimpleNamespace(**errors))
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
 
     def clock(*_):
         raise errors[name.partition(".")[2]]("CUDA driver version is insufficient for CUDA runtime version")

@@ -157,12 +157,11 @@ def describe(device: str, arch: str, read_cubin: Path, copy_cubin: Path, out: Pa
 @contextmanager
 def _working(gpu: Gpu) -> Iterator[None]:
     """Turn an error of CUDA into :class:`NoDevice`: the driver names a GPU before it has to work."""
-    from cupy.cuda.driver import CUDADriverError
-    from cupy.cuda.runtime import CUDARuntimeError
+    import cupy
 
     try:
         yield
-    except (CUDADriverError, CUDARuntimeError) as error:
+    except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as error:
         raise NoDevice(
             f"CUDA does not work on {gpu.product} with driver {gpu.driver}: {error}; see in nvidia-smi whether the "
             "driver is new enough for the installed extra, cuda12 or cuda13, and whether another process has the GPU"
