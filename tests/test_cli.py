@@ -40,7 +40,7 @@ def test_advise_prints_the_reason_and_the_best(mtx, capsys):
     assert lines[1].startswith("Device: there is no GPU here, so this is for h100")
     assert "predicted" in lines[2] and "next best is" in lines[2]
     assert lines[4].split()[:5] == ["kernel", "format", "predicted", "before", "pays"]
-    assert lines[8].startswith("before: looking at A and packing it, once. pays back: products after which")
+    assert lines[8].startswith("before: packing A and analysing it, once. pays back: products after which")
     assert [line.partition(":")[0] for line in lines[9:]] in ([], ["compiled once for each installation"])
 
 
@@ -140,8 +140,8 @@ def one_sentence(said):
         ([], "the following arguments are required: command"),
         (["guess"], "invalid choice: 'guess'"),
         (["advise", "my.mtx"], "the following arguments are required: --n"),
-        (["advise", "my.mtx", "--n", "0"], "argument --n: '0' is no whole number from 1"),
-        (["advise", "my.mtx", "--n", "8", "--top", "-1"], "argument --top: '-1' is no whole number from 1"),
+        (["advise", "my.mtx", "--n", "0"], "argument --n: '0' is not a positive integer"),
+        (["advise", "my.mtx", "--n", "8", "--top", "-1"], "argument --top: '-1' is not a positive integer"),
         (["advise", "my.mtx", "--n", "8", "--dtype", "int8"], "the precision classes are"),
         (["advise", "my.mtx", "--n", "8", "--l2", "hot"], "invalid choice: 'hot'"),
         (["advise", "my.mtx", "--n", "8", "--layout", "diagonal"], "invalid choice: 'diagonal'"),

@@ -26,7 +26,7 @@ variants:
     after: even_rows_fma
     dtype: {a: tf32, b: tf32}
   narrow:
-    idea: even_rows_fma in strips of 32 columns, so that a larger part of a strip of B is found in L1
+    idea: even_rows_fma in slabs of 32 columns, so that more of a slab of B is found in L1
     after: even_rows_fma
     tile: {lanes: 8}
   tf32_narrow:
@@ -57,7 +57,7 @@ variants:
     constants: {packet: "tile::Packet16<tile::Bf16>", rolling: tile::RollingFours16}
     launch: *of_16
   f64:
-    idea: even_rows_fma_narrow in FP64, with two columns a lane and strips of 16
+    idea: even_rows_fma_narrow in FP64, with two columns a lane and slabs of 16
     family: rows_f64
     after: even_rows_fma_narrow
     dtype: {a: float64, b: float64, accumulator: float64, c: float64}

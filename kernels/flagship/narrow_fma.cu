@@ -185,8 +185,8 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) narrow_
         return open.from([&](NUMBER x) { return __shfl_sync(~0u, x, 31); });
     };
     int ended = 0;
-    // Multiply the entries at hand and fetch the next ones. Where all of these and of the next ones are this warp's, as in
-    // most steps of a long walk, instructions are saved that ask for each of them.
+    // Multiply the entries at hand and fetch the next ones. If this warp owns all of both, as in most steps of a long
+    // walk, the tests of each entry are left out.
     const auto step = [&](bool all) {
         Own x[DEPTH];
         NUMBER a[DEPTH];
@@ -256,7 +256,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) narrow_
                 }
             }
         }
-        // Each lane gets the sums from the last lane in which a row ends on, up to this one.
+        // Each lane gets the sums from the last lane with the end of a row up to its own.
         const Sum before = total();
         if (lane == 0 && ends == 0) sum += before;
         const unsigned up_to_here = lanes & (before_lane | 1u << lane);

@@ -2,7 +2,7 @@
 name: panel_tf32
 study: flagship
 source: "our own; the transposed product gives Hopper's instruction rows of B as they are"
-idea: panel_f16 in TF32, as Bᵀ·Aᵀ with B in registers, because Hopper reads 32-bit operands from shared memory by columns alone
+idea: panel_f16 in TF32, as Bᵀ·Aᵀ with B in registers, because Hopper reads 32-bit operands from shared memory along k alone
 after: panel_f16
 format: panels_64x32
 format_options: {ctas: tile.ctas, multiprocessors: device.multiprocessors}

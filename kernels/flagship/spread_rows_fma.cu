@@ -122,13 +122,13 @@ __device__ __forceinline__ Share own_share(const int (&rows)[N]) {
 
 }  // namespace
 
-// As in even_rows_fma, but long rows are shared by several lane groups of a CTA. Each group sums up its share of the
-// aligned fours of entries, and the first one adds up the sums of all, in order. With four groups:
+// As in even_rows_fma, but long rows are shared by several lane groups of a CTA. Each group sums its part of the
+// aligned fours of entries, and the first group adds all of these sums, in order. With four groups:
 //
 //   fours of entries of the row | 0  1  2 | 3  4  5 | 6  7 | 8  9 |
 //   part                        |    0    |    1    |  2   |  3   |
 //
-// `two` rows have at least two groups, `four` four, and so on: the launch knows how many entries a share has, and the
+// `two` rows have at least two groups, `four` four, and so on: the launch knows how many entries a part has, and the
 // format how many rows are that long.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) spread_rows_fma(
     const int4* __restrict__ runs, int two, int four, int eight, int sixteen, int thirty_two,

@@ -2,7 +2,7 @@
 name: window_tf32
 study: flagship
 source: "operands swapped after FlashSparse (Shi et al. 2024) and Acc-SpMM (Zhao et al. 2025); loads, schedule and sums are our own"
-idea: window_f16 in TF32, where lanes exchange whole numbers by shuffles
+idea: window_f16 in TF32, where lanes exchange values by shuffles
 after: window_f16
 family: window_tf32
 format: vectors_8x1

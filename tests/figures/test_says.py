@@ -24,6 +24,7 @@ CASE = {
     "dtype_a": "float32",
     "dtype_accumulator": "float32",
     "status": "ok",
+    "noisy": False,
     "time_ms": 1.0,
     "useful_gflops": 100.0,
     "speedup": float("nan"),
@@ -1096,7 +1097,7 @@ def _():
         "CUDA cores win inside",
         told(2.0, 2.0, 1.0),
         (
-            "On 3 generated matrices CUDA cores reach 2.00× the rate of tensor cores up to half of L2 and "
+            "On 3 generated matrices CUDA cores reach 2.00× the rate of tensor cores where L2 holds x and y and "
             "1.00× beyond it (L2 holds 60.0 MB), in the geometric mean; at the largest size scale_cc moves "
             "1.00 TB/s. Tensor cores gain nothing on any size, where arithmetic allows at most 25 %."
         ),
@@ -1105,7 +1106,7 @@ def _():
         "tensor cores win",
         told(0.5, 0.5, 0.5),
         (
-            "On 3 generated matrices CUDA cores reach 0.500× the rate of tensor cores up to half of L2 and "
+            "On 3 generated matrices CUDA cores reach 0.500× the rate of tensor cores where L2 holds x and y and "
             "0.500× beyond it (L2 holds 60.0 MB), in the geometric mean; at the largest size scale_tc moves "
             "2.00 TB/s. Tensor cores gain at most 100 %, where arithmetic allows at most 25 %."
         ),

@@ -46,7 +46,9 @@ def known(cases, source="generated"):
 
 def vectors(rows):
     """Tables of a device with 60 MB of L2 on which kernels of the memory-bound study ran."""
-    cases = pd.DataFrame(rows).assign(study="memory_bound", status="ok", precision="float64", n=1, speedup=float("nan"))
+    cases = pd.DataFrame(rows).assign(
+        study="memory_bound", status="ok", noisy=False, precision="float64", n=1, speedup=float("nan")
+    )
     cases["dtype_accumulator"] = "float64"
     cases["useful_gflops"] = 1.0
     tensor = cases[cases["kernel"].str.contains("_tc")]
@@ -71,7 +73,7 @@ def drawn_and_said(module, world):
 
 
 def test_scale_is_shown_over_its_size():
-    # 1 MB and 10 MB inside half of L2, where CUDA cores are twice as fast, and 1 GB beyond it, where none is.
+    # 1 MB and 10 MB within L2, where CUDA cores are twice as fast, and 1 GB beyond it, where none is.
     sizes = [(1_000_000, 1.0, 2.0), (10_000_000, 2.0, 4.0), (1_000_000_000, 0.25, 0.25)]
     rows = [
         {"kernel": kernel, "matrix": f"v{size}", "kind": "diagonal", "compulsory_bytes": size, "time_ms": time}
@@ -81,9 +83,9 @@ def test_scale_is_shown_over_its_size():
     shown, said = drawn_and_said(scale, vectors(rows))
     assert "mean 2.00×" in shown and "speed-up of CUDA cores" in shown
     assert said == (
-        "On 3 generated matrices CUDA cores reach 2.00× the rate of tensor cores up to half of L2 and 1.00× beyond it "
-        "(L2 holds 60.0 MB), in the geometric mean; at the largest size scale_cc moves 4.00 TB/s. Tensor cores gain "
-        "nothing on any size, where arithmetic allows at most 1.0 %."
+        "On 3 generated matrices CUDA cores reach 2.00× the rate of tensor cores where L2 holds x and y and 1.00× "
+        "beyond it (L2 holds 60.0 MB), in the geometric mean; at the largest size scale_cc moves 4.00 TB/s. Tensor "
+        "cores gain nothing on any size, where arithmetic allows at most 1.0 %."
     )
     world = vectors(rows)
     assert bare_labels(scale.draw(world, style.kernel_styles(world["cases"]))) == []
@@ -137,7 +139,15 @@ def squared(times, precision="bfloat16", **families):
     return pd.DataFrame(
         [
             {"kernel": kernel, "study": "cusparselt" if "lt" in kernel else "gemm24", "precision": precision}
-            | {"status": "ok", "m": size, "n": size, "k": size, "time_ms": time, "dtype_accumulator": "float32"}
+            | {
+                "status": "ok",
+                "noisy": False,
+                "m": size,
+                "n": size,
+                "k": size,
+                "time_ms": time,
+                "dtype_accumulator": "float32",
+            }
             | {"family": families.get(kernel, kernel)}
             for kernel, both in times.items()
             for size, time in zip((1000, 2000), both, strict=True)
@@ -249,7 +259,14 @@ def weights(kernels, methods=("l0_regularization", "random_pruning")):
     the time of one call at each sparsity, the same at every width."""
     rows = []
     for kernel, (study, form, precision, times) in kernels.items():
-        about = {"kernel": kernel, "study": study, "format": form, "precision": precision, "status": "ok"}
+        about = {
+            "kernel": kernel,
+            "study": study,
+            "format": form,
+            "precision": precision,
+            "status": "ok",
+            "noisy": False,
+        }
         about |= {"kind": "pruned", "m": 100, "k": 100, "dtype_accumulator": "float32"}
         for method in methods:
             for sparsity, time in zip((0.5, 0.8, 0.9), times, strict=True):
@@ -377,7 +394,14 @@ def tiled(matrices, widths=(8, 128)):
         known[-1] |= {"source": "generated" if kind == "synthetic" else "suitesparse"}
         for n in widths:
             for (kernel, (study, sums)), time in zip(kernels.items(), [*times, times[2] / 10], strict=True):
-                about = {"kernel": kernel, "study": study, "dtype_accumulator": sums, "status": "ok", "kind": kind}
+                about = {
+                    "kernel": kernel,
+                    "study": study,
+                    "dtype_accumulator": sums,
+                    "status": "ok",
+                    "noisy": False,
+                    "kind": kind,
+                }
                 about |= {"precision": "float16", "matrix": matrix, "m": m, "n": n}
                 rows.append(about | {"time_ms": time * n / widths[-1]})
     ladder = pd.DataFrame({"kernel": ["second", "third"], "after": ["first", "second"]})
@@ -550,7 +574,14 @@ def test_sentences_do_without_what_was_not_measured():
     said = drawn_and_said(stencils, vectors(rows))[1]
     assert said == "Highest rate: 10.0 GStencil/s by stencil_cc on 2d5pt-10.", "no grid ran on both units"
 
-    square = {"study": "gemm24", "kernel": "tiles", "family": "tiles", "precision": "bfloat16", "status": "ok"}
+    square = {
+        "study": "gemm24",
+        "kernel": "tiles",
+        "family": "tiles",
+        "precision": "bfloat16",
+        "status": "ok",
+        "noisy": False,
+    }
     square |= {"dtype_accumulator": "float32", "time_ms": 1.0}
     library = square | {"study": "cusparselt", "kernel": "lt", "family": "lt"}
     rows = [square | {"m": size, "n": size, "k": size} for size in (1000, 2000)]
@@ -564,3 +595,8 @@ def test_sentences_do_without_what_was_not_measured():
     elsewhere = [library | {"m": 4000, "n": 4000, "k": 4000}]
     said = drawn_and_said(squares, tables | {"cases": pd.DataFrame(rows + elsewhere)})[1]
     assert said == "At 4,000 in BF16 lt is the fastest, at 128 TFLOP/s counting 2·M·N·K."
+
+
+def test_a_noisy_row_is_compared_with_nothing():
+    rows = pd.DataFrame({"status": ["ok", "ok", "wrong", "ok"], "noisy": [False, True, pd.NA, pd.NA]})
+    assert list(style.timed(rows).index) == [0, 3]

@@ -130,10 +130,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     advise.add_argument(
         "--device",
-        help="device that was measured, or one of a datasheet: its name or its file (default: the GPU of this machine)",
+        help="name of a device, or file of a datasheet (default: this machine's GPU, else the best-known device)",
     )
     advise.add_argument(
-        "--l2", choices=("cold", "warm"), default="cold", help="cold (default) or warm: whether A and B were just used"
+        "--l2", choices=("cold", "warm"), default="cold", help="L2 state: cold (default), or warm if it holds A and B"
     )
     advise.add_argument(
         "--layout", choices=("row_major", "column_major"), help="only kernels with B and C in this layout"
@@ -215,7 +215,7 @@ def _add_compare(commands: argparse._SubParsersAction[_Parser]) -> None:
         type=_fraction,
         default=0.01,
         metavar="RATE",
-        help="highest expected share of wrong verdicts among those of faster and slower (default: 0.01)",
+        help="largest expected fraction of wrong verdicts among faster and slower (default: 0.01)",
     )
     compare.add_argument("--absolute", action="store_true", help="keep the common shift of the unchanged kernels")
     compare.add_argument("--all", action="store_true", help="unchanged kernels may be faster or slower, too")
@@ -247,7 +247,7 @@ def _command(
 
 def _whole_number(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
     return int(text)
 
 
@@ -266,14 +266,14 @@ def _fraction(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no fraction between 0 and 1, such as 0.01")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a fraction between 0 and 1, such as 0.01")
     return value
 
 
 def _two_names(text: str) -> tuple[str, str]:
     first, _, second = text.partition("=")
     if not first or not second:
-        raise argparse.ArgumentTypeError(f"{text!r} names no two kernels, such as window_f16=staged_f16")
+        raise argparse.ArgumentTypeError(f"{text!r} does not name two kernels, such as window_f16=staged_f16")
     return first, second
 
 

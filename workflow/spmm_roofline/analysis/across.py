@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import contracts
-from .cases import once, timed
+from .cases import HOST_TOLERANCE, once, timed
 from .registry import table
 
 if TYPE_CHECKING:
@@ -17,16 +17,20 @@ def across(cases: pd.DataFrame) -> pd.DataFrame:
     """Table ``analysis_across`` from ``analysis_cases``; empty where no kernel ran on two devices.
 
     A case is a matrix at a width in a state of L2. Only the cases of a kernel count that every device with rows of this
-    kernel measured, so that devices are compared on the same work; a case of several suites counts once, with its
-    fastest row.
+    kernel measured on hosts that launch equally fast, so that devices are compared on the same work; a case of several
+    suites counts once, with its fastest row.
     """
     import numpy as np
+    import pandas as pd
 
     ran = once(timed(cases)).drop_duplicates(["device", "kernel", "matrix_sha256", "n", "l2"])
     group = ["kernel", "l2"]
     devices = ran.groupby(group)["device"].transform("nunique")
-    shared = ran.groupby([*group, "matrix_sha256", "n"])["device"].transform("size")
-    ran = ran[(devices > 1) & (shared == devices)].assign(
+    case = [*group, "matrix_sha256", "n"]
+    shared = ran.groupby(case)["device"].transform("size")
+    replay_us = pd.to_numeric(ran["host"].replace("", pd.NA)).groupby([ran[name] for name in case])
+    unequal = replay_us.transform("max") > (1 + HOST_TOLERANCE) * replay_us.transform("min")
+    ran = ran[(devices > 1) & (shared == devices) & ~unequal].assign(
         log_rate=lambda rows: np.log(rows["useful_gflops"].clip(lower=1e-12)),
         log_speedup=lambda rows: np.log(rows["speedup"]),
     )

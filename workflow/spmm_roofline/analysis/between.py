@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from .. import contracts
-from .cases import is_derived, timed
+from .cases import HOST_TOLERANCE, is_derived, timed
 from .registry import table
 
 if TYPE_CHECKING:
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 #: What makes rows of two devices the same work of a kernel.
 WORK = ["kernel", "matrix_sha256", "n", "l2", "protocol"]
 #: Columns of ``analysis_cases`` that are read.
-READ = [*WORK, "device", "suite", "study", "precision", "matrix", "time_ms", "useful_gflops", "bound_fraction", "stale"]
+READ = [
+    *(*WORK, "device", "host", "suite", "study", "precision"),
+    *("matrix", "time_ms", "useful_gflops", "bound_fraction", "stale"),
+]
 
 
 @table()
@@ -83,19 +86,31 @@ def _ran(cases: pd.DataFrame) -> pd.DataFrame:
 
 
 def _both(rows: pd.DataFrame, device: str, other: str, work: list[str]) -> pd.DataFrame:
-    """Rows of ``device`` whose work the other device did too, with the columns of the other as ``other_*``.
+    """Rows of ``device`` whose work the other device did too on a host that launches as fast, with the columns of the
+    other as ``other_*``.
 
     The fastest row of each work counts; ``work`` says in which columns both agree.
     """
-    fastest = rows.sort_values(["time_ms", "suite"], kind="stable").drop_duplicates(["device", *work])
+    fastest = rows.sort_values(["time_ms", "suite"], kind="stable").drop_duplicates(["device", "host", *work])
     columns = {
+        "host": "other_host",
         "time_ms": "other_ms",
         "useful_gflops": "other_gflops",
         "bound_fraction": "other_bound_fraction",
         "stale": "other_stale",
     }
     theirs = fastest.loc[fastest["device"] == other, [*work, *columns]].rename(columns=columns)
-    return fastest[fastest["device"] == device].merge(theirs, on=work)
+    both = fastest[fastest["device"] == device].merge(theirs, on=work)
+    both = both[alike(both["host"], both["other_host"])]
+    return both.sort_values(["time_ms", "other_ms"], kind="stable").drop_duplicates(work).sort_index()
+
+
+def alike(one: pd.Series, other: pd.Series) -> pd.Series:
+    """Whether two kinds of host, as :func:`.cases.hosts` names them, launch in the same time, as far as is known."""
+    import pandas as pd
+
+    replay_us = pd.concat([pd.to_numeric(hosts.replace("", pd.NA)) for hosts in (one, other)], axis=1)
+    return ~(replay_us.max(axis=1) > (1 + HOST_TOLERANCE) * replay_us.min(axis=1))
 
 
 def _means(both: pd.DataFrame) -> dict[str, Any]:

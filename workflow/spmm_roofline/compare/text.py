@@ -59,8 +59,8 @@ def facts(comparison: Comparison, rest: list[Judged]) -> list[str]:
         )
     if spread.controls:
         said.append(
-            f"Two runs: {counted(spread.cases, 'case')} of {counted(spread.controls, 'unchanged kernel')} tell what "
-            f"two runs differ by. Their common shift of {percent(math.exp(spread.shift))} is {_treatment(comparison)}."
+            f"Two runs: {counted(spread.cases, 'case')} of {counted(spread.controls, 'unchanged kernel')} show how "
+            f"far two runs differ. Their common shift of {percent(math.exp(spread.shift))} is {_treatment(comparison)}."
         )
     said += comparison.notes
     for each in comparison.unpaired:

@@ -139,7 +139,7 @@ def judge(a: Side, b: Side, options: Options, one_run: bool = False) -> Comparis
 
 
 def rejected(p: np.ndarray, rate: float) -> np.ndarray:
-    """Which of the hypotheses with p-values ``p`` are refused at a false discovery ``rate`` (Benjamini & Hochberg)."""
+    """Which of the hypotheses with p-values ``p`` are rejected at a false discovery ``rate`` (Benjamini & Hochberg)."""
     p = np.asarray(p, dtype=float)
     order = np.argsort(p, kind="stable")
     below = np.nonzero(p[order] <= rate * np.arange(1, len(p) + 1) / max(len(p), 1))[0]
@@ -159,7 +159,7 @@ def _shifts(cases: pd.DataFrame, controls: pd.DataFrame, spread: Spread, options
 
 
 def _verdict(low: np.ndarray, high: np.ndarray, log: np.ndarray, refused: np.ndarray, least: float) -> np.ndarray:
-    """Verdicts from 95 % intervals of log ratios and from what the false discovery rate refuses."""
+    """Verdicts from 95 % intervals of log ratios and from what the false discovery rate rejects."""
     margin = np.log1p(least)
     verdict = np.full(len(log), "insufficient", dtype=object)
     verdict[refused & (low > 0) & (log >= margin)] = "slower"

@@ -2,9 +2,9 @@
 The verified cases of each kernel that cuSPARSE ran too, by the number of multiplications with one matrix after which
 preprocessing and multiplying together take less time than cuSPARSE with its own preprocessing. A case is a matrix at a
 width. Kernels ran on different cases; the sentence above compares the kernels that ran on at least half of the cases,
-on the cases that all of them ran. Grey: the kernel is slower and never catches up. Preprocessing is packing on the
-device and then looking at A; it excludes compiling, reading the matrix and copying it to the device. On the right: the
-medians of preprocessing over one multiplication, and of the number of multiplications after which it has paid back."""
+on the cases that all of them ran. Grey: the kernel is slower and never catches up. Preprocessing is packing and
+analysing A on the device; it excludes compiling, reading the matrix and copying it there. On the right: the medians of
+preprocessing over one multiplication, and of the number of multiplications after which it has paid back."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The graphs of TC-GNN, beside the paper's numbers
 Rate over that of the best on scalar cores in FP32, a panel per width N; above 1 tensor cores win. Dashes are the
-paper's own ratios on an A100 for the same matrix and width, one for each of its tables (Xiang et al. 2024, tables 3 and
-4)."""
+paper's own ratios for the same matrix and width, one for each of its tables, of which the second names an A100 (Xiang
+et al. 2024, tables 3 and 4)."""
 
 from __future__ import annotations
 

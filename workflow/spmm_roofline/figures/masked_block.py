@@ -1,11 +1,10 @@
 """What a sparse mask saves in attention
 Time of attention against the length of the sequence, a panel a mask; both axes are logarithmic. Ours computes the
-scores of the mask and those that share a block with one. The same result comes from PyTorch's attention with the mask
-as an operand (SDPA with mask), which computes every score, and if it was measured from its compiled flex_attention.
-SDPA without a mask computes another result, attention to everything: its time is the price of not using the mask.
-Dotted: no implementation of the mask can be faster, by the bytes of Q, K, V, O and the mask and the rate of DRAM, or
-by the flops of the scores in the mask and the ceiling of mma. One dtype and width of a head are drawn; the table has
-the others."""
+scores of the mask and those that share a block with one. PyTorch computes the same with the mask as an operand (SDPA
+with mask), which computes every score, and, if measured, with compiled flex_attention. SDPA without a mask computes
+another result, attention to everything: its time is the price of not using the mask. Dotted: no implementation of the
+mask can be faster, by the bytes of Q, K, V, O and the mask and the rate of DRAM, or by the flops of the scores in the
+mask and the ceiling of mma. One dtype and width of a head are drawn; the table has the others."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """When pruned weights pay in a whole attention layer
 Time of a layer with sparse projections over that of the dense layer, from input to output: projections, attention, and
-where a kernel of sparse weights is taken the transpositions that it needs. A line is a sparsity
-of the weights, a panel a dtype and a batch; both axes are logarithmic. Below 1 pruning pays. To the right the lines
-approach 1, because the attention between the projections grows with the square of the length. The dense layer is
-PyTorch's, the sparse one multiplies by SpMM; the table has the others."""
+any transpositions that kernels of sparse weights need. A line is a sparsity of the weights, a panel a dtype and a
+batch; both axes are logarithmic. Below 1 pruning pays. To the right the lines approach 1, because the attention between
+the projections grows with the square of the length. The dense layer is PyTorch's, the sparse one multiplies by SpMM;
+the table has the others."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from .labels import plain_log
 from .numbers import PRECISIONS, listed, significant, times
 from .pruned import named
 from .sentences import population
-from .style import INK, canvas
+from .style import INK, canvas, timed
 
 STUDY, DENSE = "attention", "cublas"
 SECTION, ORDER, PER = "study", 3, ("device", "suite", "l2")
@@ -28,8 +28,8 @@ def _shown(tables):
     """Ratios by precision, width and layer, with the layer's own sparsity."""
     import pandas as pd
 
-    cases = tables["cases"]
-    rows = cases[(cases["kind"] == "pruned") & (cases["status"] == "ok")]
+    cases = timed(tables["cases"])
+    rows = cases[cases["kind"] == "pruned"]
     rows = named(rows if (rows["study"] == STUDY).any() else rows.head(0))
     dense = rows["study"] == DENSE
     compared = []
@@ -111,10 +111,10 @@ def _wins(precision, own, narrow: bool) -> str:
 
 
 def says(tables):
-    rows, cases = _shown(tables), tables["cases"]
+    rows, cases = _shown(tables), timed(tables["cases"])
     if rows.empty:
         return ""
-    sparse = cases[(cases["kind"] == "pruned") & (cases["status"] == "ok") & (cases["study"] != DENSE)]
+    sparse = cases[(cases["kind"] == "pruned") & (cases["study"] != DENSE)]
     narrow = set(sparse.loc[sparse["dtype_accumulator"] == "float16", "precision"])
     order = ("tf32", *(name for name in RIVALS if name != "tf32"))
     said = [

@@ -1,15 +1,15 @@
 """SCALE on CUDA cores and on tensor cores
-Left: bytes of x and y over the time of one call, against their size; dotted lines mark half of L2 and all of L2. Right:
-speed-up of CUDA cores over tensor cores at each size, with the geometric means on either side of half of L2. Below 1
-tensor cores win, and the dashed line is their largest possible gain (Zhang et al. 2025, figure 6 and equation 23, there
-on an A100 and a GH200)."""
+Left: bytes of x and y over the time of one call, against their size; left of the dotted line L2 holds both. Right:
+speed-up of CUDA cores over tensor cores at each size, with the geometric means on either side of that line, where the
+input x is half of L2. Below 1 tensor cores win, and the dashed line is their largest possible gain (Zhang et al. 2025,
+figure 6 and equation 23, there on an A100 and a GH200)."""
 
 from __future__ import annotations
 
 from .labels import HALO, plain_log
 from .numbers import bandwidth, percent, size, times
 from .sentences import population
-from .style import INK, call, canvas, legend
+from .style import INK, call, canvas, legend, timed
 
 STUDY = "memory_bound"
 SECTION, ORDER, PER = "study", 2, ("device", "suite", "l2")
@@ -21,8 +21,8 @@ KIND, LEAST_SIZES = "diagonal", 3
 
 def _shown(tables):
     """Verified rows on diagonal matrices, and the ratios of tensor to CUDA cores with their size in bytes."""
-    cases = tables["cases"]
-    rows = cases[(cases["study"] == STUDY) & (cases["kind"] == KIND) & (cases["n"] == 1) & (cases["status"] == "ok")]
+    cases = timed(tables["cases"])
+    rows = cases[(cases["study"] == STUDY) & (cases["kind"] == KIND) & (cases["n"] == 1)]
     ratios = tables["bounds"].merge(rows[["kernel", "matrix", "n", "compulsory_bytes"]], on=["kernel", "matrix", "n"])
     ratios = ratios.dropna(subset="gain").sort_values("compulsory_bytes")
     enough = ratios["matrix"].nunique() >= LEAST_SIZES
@@ -42,9 +42,10 @@ def _mean(ratios) -> float:
 
 
 def _sides(ratios, l2: float) -> dict:
+    """The sizes at which the input x takes less than half of L2, and the others; x and y are of one size."""
     return {
-        "inside": ratios[ratios["compulsory_bytes"] <= l2 / 2],
-        "beyond": ratios[ratios["compulsory_bytes"] > l2 / 2],
+        "inside": ratios[ratios["compulsory_bytes"] < l2],
+        "beyond": ratios[ratios["compulsory_bytes"] >= l2],
     }
 
 
@@ -67,7 +68,7 @@ def draw(tables, styles):
         if len(subset):
             span = subset["compulsory_bytes"].min() / 1.2, subset["compulsory_bytes"].max() * 1.2
             mean = ratio.hlines(_mean(subset), *span, color=styles[subset["kernel"].iloc[0]]["color"], linewidth=2)
-            call(mean, f"mean {side} half of L2")
+            call(mean, f"mean {side} L2")
             label, end = f"mean {times(_mean(subset))}", (span[1], _mean(subset))
             ratio.annotate(
                 label, end, (0, 6), textcoords="offset points", ha="right", fontsize=8, bbox=HALO, zorder=5,
@@ -78,7 +79,6 @@ def draw(tables, styles):
     ratio.set_ylim(low - 0.05 * (high - low), high)  # or the dashed line would lie on the axis
     for ax in (rate, ratio):
         if l2 == l2:
-            ax.axvline(l2 / 2, color=INK, linewidth=0.8, linestyle=":")
             ax.axvline(l2, color=INK, linewidth=0.8, linestyle=":")
         ax.set(xscale="log", xlabel="bytes of x and y")
     rate.set(ylabel="GB/s")
@@ -96,9 +96,9 @@ def says(tables):
     l2 = _l2(tables)
     said = [f"{times(_mean(ratios))} the rate of tensor cores over all sizes"]
     if l2 == l2:
-        where = {"inside": "up to half of L2", "beyond": "beyond it"}
+        where = {"inside": "where L2 holds x and y", "beyond": "beyond it"}
         said = [f"{times(_mean(subset))} {where[name]}" for name, subset in _sides(ratios, l2).items() if len(subset)]
-        said[0] = said[0].replace("× ", "× the rate of tensor cores ").replace("beyond it", "beyond half of L2")
+        said[0] = said[0].replace("× ", "× the rate of tensor cores ").replace("beyond it", "beyond L2")
         said[-1] += f" (L2 holds {size(l2)})"
     largest = rows[rows["compulsory_bytes"] == rows["compulsory_bytes"].max()]
     largest = largest.sort_values(["time_ms", "kernel"]).iloc[0]

@@ -1,16 +1,16 @@
 """Products of squares pruned to 2:4
 Left: rate for M = N = K, counting 2·M·N·K operations as the post does, of the fastest member of each family of tiles,
-the other kernels of the study, the library for 2:4 and dense products, all with operands of one precision. Variants
-that try one decision of the post each are in the ladder's table. Right: the same over the library's rate. Kernels whose
-names differ in the precision alone share a colour (the post 'Implementing a 2:4 Sparse GEMM Kernel with Tensor Cores',
-section 'Benchmarks')."""
+the study's other kernels, and the libraries for 2:4 and dense products, all in one precision. Variants that try one
+decision of the post each are in the ladder's table. Right: the same over the library's rate. Kernels whose names differ
+in the precision alone share a colour (the post 'Implementing a 2:4 Sparse GEMM Kernel with Tensor Cores', section
+'Benchmarks')."""
 
 from __future__ import annotations
 
 from .bars import PUBLISHED, grouped, middle
 from .numbers import PRECISIONS, counted, rate, times
 from .sentences import few, leaders, named
-from .style import INK, STUDIES, call, canvas
+from .style import INK, STUDIES, call, canvas, timed
 
 STUDY, LIBRARY = "gemm24", "cusparselt"
 SECTION, ORDER, PER = "study", 1, ("device", "suite", "l2", "precision")
@@ -23,8 +23,8 @@ COLOURS = {study: [STUDIES[study], STUDIES[second]] for study, second in ((STUDY
 def _squares(tables):
     """Verified rows on squares of the kernels that stand for a family or for themselves, with the rate in TFLOP/s; none
     without a kernel of the study."""
-    cases = tables["cases"]
-    rows = cases[(cases["status"] == "ok") & (cases["m"] == cases["n"]) & (cases["m"] == cases["k"])]
+    cases = timed(tables["cases"])
+    rows = cases[(cases["m"] == cases["n"]) & (cases["m"] == cases["k"])]
     rows = rows[rows["family"].fillna("") != ""]
     rows = rows.assign(rate=2e-9 * rows["m"] ** 3.0 / rows["time_ms"])
     return rows if (rows["study"] == STUDY).any() else rows.head(0)

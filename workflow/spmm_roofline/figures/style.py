@@ -220,6 +220,11 @@ def groups_of(styles: Mapping[str, Mapping], rows: pd.DataFrame, most: int = 12)
     return groups
 
 
+def timed(cases: pd.DataFrame) -> pd.DataFrame:
+    """The rows whose time is compared: verified, and not noisy."""
+    return cases[(cases["status"] == "ok") & ~cases["noisy"].fillna(False).astype(bool)]
+
+
 def without_variants(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows without cuSPARSE's variants if another kernel ran and the derived cusparse_best represents them; otherwise
     rows without cusparse_best."""

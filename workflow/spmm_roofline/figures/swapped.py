@@ -1,7 +1,7 @@
 """Taking the other device's fastest kernel
-Share of the cases on which a kernel that is the fastest on one device costs more than so much extra time on the other,
-a line per precision, over the cases with two kernels or more that both devices timed. A line at zero would say that the
-devices never differ; the vertical line is the difference of two recordings of one case."""
+Share of cases in which the fastest kernel of one device takes longer on the other by more than the value on the axis, a
+line per precision, over cases with two kernels or more timed on both devices. A line at zero would say that the devices
+never differ; the vertical line is the difference of two recordings of one case."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Modelled intensity and throughput
 Useful rate over 512·α, the FLOP per shared-memory transaction in cuTeSpMM's model of a matrix with brick density α
 (Xiang et al. 2024, equation 4 and figure 7). A mark is one matrix; the kernel with the highest mean speed-up of each
-study is shown. Dotted: the borders of the classes of synergy, 64 and 128."""
+study is shown. Dotted: the borders of the classes of synergy, α of 12.5 and 25 %, hence 64 and 128; the paper's
+text has 32 and 64 for them, which is not 512·α."""
 
 from __future__ import annotations
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 from .labels import plain_log, short_names
 from .numbers import counted, rate
 from .sentences import lead, named, population
-from .style import INK, LIBRARIES, canvas, legend, marks, without_variants
+from .style import INK, LIBRARIES, canvas, legend, marks, timed, without_variants
 
 SECTION, ORDER, PER = "suite", 1, ("device", "suite", "l2", "precision")
 
 
 def _shown(tables):
-    cases = tables["cases"]
-    rows = without_variants(cases[cases["status"] == "ok"])
+    rows = without_variants(timed(tables["cases"]))
     # One kernel alone is no comparison; its rates are in the table of all rows.
     return rows if rows["kernel"].nunique() > 1 else rows.head(0)
 

@@ -1,10 +1,10 @@
 """What a wider tile saves on dense tiles
-Counters of the lowest kernel of the ladder whose tiles have 32 columns of A, over those of the kernels below it with 16
-columns and the same kinds of loads, on matrices of dense tiles only. A dense tile of 32 columns is multiplied as two of
-16, so that no arithmetic is saved. A mark is a matrix at one width, the bar is the median; left of the line the wider
-tile needs less. The thesis suspects that two loads from shared memory fuse into a wider one (Mistry 2025, section 4.1):
-then there would be fewer of these loads for the same wavefronts, the passes through shared memory that their bytes
-take. Waits are the cycles that warps spend waiting for global memory."""
+Counters of the ladder's first kernel with tiles of 32 columns of A, over those of earlier kernels with 16 columns and
+the same kinds of loads, on matrices of dense tiles only. A dense tile of 32 columns is multiplied as two of 16, so that
+no arithmetic is saved. A mark is a matrix at one width, the bar is the median; left of the line the wider tile needs
+less. The thesis suspects that two loads from shared memory fuse into a wider one (Mistry 2025, section 4.1): then there
+would be fewer of these loads for the same wavefronts, the passes through shared memory that their bytes take. Waits are
+the cycles that warps spend waiting for global memory."""
 
 from __future__ import annotations
 

@@ -103,8 +103,9 @@ def tiles(
 
     With ``percent``, X and Y are percentages of all tiles, as Mistry 2025, section 3.1.2, says: their numbers are
     rounded, and their positions drawn over the whole matrix, so that block rows differ. Otherwise X and Y are tiles per
-    block row: each has the same work, and the density falls with the size. A dense tile is full; a 2:4 tile holds
-    exactly two non-zeros in every aligned group of four columns.
+    block row: each has the same work, and the density falls with the size. A dense tile is full, where the
+    thesis spreads its non-zeros at random and does not say how many. A 2:4 tile holds exactly two non-zeros in every
+    aligned group of four columns.
     """
     _require(size % 32 == 0 and size > 0, f"tiles: size is {size}, but must be a positive multiple of 32")
     block_rows, across = size // 16, size // 32

@@ -171,7 +171,7 @@ def check_no_capture() -> None:
     if capturing():
         raise ValueError(
             "the first product with operands of these shapes plans and allocates, which a CUDA graph cannot capture: "
-            "multiply once before, and with values of a call on the stream that captures"
+            "multiply once before it, with values on the capturing stream itself"
         )
 
 

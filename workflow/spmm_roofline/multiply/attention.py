@@ -61,7 +61,7 @@ class MaskedAttention:
     Raises
     ------
     ValueError
-        For operands that do not fit.
+        For a mask or ``queries`` that are not allowed, and within a capture.
 
     Notes
     -----
@@ -127,6 +127,11 @@ class MaskedAttention:
         -------
         array
             (…, m, width), of the library and dtype of ``q``.
+
+        Raises
+        ------
+        ValueError
+            For operands that do not fit, and for a first call within a capture.
         """
         if needs_operator(q, k, v):
             from . import operators
@@ -139,7 +144,7 @@ class MaskedAttention:
         library = library_of(q, "q")
         scale = q.shape[-1] ** -0.5 if scale is None else scale
         if not 0 < scale < math.inf:
-            raise ValueError(f"scale is {scale}; it must be positive")
+            raise ValueError(f"scale is {scale}; it must be positive and finite")
         for array, name in ((k, "k"), (v, "v")):
             if library_of(array, name) is not library:
                 raise ValueError(f"q is an array of {library.name}, and {name} is {type(array).__name__}")

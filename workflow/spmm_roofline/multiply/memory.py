@@ -28,7 +28,7 @@ ENOUGH, ROWS_OF_LAST = 160, 32
 
 
 class Prediction(NamedTuple):
-    """Bytes of A in one packed format, whatever the structure of A."""
+    """Bounds of bytes on the device, whatever the structure of A."""
 
     least: int
     """no plan takes less"""

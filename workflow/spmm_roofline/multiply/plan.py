@@ -89,12 +89,12 @@ class SpMM:
     Parameters
     ----------
     a
-        Sparse matrix m×k: of SciPy or CuPy in any format, ``torch.sparse_csr`` or ``torch.sparse_coo``, an
-        ``EdgeIndex`` or ``SparseTensor`` of PyTorch Geometric, or its arrays ``(crow, col, values)`` with ``shape``;
+        Sparse matrix m×k: of SciPy or CuPy in any format, ``torch.sparse_csr`` or ``torch.sparse_coo``, PyTorch
+        Geometric's ``EdgeIndex``, torch-sparse's ``SparseTensor``, or arrays ``(crow, col, values)`` with ``shape``;
         ``(crow, col)`` stands for ones. It is copied and packed once, on the device; a matrix of 2³¹ entries or more in
         row blocks (:class:`.blocks.RowBlocks`). Its arrays may change afterwards, indices and values alike: products
         keep what was planned, and :meth:`update` gives them other values. Values that require a gradient are refused;
-        they belong into :func:`spmm_roofline.spmm`.
+        pass them to :func:`spmm_roofline.spmm`.
     dtype
         Dtype of A, B and C: ``float16``, ``bfloat16``, ``tf32``, ``float32`` or ``float64``. Sums are in double
         precision for ``float64`` and in single precision otherwise. TF32 takes and returns float32 arrays. Values of A
@@ -114,6 +114,15 @@ class SpMM:
         Kernels put the rows of C back as they store them; B, C and A's values keep the caller's order. To find the
         order takes as long as some dozen products.
 
+        Attributes
+    ----------
+    shape
+        m and k.
+    nnz
+        Number of entries of A.
+    dtype
+        As given.
+
     Raises
     ------
     ValueError
@@ -124,13 +133,11 @@ class SpMM:
     MemoryError
         If A cannot fit into the free memory of the device (:meth:`predict_bytes`).
 
-    Notes
-    -----
-    B may be an array of CuPy, PyTorch, or any library with DLPack; C is one of the same library. Nothing is copied
-    between libraries. Calls are asynchronous, on the current stream of B's library. The first call with new shapes
-    plans and must precede a capture; CuPy also allocates on the first call on a stream. A captured graph uses memory of
-    this object, and so do products on other streams until they have ended: keep the object alive for them. Make fewer
-    than 64 products of other shapes or on other streams while a graph is in use.
+    Notes ----- B may be an array of CuPy, PyTorch, or any library with DLPack; C is one of the same library. Nothing is
+    copied between libraries. Calls are asynchronous, on the current stream of B's library. The first call with new
+    shapes plans and must precede a capture; CuPy also allocates on the first call on a stream. A captured graph uses
+    memory of this object, and so do products on other streams until they have ended: keep the object alive for them.
+    Use fewer than 64 other shapes and streams meanwhile, or the scratch of a graph is freed.
 
     A product with a tensor of PyTorch that requires a gradient is differentiable, and so is
     :func:`spmm_roofline.spmm`, which also takes A's values as a tensor.
@@ -278,20 +285,20 @@ class SpMM:
             than it saves (:func:`.kernels.choose.without_copy`). Others are copied, as are rows whose elements are not
             contiguous.
         out
-            Array m×n of the same library and dtype, which gets the result. It is written in place if its rows are
-            aligned and padded to 16 bytes, or its width is a multiple of 256, or as ``b`` for unaligned rows.
+            Array m×n of the same library and dtype, for the result. It is written in place if its rows are aligned and
+            have no gap, if they are aligned and n is a multiple of 256, or where unaligned ``b`` would be read.
         alpha, beta
             Factors of the product and of ``out``.
         bias
             n values of the dtype of C, added to every row of C before it is rounded. A bias is copied unless it is
             contiguous, begins at a multiple of 16 bytes and fills rows of 16 bytes, or rows of C begin at any element.
         relu
-            Whether to replace negative results by zero before C is rounded. Only general kernels have it, and bias.
+            Whether to replace negative results by zero before C is rounded; the dense product is then not chosen.
 
         Returns
         -------
         array
-            ``out``, or a new array m×n whose rows are padded to 16 bytes. The product of a vector is contiguous.
+            ``out``, or a new array m×n with rows padded to 16 bytes; vectors and JAX arrays are contiguous.
 
         Raises
         ------
@@ -324,10 +331,8 @@ class SpMM:
         ----------
         x
             Array t×k of the dtype of A, or k for a vector, or with more dimensions before the last one. The dense
-            product, which is taken for rather full A, reads rows of any stride that is a multiple of 16 bytes where
-            they are, and writes rows of the result. Other kernels multiply a transposed copy of x and transpose their
-            result.
-        bias
+        product, which is taken if A is rather full, reads aligned rows of x in place and writes the result directly.
+        Other kernels multiply a transposed copy of x and transpose their result. bias
             m values of the same library and dtype, added to every row before it is rounded.
 
         Returns
@@ -580,8 +585,8 @@ class SpMM:
         Raises
         ------
         ValueError
-            If A was given with several values for one place, or is multiplied by a library, and for values that require
-            a gradient.
+            If A was given with duplicate entries, if the kernel is a library's that keeps its own values, and for
+            values that require a gradient.
         """
         if requires_gradient(values):
             raise ValueError(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..analysis.between import pairs
-from ..analysis.cases import HOST_TOLERANCE
+from ..analysis.between import WORK, alike, pairs
 from ..figures.numbers import counted, listed, percent, times
 from .tables import comparison
 from .tables import devices as tables
@@ -81,16 +80,17 @@ def pair_says(between: pd.DataFrame, swapped: pd.DataFrame, titles: Mapping[str,
 
 
 def hosts_say(cases: pd.DataFrame, device: str, other: str, titles: Mapping[str, str]) -> list[str]:
-    """Sentences that most hosts of two devices launch in different times, for each state of L2 where they do."""
+    """Sentences on the work that both devices did on hosts that launch in different times, for each state of L2."""
+    rows = cases[cases["status"] == "ok"].drop_duplicates(["device", "suite", *WORK])
+    here, there = (rows[rows["device"] == name] for name in (device, other))
+    both = here.merge(there[["suite", *WORK, "host"]], on=["suite", *WORK], suffixes=("", "_of_other"))
     said = []
-    for l2, rows in cases.groupby("l2", sort=True):
-        replay_ms = rows.groupby("device")["replay_ms"].median()
-        one, two = (float(replay_ms.get(name, float("nan"))) for name in (device, other))
-        if max(one, two) > (1 + HOST_TOLERANCE) * min(one, two):
-            said.append(
-                f"With {l2} L2, most hosts took {1e3 * one:.1f} µs to launch on {titles[device]} and {1e3 * two:.1f} "
-                f"µs on {titles[other]}: times and limits include that."
-            )
+    for l2, apart in both[~alike(both["host"], both["host_of_other"])].groupby("l2", sort=True):
+        one, two = (listed(sorted(apart[name].unique())) for name in ("host", "host_of_other"))
+        said.append(
+            f"With {l2} L2, {counted(len(apart), 'pair')} of rows of one suite are left out, whose hosts took {one} µs "
+            f"to launch on {titles[device]} and {two} µs on {titles[other]}."
+        )
     return said
 
 

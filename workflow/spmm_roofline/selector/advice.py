@@ -94,7 +94,8 @@ def select(
     choices = tuple(_with_pay_back(choice, baseline) for choice in choices)
     if not choices:
         raise SelectionError(
-            f"no kernel in {asked.precision} holds this matrix; give the matrix itself, not its features"
+            f"no kernel in {asked.precision} has a format for this matrix"
+            + ("; give the matrix, not its features" if matrix is None else "")
         )
     from .words import notes, reason
 
@@ -130,7 +131,7 @@ def _able(model: Model, asked: Conditions, case: Mapping[str, Any]) -> list[Kern
     wide = [kernel for kernel in suitable if asked.n == 1 or not kernel.one_column]
     if not wide:
         raise SelectionError(
-            f"no kernel in {asked.precision} that suits takes more than one column at once; n = 1 has "
+            f"no suitable kernel in {asked.precision} takes more than one column at once; n = 1 has "
             + ", ".join(sorted(kernel.name for kernel in suitable))
         )
     able = [kernel for kernel in wide if all(case[name] % by == 0 for name, by in kernel.requires.items())]

@@ -30,7 +30,7 @@ class Choice:
     shares: Mapping[str, float]
     """what the time goes into → its fraction of the sum of terms, 0…1, the largest first"""
     preprocess_ms: float | None = None
-    """time before the first product: looking at A and packing it; None if it is unknown"""
+    """time before the first product: packing and analysing A; None if it is unknown"""
     compile_ms: float | None = None
     """time to compile the kernel, which an installation spends once; None if it is unknown"""
     extrapolated_from: str | None = None
@@ -57,7 +57,7 @@ class Advice:
     reason: str
     notes: tuple[str, ...] = ()
     extrapolated_from: str | None = None
-    """the device that was measured, where ``device`` was not and all times follow from their datasheets"""
+    """the device that was measured, where ``device`` was not: times follow from ceilings or datasheets"""
     device_reason: str = ""
     """why it is this device, where nobody named one"""
     baseline: str | None = None

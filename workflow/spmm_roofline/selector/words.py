@@ -40,8 +40,8 @@ def notes(case: Mapping[str, Any], kernel: Kernel, model: Model) -> Iterator[str
     """What makes the prediction for ``kernel`` less certain than its interval says."""
     if model.extrapolated_from:
         yield (
-            f"nothing was measured on {model.device}: times are extrapolated from {model.extrapolated_from} by the "
-            "datasheets of both"
+            f"no kernel was measured on {model.device}: times are extrapolated from {model.extrapolated_from} by "
+            "ceilings or datasheets"
         )
     elif kernel.extrapolated_from:
         yield (
@@ -87,7 +87,7 @@ def printed(advice: Advice, m: int, k: int, nnz: int) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     if advice.baseline:
-        lines += ["", f"before: looking at A and packing it, once. pays back: {_against(advice)}"]
+        lines += ["", f"before: packing A and analysing it, once. pays back: {_against(advice)}"]
     compiled = [f"{choice.kernel} {duration(choice.compile_ms)}" for choice in advice.choices if choice.compile_ms]
     lines += [f"compiled once for each installation: {', '.join(compiled)}"] if compiled else []
     return "\n".join(lines)

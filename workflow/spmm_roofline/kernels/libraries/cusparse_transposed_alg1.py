@@ -6,7 +6,7 @@ study: cusparse
 vendor: cusparse
 unit: cuda
 baseline: attention
-source: "Lagos 2025, section 5.1, and NVIDIA cuSPARSE documentation, section cusparseSpMM: CUSPARSE_SPMM_CSR_ALG1"
+source: "Lagos 2025, section 5.3.1 and its program; NVIDIA cuSPARSE documentation, cusparseSpMM: CUSPARSE_SPMM_CSR_ALG1"
 idea: CSR algorithm 1 on the CSR of W with W and X transposed on the way, the baseline of the attention thesis
 format: csc
 dtype: {a: float32, b: float32, accumulator: float32, c: float32}
