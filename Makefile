@@ -31,7 +31,7 @@ help:  ## list these targets
 
 report: setup  ## walk the whole road and write results/report/report.html
 	$(VENV)/bin/python -m snakemake --cores $(CORES) report $(ARGS)
-	@echo "The report lies at $(CURDIR)/results/report/report.html"
+	@test ! -f results/report/report.html || echo "The report lies at $(CURDIR)/results/report/report.html"
 
 test: setup $(DOCS) $(RELEASE)  ## run all tests and linters
 	$(VENV)/bin/python -m pytest -n 2 $(ARGS)
@@ -59,7 +59,7 @@ dist: setup  ## build wheel and sdist into dist/
 	$(VENV)/bin/python -c 'from setuptools import build_meta as build; build.build_sdist("dist"); build.build_wheel("dist")'
 	@ls -l dist
 
-setup: $(if $(PYTHON),,no-python) $(INSTALLED)  ## create .venv from the lock file (report and test do it themselves)
+setup: $(if $(word 2,$(CURDIR)),spaced-path) $(if $(PYTHON),,no-python) $(INSTALLED)  ## create .venv from the lock file (report and test do it themselves)
 
 # One stamp an extra: a new lock file or another driver makes the environment anew, anything else leaves it alone.
 $(INSTALLED): $(LOCK) envs/lock-build.txt
@@ -76,6 +76,11 @@ $(DOCS) $(RELEASE): $(VENV)/installed-%: envs/lock-%.txt $(INSTALLED)
 	@echo "Adding what $(basename $(<F)) names"
 	$(INSTALL) --require-hashes --no-build-isolation -r $<
 	@touch $@
+
+.PHONY: spaced-path
+spaced-path:
+	@echo "Snakemake cannot start jobs with a Python whose path has a space, and .venv would lie in $(CURDIR): move the project." >&2
+	@exit 1
 
 .PHONY: no-python
 no-python:

@@ -130,12 +130,16 @@ def fastest(device: str) -> str:
         def gain(frame: pd.DataFrame, side: str) -> str:
             return f"{np.exp(np.log(of(frame)[side].dropna()).mean()):.2f}"
 
+        def most_often(kernels: pd.Series) -> str:
+            names = of(kernels).mode()
+            return " and ".join(f"`{name}`" for name in names) if len(names) < 3 else "–"
+
         return [
             f"{says} ({len(of(half))})",
             n,
-            f"`{of(half_kernel).mode()[0]}`",
+            most_often(half_kernel),
             gain(half, "cusparse"),
-            f"`{of(single_kernel).mode()[0]}`",
+            most_often(single_kernel),
             gain(single, "cusparse"),
             gain(single, "published"),
         ]

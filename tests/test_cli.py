@@ -255,3 +255,12 @@ def test_too_little_memory_is_a_failure(mtx, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("spmm_roofline.formats.pack.save_packed", refuse)
     assert main(["pack", str(mtx), "--format", "csr", "-o", str(tmp_path / "a.npz")]) == 1
     assert "this machine has too little memory: Unable to allocate 8.00 GiB" in one_sentence(capsys.readouterr())
+
+
+def test_pack_does_not_overwrite_the_matrix(tmp_path, capsys):
+    path = tmp_path / "a.npz"
+    sparse.save_npz(path, sparse.random(30, 20, 0.1, "csr"))
+    before = path.read_bytes()
+    with pytest.raises(SystemExit):
+        main(["pack", str(path), "--format", "csr", "-o", str(path)])
+    assert "--out is the matrix itself" in capsys.readouterr().err and path.read_bytes() == before

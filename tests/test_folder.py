@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from spmm_roofline import contracts, folder
 
 ENTER = """
@@ -120,3 +122,19 @@ def test_what_was_set_aside_goes_once_its_file_has_been_made_again(tmp_path, mon
     assert folder.drop_set_aside({"results/b.json": "empty"}) == dropped
     assert sorted(path.name for path in Path("results").glob("*.damaged")) == ["b.json.damaged", "c.json.damaged"]
     assert folder.drop_set_aside({"results/b.json": "empty"}) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(folder.Unwritable, match="cannot be written: run in a folder of your own"):
+        folder.enter(tmp_path / ".snakemake")
+
+
+def test_a_read_only_file_system_is_refused(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(folder.os, "open", refuse)
+    with pytest.raises(folder.Unwritable, match="cannot be written: run in a folder of your own"):
+        folder.enter(tmp_path)

@@ -357,6 +357,13 @@ def test_a_suite_to_profile_that_a_run_does_not_measure_is_said(config, meshes):
         meshes().check_targets(["profile"])
 
 
+def test_a_bundle_that_is_missing_is_refused(config):
+    config["bundle"] = "nofile.tar.gz"
+    Plan(config).check_targets(["report"])
+    with pytest.raises(PlanError, match=r"nofile\.tar\.gz: there is no such file; a relative path counts from"):
+        Plan(config).check_targets(["check_bundle"])
+
+
 def test_a_width_that_is_not_measured_is_not_profiled(meshes):
     with pytest.raises(PlanError, match="suite meshes profiles N = 64, which it does not measure"):
         meshes(n=[8, 64])

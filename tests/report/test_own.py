@@ -124,9 +124,9 @@ def test_the_advice_says_how_fast_why_and_what_is_next():
     rows = table(case(), vendor)
     assert own.advice(rows, rows.iloc[0]) == (
         "In FP32 at N = 32, take rows: 20.0 µs predicted (18.0 µs to 22.0 µs), 1.50× as fast as the fastest algorithm "
-        "of cuSPARSE. It cannot take less than 10.0 µs, the time of moving A, B and C through memory, and reaches 50 % "
-        "of that limit; by the prediction, most of its time goes into what a call costs whatever the matrix. The next "
-        "kernel, cusparse_csr, takes 50 % longer."
+        "of cuSPARSE. It cannot take less than 10.0 µs, the time of moving what must pass through memory, and reaches "
+        "50 % of that limit; by the prediction, the largest part of it goes into what a call costs whatever the "
+        "matrix. The next kernel, cusparse_csr, takes 50 % longer."
     )
     measured = table(case(measured_ms=0.04, origin="local"), vendor)
     assert own.advice(measured, measured.iloc[0]).startswith("In FP32 at N = 32, take rows: 40.0 µs measured here.")

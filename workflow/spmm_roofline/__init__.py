@@ -25,6 +25,10 @@ _OFFERED = {
 }
 
 
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_OFFERED])
+
+
 def __getattr__(name: str) -> Any:
     if name not in _OFFERED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

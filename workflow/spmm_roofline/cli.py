@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from . import __version__
+
 MATRIX_FILES = "my.mtx may be a .mtx, .mtx.gz, .mtx.xz, .smtx, .npz or .rb file."
 
 ADVISE_EXAMPLES = f"""\
@@ -101,6 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, such as head, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except KeyboardInterrupt:
+        return 130  # as a shell says it
     except Exception as error:
         if not isinstance(error, _failures()):
             raise
@@ -110,6 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="spmm-roofline", description="Which SpMM kernel is fastest for a matrix, and why.")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command", title="commands")
 
     advise = _command(
@@ -298,6 +303,7 @@ def _advise(options: argparse.Namespace) -> None:
 
 
 def _train(options: argparse.Namespace) -> None:
+    _check_workflow(options)
     from .analysis.selector import train_on_recorded, train_on_tables
     from .kernels.registry import heads
     from .paths import KERNELS, find_all
@@ -333,6 +339,8 @@ def _pack(options: argparse.Namespace) -> None:
     if options.out.suffix != ".npz":
         options.usage_error(f"--out is {str(options.out)!r}; the arrays are saved as .npz: name it {options.out}.npz")
     _check_writable(options, options.out)
+    if options.out.exists() and options.out.samefile(options.matrix):
+        options.usage_error(f"--out is the matrix itself, {options.matrix}; name another file")
     packed = save_packed(options.matrix, options.format, options.dtype, options.out)
     m, k = packed.shape
     print(f"wrote {options.out}: {m:,} x {k:,} as {packed.name} in {packed.dtype}, {packed.nbytes:,} bytes")
@@ -348,19 +356,16 @@ def _new_kernel(options: argparse.Namespace) -> None:
     measured = f"is measured in the suites {', '.join(suites)}" if suites else "is measured in no suite"
     steps = [
         "edit the source, the idea and the code",
-        f"`{head.name}` {measured}; to add it to another one, name it or `{head.study}/*` under `kernels` of a file in "
-        "config/suites",
-        "`make report` compiles it, checks its products and, on a GPU, times it",
+        f"`{head.name}` {measured}; to add it to {'another one' if suites else 'one'}, name it or `{head.study}/*` "
+        "under `kernels` of a file in config/suites",
+        "`make report` compiles it and, on a GPU, checks its products and times it",
         "`python docs/tables.py` adds it to docs/reference/kernels.md, and `make test` reports what does not fit",
     ]
     print("\n".join(f"  {number}. {step}" for number, step in enumerate(steps, 1)))
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from importlib.util import find_spec
-
-    if find_spec("pandas") is None or find_spec("jinja2") is None:
-        options.usage_error('tables need more packages: pip install "spmm-roofline[workflow]"')
+    _check_workflow(options)
     from . import contracts
     from .compare import Options, compare
     from .compare.text import as_json, printed
@@ -381,6 +386,14 @@ def _compare(options: argparse.Namespace) -> int:
         contracts.write_text(options.html, render(comparison))
     print(as_json(comparison, code) if options.json else printed(comparison))
     return code
+
+
+def _check_workflow(options: argparse.Namespace) -> None:
+    """End with a usage error where the packages are missing that read tables."""
+    from importlib.util import find_spec
+
+    if find_spec("pandas") is None or find_spec("jinja2") is None:
+        options.usage_error('tables need more packages: pip install "spmm-roofline[workflow]"')
 
 
 def _check_writable(options: argparse.Namespace, out: Path) -> None:

@@ -7,6 +7,7 @@ run from a dead one.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -24,11 +25,19 @@ def enter(folder: str | Path = ".snakemake") -> bool:
     """Register this process as working in the folder; return whether it is the only one.
 
     The registration ends with the process, however that ends. On a file system without locks the result is always
-    False.
+    False. Raises :class:`Unwritable` where nothing can be written.
     """
     folder = Path(folder)
-    folder.mkdir(exist_ok=True)
-    handle = os.open(folder / "at-work", os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        folder.mkdir(exist_ok=True)
+        handle = os.open(folder / "at-work", os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        raise Unwritable(
+            f"{Path.cwd()} cannot be written: run in a folder of your own that takes this project as a module "
+            "(config/README.md), or in a copy of it"
+        ) from error
     _HELD.append(handle)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -38,6 +47,10 @@ def enter(folder: str | Path = ".snakemake") -> bool:
     with suppress(OSError):  # another process is doing the same, or the file system has no locks
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     return alone
+
+
+class Unwritable(RuntimeError):
+    """Nothing can be written where the run shall be."""
 
 
 class Occupied(RuntimeError):

@@ -10,6 +10,7 @@ import fnmatch
 import importlib.metadata
 import importlib.util
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -209,8 +210,12 @@ class Plan:
         return {name: head.study for name, head in self.heads.items() if head.format != "none"}
 
     def check_targets(self, targets: Iterable[str]) -> None:
-        """Raise :class:`PlanError` if a target names a stage that this run cannot carry out."""
-        for target in {"measure", "profile", "record"} & {*targets}:
+        """Raise :class:`PlanError` if a target names a stage that this run cannot carry out, or a file is missing."""
+        targets = {*targets}
+        bundle = Path(self.config.get("bundle", "."))
+        if "check_bundle" in targets and not bundle.exists():
+            raise PlanError(f"{bundle}: there is no such file; a relative path counts from {Path.cwd()}")
+        for target in {"measure", "profile", "record"} & targets:
             if self.device is None:
                 raise PlanError(
                     f"`{target}` needs a GPU, and {self._why_no_device()}; `report` shows the recorded results, and "
@@ -228,7 +233,13 @@ class Plan:
                 )
 
     def check_deployment(self, methods: Iterable[str]) -> None:
-        """Raise :class:`PlanError` if jobs shall run in a container and the config names no image."""
+        """Raise :class:`PlanError` if jobs cannot start: in a container without an image, or by a Python whose path has
+        a space, which Snakemake does not quote."""
+        if not {*methods} and any(map(str.isspace, sys.executable)):
+            raise PlanError(
+                f"Snakemake cannot start jobs with {sys.executable}, whose path has a space: move the project, or make "
+                "the environment elsewhere (`python -m venv`, then pip as in the Makefile)"
+            )
         if "apptainer" in {*map(str, methods)} and "container" not in self.config:
             raise PlanError(
                 "`--sdm apptainer` needs the name of an image, because none is published: build one as "

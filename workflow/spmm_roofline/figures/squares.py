@@ -1,9 +1,8 @@
 """Products of squares pruned to 2:4
 Left: rate for M = N = K, counting 2·M·N·K operations as the post does, of the fastest member of each family of tiles,
 the study's other kernels, and the libraries for 2:4 and dense products, all in one precision. Variants that try one
-decision of the post each are in the ladder's table. Right: the same over the library's rate. Kernels whose names differ
-in the precision alone share a colour (the post 'Implementing a 2:4 Sparse GEMM Kernel with Tensor Cores', section
-'Benchmarks')."""
+decision of the post each are in the ladder's table. Right: the same over the library's rate (the post 'Implementing a
+2:4 Sparse GEMM Kernel with Tensor Cores', section 'Benchmarks')."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ STUDY, LIBRARY = "gemm24", "cusparselt"
 SECTION, ORDER, PER = "study", 1, ("device", "suite", "l2", "precision")
 PAPER = "section 'Benchmarks'"
 
-#: Study → colours of its families in their order, which is the same in every precision; others have one colour.
+#: Study → colours of its families in their order; others have one colour.
 COLOURS = {study: [STUDIES[study], STUDIES[second]] for study, second in ((STUDY, "smat"), ("cublas", "tcgnn"))}
 
 

@@ -13,8 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-from torch import Tensor, library
+try:
+    import torch
+    from torch import Tensor, library
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ImportError("spmm, sddmm and linear multiply tensors of PyTorch: pip install torch") from error
 
 from . import arrays
 from .arrays import current_stream, is_traced, is_watched

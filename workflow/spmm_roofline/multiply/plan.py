@@ -645,8 +645,11 @@ class SpMM:
         Raises
         ------
         ValueError
-            For an unknown dtype.
+            For an unknown dtype, and for sizes that are no whole numbers from 0 on.
         """
+        for name, size in (("m", m), ("nnz", nnz), ("k", 0 if k is None else k)):
+            if int(size) != size or size < 0:
+                raise ValueError(f"{name} is {size}; it must be a whole number from 0 on")
         able = [head for head in kernels_of(dtype).values() if not head.vendor]
         bounds = [packed(head.format, m, nnz, dtype) for head in able]
         bounds.append(dense_within(m, k, nnz, dtype) or bounds[0])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: Bound → its words in a sentence.
 BOUNDS = {
-    "memory": "moving A, B and C through memory",
+    "memory": "moving what must pass through memory",
     "compute": "multiplying what its format stores",
     "launch": "launching a kernel that does nothing",
 }
@@ -231,7 +231,7 @@ def advice(rows: pd.DataFrame, row: pd.Series) -> str:
         )
         said.append(
             f"It cannot take less than {duration(limit)}, the time of {BOUNDS[row['bound']]}, {so}"
-            + (f"; by the prediction, most of its time goes into {row['spent_on']}." if row["spent_on"] else ".")
+            + (f"; by the prediction, the largest part of it goes into {row['spent_on']}." if row["spent_on"] else ".")
         )
     case = rows[(rows["precision"] == row["precision"]) & (rows["n"] == row["n"])].sort_values("rank")
     if len(case) > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ def select(
     a: Any,
     n: int,
     dtype: Any = "float32",
-    device: str | None = None,
+    device: str | PathLike[str] | None = None,
     l2: str = "cold",
     model: str | Path | None = None,
     layout: str | None = None,
@@ -39,9 +40,9 @@ def select(
     ----------
     a
         A SciPy sparse matrix or array of any format, or its features as
-        :func:`spmm_roofline.matrices.features.features` gives them. Values do not matter, and stored zeros do not
-        count. Features alone rule out the kernels of special formats (2:4, dense): whether such a format holds A can
-        be told from the matrix only.
+        :func:`spmm_roofline.matrices.features.features` gives them. Values must be finite; what they are does not
+        matter, but stored zeros do not count. Features alone rule out the kernels of special formats (2:4, dense):
+        whether such a format holds A can be told from the matrix only.
     n
         Columns of B.
     dtype
@@ -71,7 +72,7 @@ def select(
     SelectionError
         For an argument that is not one of these, and where no kernel is left.
     spmm_roofline.matrices.canonical.MatrixError
-        For a matrix without rows or columns.
+        For a matrix without rows or columns, and for values that are not finite.
 
     Examples
     --------

@@ -11,6 +11,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +38,18 @@ class Asked:
     """why it is this device, where nobody named it; empty otherwise"""
 
 
-def asked(device: str | None, modelled: Mapping[str, int], sheets: Mapping[str, Mapping[str, Any]]) -> Asked:
+def asked(
+    device: str | PathLike[str] | None, modelled: Mapping[str, int], sheets: Mapping[str, Mapping[str, Any]]
+) -> Asked:
     """The device that a user names, or the GPU of this machine, or the device that the model knows best.
 
     ``modelled``: device → number of its cases; ``sheets``: device → datasheet. ``device`` may be the path of a
     datasheet. Raises :class:`SelectionError` for a device that is neither.
     """
     if device is not None:
+        if not isinstance(device, str | PathLike):
+            raise SelectionError(f"device is {device!r}; name a device, or the path of a datasheet")
+        device = fspath(device)
         if device in modelled or device in sheets:
             return Asked(device, None, "")
         if device.endswith(".yaml"):

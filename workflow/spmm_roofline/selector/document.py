@@ -9,6 +9,7 @@ import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,7 +34,7 @@ _HOW = "`spmm-roofline train` makes one"
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def load(path: Path, device: str | None = None) -> Model:
+def load(path: Path, device: str | PathLike[str] | None = None) -> Model:
     """The model of a device out of the file ``path``: of ``device``, or of what :func:`.devices.asked` finds.
 
     A device that was not measured gets the model of the nearest one that was, extrapolated by their datasheets. One

@@ -69,7 +69,7 @@ def printed(advice: Advice, m: int, k: int, nnz: int) -> str:
         *(f"Beware: {note}." for note in advice.notes),
         "",
     ]
-    rows = [("kernel", "format", "predicted", "", "before", "pays back", "sums", "B", "most of the time for")]
+    rows = [("kernel", "format", "predicted", "", "before", "pays back", "sums", "B", "largest part of the time")]
     rows += [
         (
             choice.kernel,

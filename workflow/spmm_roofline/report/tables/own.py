@@ -110,6 +110,6 @@ def kernels(rows: pd.DataFrame, caption: str, formats: pd.DataFrame) -> Table:
         Column("A in this format", None, _bytes(packed)),
         Column("before the first product", None, _of_widest(number(duration), "preprocess_ms")),
         Column("pays back", None, _pays_back),
-        Column("most of the time for", None, _of_widest(text_or_dash, "spent_on")),
+        Column("largest part of the time", None, _of_widest(text_or_dash, "spent_on")),
     ]
     return table(caption, columns, lines)
