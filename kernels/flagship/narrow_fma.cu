@@ -91,7 +91,7 @@ variants:
     tile: {slab: 1, groups: 8}
     constants: {values: tile::Half<tile::Bf16>}
 deviations:
-  - "an empty row of A has an entry of value zero in column 0; an infinity in row 0 of B becomes NaN in that row of C"
+  - "an empty row of A has an entry of value zero in column 0; an infinity or a NaN in row 0 of B becomes NaN in that row of C"
 ---*/
 #include "ptx/ld.cuh"
 #include "tile/lane_columns.cuh"

@@ -39,7 +39,7 @@ variants:
       grid: min(a.partitions, max(1, tile.ctas * device.multiprocessors // even_part(ceil_div(n, tile.slab), device.l2_bytes // max(8 * k * tile.slab, 1))) * waves_of(m, k, wave_columns(8 * tile.slab, device.l2_bytes))), ceil_div(n, tile.slab)
       args: a.work, a.partitions, a.segments, a.cut, a.columns, a.data, b, c, scratch, a.partials, 8 * b.ld, c.ld, a.partitions if a.partitions > tile.ctas * device.multiprocessors else device.multiprocessors, alpha, beta
 deviations:
-  - "an empty row of A has an entry of value zero in column 0, and a row that is split is padded with such entries; an infinity in row 0 of B becomes NaN in these rows of C"
+  - "an empty row of A has an entry of value zero in column 0, and a row that is split is padded with such entries; an infinity or a NaN in row 0 of B becomes NaN in these rows of C"
 ---*/
 #include "tile/lane_groups.cuh"
 #include "tile/reordered.cuh"
@@ -124,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(32 * TILE_WARPS, TILE_CTAS) rows_fm
             end = __ldg(segments + segment + 1).x;
         }
         count = min(end - at, LANES);
-        // Lanes after the last entry add zeros, to a sum that is already stored.
+        // Lanes after the last entry add zeros: to a sum that is already stored, or to that of a split row.
         column = 0, value = 0;
         if (lane < count) column = __ldcs(columns + (at + lane)), value = __ldcs(data + (at + lane));
         at += count;

@@ -39,7 +39,7 @@ variants:
     tile: {slab: 64, batch: 8, warps: 12, ctas: 2}
     constants: {values: Bf16}
 deviations:
-  - "an empty row of A has an entry of value zero in column 0, and the last batch of a CTA is padded with entries of value zero in column 0 or in columns loaded before; an infinity in those rows of B becomes NaN"
+  - "an empty row of A has an entry of value zero in column 0, and the last batch of a CTA is padded with entries of value zero in column 0 or in columns loaded before; an infinity or a NaN in those rows of B becomes NaN"
 ---*/
 #include "tile/epilogue.cuh"
 #include "tile/reordered.cuh"

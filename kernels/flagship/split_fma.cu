@@ -38,7 +38,7 @@ variants:
     launch:
       args: a.work, a.cut, a.group_starts, a.columns, a.data, b, c, scratch, a.partials, 8 * b.ld, 8 * c.ld, a.partitions if a.partitions > tile.ctas * device.multiprocessors else device.multiprocessors, alpha, beta
 deviations:
-  - "an empty row of A has an entry of value zero in column 0, and the last batch of a CTA is padded with entries of value zero in column 0 or in columns loaded before; an infinity in those rows of B becomes NaN"
+  - "an empty row of A has an entry of value zero in column 0, and the last batch of a CTA is padded with entries of value zero in column 0 or in columns loaded before; an infinity or a NaN in those rows of B becomes NaN"
 ---*/
 #include "tile/reordered.cuh"
 #include "tile/split_rows.cuh"

@@ -33,7 +33,7 @@ variants:
     format: vectors_16x1
     tile: {rows: 16, slab: 128, warps: 12, ctas: 1}
   f32:
-    idea: three TF32 products of split operands, which lose no more than FP32 does
+    idea: three TF32 products of split operands, which lose some four times what FP32 does
     family: window_f32
     after: window_tf32
     dtype: {a: float32, b: float32}

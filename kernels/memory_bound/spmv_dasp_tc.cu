@@ -29,7 +29,7 @@ launches:
 deviations:
   - "a warp takes one block of medium rows; the original takes up to four if there are many"
   - "a warp takes up to eight tiles of a long row, and four tiles of short rows"
-  - "no value of B is loaded for a stored zero, so that an infinity of B does not spread to other rows"
+  - "no value of B is loaded for a stored zero, so that an infinity of B does not spread to other rows; one of A becomes NaN in a row that shares its row of a tile"
   - "each call runs both launches; the original timed many first launches, then many second ones"
 ---*/
 #include "ptx/mma_f64.cuh"

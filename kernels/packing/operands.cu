@@ -43,7 +43,7 @@ __device__ uint4 shifted(const uint4& first, const uint4& second, int offset) {
 }
 
 // The 16 bytes of a row of elements that begin with its byte `at`, which may be negative. Those of other rows are
-// undefined, and no chunk is read that has nothing of this row, which is `bytes` long.
+// undefined, and no chunk is read that has nothing of this row, which is `bytes` long: none if the row is empty.
 template <class Bits>
 struct ChunkOfRow {
     uint4 first = {}, second = {};
@@ -54,7 +54,7 @@ struct ChunkOfRow {
         offset = offset_in_chunk(source);
         const int begin = at - offset;
         const uint4* chunks = reinterpret_cast<const uint4*>(source - offset);
-        if (begin + 16 > 0 && begin < bytes) first = __ldg(chunks);
+        if (bytes > 0 && begin + 16 > 0 && begin < bytes) first = __ldg(chunks);
         if (offset > 0 && begin + 16 < bytes) second = __ldg(chunks + 1);
     }
     __device__ Elements<Bits> elements() const { return {shifted<sizeof(Bits)>(first, second, offset)}; }

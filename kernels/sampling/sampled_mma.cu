@@ -17,7 +17,7 @@ variants:
     after: sampled_mma
     constants: {operands: Tf32}
   f32:
-    idea: three TF32 products of split operands, which lose no more than FP32 does
+    idea: three TF32 products of split operands, which lose some four times what FP32 does
     after: sampled_mma_tf32
     tile: {depth: 2, ctas: 2}
     constants: {operands: F32}

@@ -19,6 +19,7 @@ launch:
   args: a.indptr, a.indices, a.data, b, c, m, nnz, n, b.ld, c.ld
 deviations:
   - "any number of columns; the original is only correct for powers of two"
+  - "lanes after the last entry multiply zero by its row of B, so that an infinity there becomes NaN in its row of C"
 ---*/
 #include "schedule/row_of.cuh"
 #include "tile/packet.cuh"

@@ -85,7 +85,7 @@ def limits_of(l2="warm", n=100, rate=(4000.0, 8000.0), size=1_000_000, steps=1, 
 
     row = {"device": "d", "l2": l2, "steps": steps, "nnz": 1000, "m": 1000, "n": n, "dtype_c": "float32"}
     row |= {"dtype_a": "float32", "format_bytes": 1_000_000, "origin": "recorded", "suite": "s", "matrix": "a"}
-    row |= {"status": "ok", "time_ms": 0.01}
+    row |= {"status": "ok", "time_ms": 0.01, "format": "csr"}
     rows = pd.DataFrame([row | {"compulsory_bytes": 1_000_000, "replay_ms": 0.004} | changes])
     dram, cache = ({"d": value} if value else {} for value in rate)
     found = roofline.memory_limits(rows, dram, cache, {"d": size} if size else {})
@@ -119,8 +119,8 @@ def test_a_format_that_is_smaller_than_csr_moves_less():
     # CSR in FP32 has 1000 · 8 + 1001 · 4 = 12,004 bytes: a format of 2,004 saves 10,000 of the million.
     assert limits_of(format_bytes=2_004)[1] == pytest.approx(flops / 125 / 0.99)
     assert limits_of(format_bytes=12_004) == limits_of(format_bytes=50_000) == limits_of(format_bytes=math.nan)
-    # C alone leaves less than a CSR: the structure is not among the compulsory bytes, and cannot be saved again.
-    assert limits_of(format_bytes=2_004, compulsory_bytes=410_000)[1] == pytest.approx(flops / (410_000 / 8000))
+    # A format without structure: that of CSR is not among the compulsory bytes, and cannot be saved again.
+    assert limits_of(format_bytes=2_004, format="stencil") == limits_of(format_bytes=math.nan)
 
 
 @pytest.mark.parametrize(("rate", "size"), [((None, 8000.0), 1), ((4000.0, None), 1), ((4000.0, 8000.0), None)])
@@ -139,6 +139,7 @@ def case(**changes):
         "precision": "float16",
         "dtype_a": "float16",
         "dtype_c": "float16",
+        "format": "csr",
         "format_bytes": 90_000_000,
         "steps": 1,
         "m": 1000,

@@ -46,6 +46,13 @@ def test_indices_of_any_integer_dtype_are_copied(of_pointers, of_columns, arrays
     same(matrix, *arrays)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int32"])
+def test_integers_of_numpy_are_numbers_and_not_bits(dtype, arrays):
+    pointers, columns, values = arrays
+    values = np.arange(1, len(values) + 1).astype(dtype)
+    same(matrix_of((pointers, columns, values), (M, K)), pointers, columns, values.astype("float64"))
+
+
 def test_arrays_of_any_stride_are_taken(arrays):
     import cupy
 

@@ -54,6 +54,31 @@ def test_tensors_in_tensors_out(torch, a, dtype):
     near(out[:, :16], 2 * c[:, :16], dtype)
 
 
+def test_autograd_knows_that_out_has_changed(torch, a):
+    from spmm_roofline import SpMM
+
+    multiply, b, w = SpMM(a, "float32"), drawn(torch, (K, N), "float32"), drawn(torch, (N, 2), "float32")
+    for _ in range(2):  # planned, and repeated
+        c = multiply(b)
+        product = c @ w.requires_grad_()
+        multiply(2 * b, out=c)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            product.sum().backward()
+    with torch.inference_mode():
+        out = torch.empty_like(c)
+    near(multiply(b, out=out), multiply(b), "float32")
+
+
+def test_tensors_without_columns_have_gradients(torch, a):
+    from spmm_roofline import SpMM, sddmm, spmm
+
+    multiply, values = SpMM(a, "float32"), torch.ones(a.nnz).to(drawn(torch, 1, "float32").device)
+    b, x = drawn(torch, (K, 0), "float32"), drawn(torch, (M, 0), "float32")
+    assert not sddmm(multiply, x, b).any()
+    spmm(multiply, b, values.requires_grad_()).sum().backward()
+    assert values.grad.shape == (a.nnz,) and not values.grad.any()
+
+
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_gradients_of_b_and_of_the_values(torch, a, dtype):
     from spmm_roofline import SpMM, spmm

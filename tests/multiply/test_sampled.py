@@ -95,6 +95,15 @@ def check_kernel(a, dtype, kernel, n, slab=None, mixed=None):
     check_sampled(multiply.sample(x, y), exact_x, exact_y, rows, columns, dtype)
 
 
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_operands_without_columns_give_zeros(dtype):
+    from spmm_roofline import SpMM
+
+    (x, _), (y, _) = dense(40, 0, dtype), dense(30, 0, dtype)
+    a = sparse(40, 30, 0.2)
+    assert not SpMM(a, dtype).sample(x, y).get().any()
+
+
 def uneven():
     """Rows of one, of no and of many entries, and a dense one."""
     a = sparse(70, 90, 0.05).tolil()
@@ -145,6 +154,23 @@ def test_several_launches_add_up(dtype, n, slab):
 @pytest.mark.parametrize("k", [2500, 3500, 9000])
 def test_columns_that_do_not_fit_into_l2(dtype, k):
     check_kernel(sparse(20, k, 0.005), dtype, SAMPLED[dtype].entries, 136)
+
+
+@pytest.mark.parametrize("dtype, kernel", [case for case in CASES if case[0] == "float32"])
+def test_sums_of_many_positive_products_are_not_cut_off(dtype, kernel):
+    import cupy
+
+    from spmm_roofline import SpMM
+    from spmm_roofline.multiply.sampled import Sampled
+
+    x, y = (cupy.random.default_rng(seed).random((rows, 4096)) + 0.5 for seed, rows in ((0, 16), (1, 32)))
+    x, y = x.astype("float32"), y.astype("float32")
+    multiply = SpMM(csr_array(np.ones((16, 32))), dtype)
+    multiply._sampled = lambda n: Sampled(multiply._matrix, dtype, kernel)
+    found = multiply.sample(x, y).get()
+    wanted = (x.get().astype("float64") @ y.get().astype("float64").T).reshape(-1)
+    # Sums that tensor cores cut off at each addition would lose 3e-5.
+    assert np.abs(found / wanted - 1).max() < 4e-6
 
 
 @pytest.mark.parametrize("dtype, kernel", CASES)

@@ -11,7 +11,8 @@ __device__ __forceinline__ unsigned rest(unsigned x) {
 }
 
 // D += A·B. With PRODUCTS = 3, operands in FP32 are split into a TF32 value and a rest. Of their four products, that of
-// both rests is omitted, because it is below the last bit.
+// both rests is omitted. It is 2⁻²⁰ of the product at most, and the last bits of a rest are dropped: relative errors are
+// four to five times those of FP32 (4.1e-7 instead of 0.8e-7 in the median of 894 recorded cases).
 template <int PRODUCTS>
 __device__ __forceinline__ void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     if constexpr (PRODUCTS == 3) {

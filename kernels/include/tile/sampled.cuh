@@ -48,6 +48,15 @@ __device__ __forceinline__ void multiply_loaded(float (&sums)[4], const uint4 (&
     multiply(sums, {y[0].z, y[1].z, y[0].w, y[1].w}, {x.z, x.w}, values);
 }
 
+// Tensor cores truncate sums instead of rounding them, so for FP32 they only add up what was loaded at a time.
+__device__ __forceinline__ void multiply_loaded(float (&sums)[4], const uint4 (&y)[2], const uint4& x, F32) {
+    float loaded[4] = {};
+    multiply(loaded, {y[0].x, y[1].x, y[0].y, y[1].y}, {x.x, x.y}, F32{});
+    multiply(loaded, {y[0].z, y[1].z, y[0].w, y[1].w}, {x.z, x.w}, F32{});
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sums[i] += loaded[i];
+}
+
 // 16 bytes of a row of X or Y, or zeros.
 template <class Stored>
 __device__ __forceinline__ uint4 load_16(const Stored* from, bool wanted) {

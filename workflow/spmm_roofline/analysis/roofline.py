@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .. import contracts
+from ..formats import FORMATS
 from .registry import table
 
 if TYPE_CHECKING:
@@ -139,7 +140,8 @@ def memory_limits(
     compulsory = rows["compulsory_bytes"].astype("float64")
     csr = rows["nnz"].astype("float64") * (rows["dtype_a"].map(VALUE_BYTES) + 4) + (rows["m"].astype("float64") + 1) * 4
     # Where A has no structure to store, its CSR is not among the compulsory bytes.
-    saved = (csr - rows["format_bytes"].astype("float64")).where(compulsory - written >= csr).fillna(0.0)
+    stores = rows["format"].isin([name for name, form in FORMATS.items() if form.stores_structure])
+    saved = (csr - rows["format_bytes"].astype("float64")).where(stores).fillna(0.0)
     compulsory -= saved.clip(lower=0.0)
     cache = device.map(dict(l2_bytes)).astype("float64")
     kept = np.minimum(cache, compulsory.where(rows["l2"] == "warm", written))

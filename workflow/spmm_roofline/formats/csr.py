@@ -10,6 +10,9 @@ from .arrays import array_module, csr_type
 from .base import Format, FormatError, Int32, Values
 from .values import rounded, widened
 
+#: Most entries: kernels add up to a batch for each lane of a CTA to a position, in 32 bits with a sign.
+MOST = 2**31 - 2**10
+
 
 @dataclass(frozen=True)
 class Csr(Format):
@@ -27,8 +30,8 @@ class Csr(Format):
 
         Raises :class:`FormatError` for 2³¹ or more non-zeros, too many for 32-bit row pointers.
         """
-        if a.nnz >= 2**31:
-            raise FormatError(f"{cls.name} has 32-bit row pointers, too short for {a.nnz:,} non-zeros")
+        if a.nnz > MOST:
+            raise FormatError(f"{cls.name} holds up to {MOST:,} non-zeros, and A has {a.nnz:,}: positions have 32 bits")
         return cls(
             shape=(int(a.shape[0]), int(a.shape[1])),
             nnz=int(a.nnz),
@@ -41,8 +44,11 @@ class Csr(Format):
     def to_csr(self) -> Any:
         """The matrix as float64 CSR."""
         values = widened(self.data[: self.nnz], self.dtype)
-        csr = csr_type(array_module(self.indptr))((values, self.indices[: self.nnz], self.indptr), shape=self.shape)
-        if int((values == 0).sum()):
+        indices, indptr, zeros = self.indices[: self.nnz], self.indptr, int((values == 0).sum())
+        if zeros:  # are dropped in place, where SciPy would share the arrays of this format
+            indices, indptr = indices.copy(), indptr.copy()
+        csr = csr_type(array_module(indptr))((values, indices, indptr), shape=self.shape)
+        if zeros:
             csr.eliminate_zeros()
         return csr
 

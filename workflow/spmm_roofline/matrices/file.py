@@ -59,7 +59,8 @@ def read(path: str | Path) -> Entries:
     if path.is_dir():
         raise MatrixError(f"{path}: is a folder, not a matrix file")
     if not path.is_file():
-        raise MatrixError(f"{path}: there is no such file; a relative path counts from {Path.cwd()}")
+        what = "is no regular file; write it to one" if path.exists() else "there is no such file"
+        raise MatrixError(f"{path}: {what}; a relative path counts from {Path.cwd()}")
     with path.open("rb") as file:
         start = file.read(6)
     if not start:
@@ -284,6 +285,9 @@ def read_npz(path: Path) -> Entries:
             if {"src_li", "dst_li", "num_nodes"} <= names:
                 sources, targets, nodes = (arrays[name].ravel() for name in ("src_li", "dst_li", "num_nodes"))
                 return _edges(sources, targets, nodes, str(path))
+            for name in sorted({"indices", "indptr", "row", "col", "coords"} & names):
+                if arrays[name].dtype.kind not in "iu":
+                    raise MatrixError(f"{path}: {name} is {arrays[name].dtype}; indices are whole numbers")
         if "format" not in names:
             raise MatrixError(
                 f"{path}: holds {', '.join(sorted(names))}; needed are scipy.sparse.save_npz's arrays, "

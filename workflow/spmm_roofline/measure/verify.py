@@ -31,11 +31,11 @@ SPOT_TOLERANCE = 1e-13
 #: rounded operands, so that nothing else is lost before the sums. Sums in float16 lose about u √L/√6 on a row of L
 #: values, so the tolerance is theirs whether C is stored in float16 or in float32. TF32 operands are rounded beforehand
 #: as the hardware does it, and their sums on tensor cores are cut off, not rounded, which biases a sum of L/4 additions
-#: by up to 2⁻²⁴ L/4 (seen: 2e-5 on rows of 8,000 values). cuSPARSE, except for its algorithm 3, adds the partial sums
-#: of long rows in the dtype of C (seen in its errors), and its heads say so. Sums of products of float8_e4m3 keep 13
-#: bits of their fraction in tensor cores, which costs less than the rounding of a bfloat16 C (seen: 2.3e-3 with both on
-#: rows of 8,192 values, 1.7e-3 with the latter alone). A lost value in a row of L values causes a row error of about
-#: 1/√L.
+#: by 2⁻²⁴ L/4 on average, by twice that at most (seen: 2e-5 on rows of 8,000 values). cuSPARSE, except for its
+#: algorithm 3, adds the partial sums of long rows in the dtype of C (seen in its errors), and its heads say so. Sums of
+#: products of float8_e4m3 keep 13 bits of their fraction in tensor cores, which costs less than the rounding of a
+#: bfloat16 C (seen: 2.3e-3 with both on rows of 8,192 values, 1.7e-3 with the latter alone). A lost value in a row of L
+#: values causes a row error of about 1/√L.
 TOLERANCES = {
     ("float16", "float16"): (1e-2, 5e-2),
     ("float16", "float32"): (1e-2, 5e-2),

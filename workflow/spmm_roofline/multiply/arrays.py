@@ -90,6 +90,8 @@ class Library:
     """address of the first element"""
     given: Callable[[Any], Any] = lambda array: array
     """a result in CuPy as an array of the library, where :attr:`layout` is None"""
+    wrote: Callable[[Any], None] | None = None
+    """tells the library that the elements of an array have changed, if it keeps count"""
 
     def view(self, array: Any, name: str) -> View:
         """A matrix. Raises ``ValueError`` with its name if it is not on a device."""
@@ -243,6 +245,7 @@ def _cupy() -> Library:
 def _torch() -> Library:
     import cupy
     import torch
+    from torch.autograd.graph import increment_version
 
     names = {getattr(torch, name): name for name in ("float16", "bfloat16", "float32", "float64")}
 
@@ -271,6 +274,8 @@ def _torch() -> Library:
         lambda device: current_stream(device),
         lambda tensor: (tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.is_neg()),
         lambda tensor: int(tensor.data_ptr()),
+        # Autograd then refuses a gradient that needs the elements of before. Tensors of inference have no versions.
+        wrote=lambda tensor: None if tensor.is_inference() else increment_version(tensor),
     )
 
 

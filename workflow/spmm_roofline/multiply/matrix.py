@@ -357,6 +357,8 @@ def _taken(pointers: Any, columns: Any, values: Any, shape: tuple[int, int]) -> 
 def values_of(values: Any, nnz: int, copy: bool = False) -> Any:
     """Values of A as the caller gave them, float[nnz] of CuPy; with ``copy`` in memory of their own.
 
+    CuPy has no bfloat16: its arrays of uint16 are bits of such numbers. Those of other libraries are integers.
+
     Raises ``ValueError``.
     """
     import cupy
@@ -366,7 +368,7 @@ def values_of(values: Any, nnz: int, copy: bool = False) -> Any:
         raise ValueError(f"values is {array.shape}; A has {nnz:,} entries")
     if array.dtype.kind == "c":
         raise ValueError(f"values is {array.dtype}; kernels multiply real numbers")
-    if array.dtype == cupy.uint16:
+    if array.dtype == cupy.uint16 and (isinstance(values, cupy.ndarray) or "bfloat16" in str(values.dtype)):
         from ..formats.values import widened
 
         return widened(array, "bfloat16").astype("float32")

@@ -396,13 +396,19 @@ class SpMM:
             target = library.pointer(c)
             if (out is not None or target % ALIGNED == 0) and (not needs_room or has_room(library.view(b, "b"))):
                 call_on(self._device, repeat, stream, pointer, target, alpha, beta, added, relu)
-                return c if out is not None or n == padded else c[:, :n]
+                if out is None:
+                    return c if n == padded else c[:, :n]
+                if library.wrote:
+                    library.wrote(out)
+                return out
         with self._on_own_device():
             result, ready = self._multiply(library, b, out, alpha, beta, bias, relu, stream)
         if ready is not None:
             if len(self._ready) >= MOST:
                 self._ready.clear()
             self._ready[key] = ready
+        if out is not None and library.wrote:
+            library.wrote(out)
         return result
 
     def _multiply(
@@ -617,12 +623,12 @@ class SpMM:
     ) -> Prediction:
         """Bounds of :attr:`plan_bytes` right after planning, ``least`` and ``most``; nothing is allocated.
 
-        The dense product, which is chosen where it wins, stores all of A: at most
-        :data:`.kernels.choose.DENSE_PER_CSR` times its CSR, and an eighth of the free memory. If ``k`` excludes that
-        and A has four entries or more per row, ``most`` is at most five times what a plan takes, plus 1 MiB. Aᵀ,
-        another dtype, ``tune=True``, and a width, ReLU or unaligned rows with another format take more, once each. So
-        does packing while it runs, and :meth:`linear` for its dense product, up to twice as much as others. Another
-        order of rows takes 4·(m + nnz) bytes more, and A whose rows are not sorted 8·nnz.
+        The dense product, which is chosen where it wins, stores all of A: at most :data:`.kernels.choose.DENSE_PER_CSR`
+        times its CSR, and an eighth of the free memory. If ``k`` excludes that and A has four entries or more per row,
+        ``most`` is at most five times what a plan takes, plus 2 MiB. Aᵀ, another dtype, ``tune=True``, and a width,
+        ReLU or unaligned rows with another format take more, once each. So does packing while it runs, and
+        :meth:`linear` for its dense product, up to twice as much as others. Another order of rows takes 4·(m + nnz)
+        bytes more, and A whose rows are not sorted 8·nnz.
 
         Parameters
         ----------

@@ -103,7 +103,7 @@ def _content(file: _File) -> dict[str, Any]:
         dict(content.get("datasheets", {}))
     except OSError as error:
         raise SelectionError(f"{file.path}: not readable: {error.strerror}; {_HOW}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise SelectionError(f"{file.path}: no model of the selector, or a damaged one; {_HOW}") from error
     return content
 
