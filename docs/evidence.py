@@ -38,7 +38,7 @@ RECORDED = ROOT / "resources" / "recorded"
 #: Columns of the table ``analysis_claims`` that the pages show.
 SHOWN = (
     *("device", "claim", "set", "study", "source", "says", "paper", "unit", "expected", "verdict", "overall"),
-    *("value", "low", "high", "matrices", "why", "message"),
+    *("value", "low", "high", "matrices", "stale", "why", "message"),
 )
 #: Entries of a kernel's head that no analysis reads.
 PROSE = ("idea", "source", "deviations")

@@ -101,7 +101,8 @@ def _judged(row: Row) -> str:
         return f"<small>not testable: {row['message']}</small>"
     shown = SHOWN[row["unit"]]
     interval = f" <small>({shown(float(row['low']))} to {shown(float(row['high']))})</small>" if row["low"] else ""
-    return f"{shown(float(row['value']))}{interval}<br>**{row['verdict'].replace('_', ' ')}**"
+    stale = " <small>(stale rows)</small>" if row["stale"] == "True" else ""
+    return f"{shown(float(row['value']))}{interval}<br>**{row['verdict'].replace('_', ' ')}**{stale}"
 
 
 def ours(claim_and_set: str) -> str:

@@ -37,8 +37,8 @@ def judged(expression, **options):
     return row
 
 
-def judged_on(expression, sets, *, times=TIMES, noisy=(), why="", **expect):
-    """The rows of one claim on sets of suites; ``noisy`` are the kernels and matrices whose rows are."""
+def judged_on(expression, sets, *, times=TIMES, noisy=(), stale=(), why="", **expect):
+    """The rows of one claim on sets of suites; ``noisy`` and ``stale`` are the kernels and matrices whose rows are."""
     cases = pd.DataFrame(
         [
             {"device": "h200", "suite": "quick", "matrix": matrix, "matrix_sha256": matrix, "n": n, "l2": "cold"}
@@ -48,6 +48,7 @@ def judged_on(expression, sets, *, times=TIMES, noisy=(), why="", **expect):
                 "time_ms": n / 128 * time,
                 "status": "ok",
                 "noisy": (kernel, matrix) in noisy,
+                "stale": (kernel, matrix) in stale,
                 "host": "4.4",
             }
             | {
@@ -70,6 +71,7 @@ def judged_on(expression, sets, *, times=TIMES, noisy=(), why="", **expect):
                 "time_ms": float("nan"),
                 "status": "wrong",
                 "noisy": None,
+                "stale": False,
                 "host": "4.4",
             }
             | {"preprocess_ms": 6.0, "useful_gflops": float("nan"), "compulsory_bytes": 100}
@@ -358,3 +360,12 @@ def test_a_claim_names_what_exists(claim):
 )
 def test_a_threshold_itself_is_as_expected(expect, value, interval, said):
     assert verdict(expect, value, *interval) == said, "an interval that ends at the threshold does not hold it"
+
+
+def test_a_value_is_stale_if_one_of_its_times_is():
+    expression = 'geomean(speedup("mma_bt", ["mma_t", "mma_bt_f32"]))'
+    assert not judged(expression, at_least=0)["stale"]
+    assert judged(expression, at_least=0, stale=[("mma_bt", "a")])["stale"]
+    # On matrix b, mma_bt_f32 is the slower of the rivals.
+    assert not judged(expression, at_least=0, stale=[("mma_bt_f32", "b")])["stale"]
+    assert judged(expression, at_least=0, stale=[("mma_t", "b")])["stale"]

@@ -119,6 +119,7 @@ def _judge(
         "cases": found.cases,
         "matrices": found.matrices,
         "suites": ", ".join(found.suites),
+        "stale": found.stale,
     }
 
 

@@ -170,6 +170,7 @@ def _with_limits(
             # Without entries there is no rate, but C is written all the same: one entry stands in.
             "nnz": [max(1, about[matrix]["nnz"]) for matrix in rows["matrix"]],
             "steps": 1,
+            "format": "csr",  # which is among the bytes below, whatever the format is
             "dtype_a": rows["precision"],
             "dtype_c": rows["precision"],
             "compulsory_bytes": [

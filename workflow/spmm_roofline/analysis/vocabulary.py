@@ -36,7 +36,7 @@ CASE = [column for column in COMPARABLE if column != "device"]
 #: Columns of ``analysis_cases`` that the words read.
 READ = (
     *("device", *CASE, "kernel", "m", "k", "time_ms", "useful_gflops", "preprocess_ms", "compulsory_bytes"),
-    *("status", "noisy"),
+    *("status", "noisy", "stale"),
 )
 
 #: What a profiled case is known by.
@@ -98,6 +98,8 @@ class Found:
     cases: int
     matrices: int
     suites: list[str]
+    stale: bool
+    """whether one of the times is that of a kernel as it was before a change"""
 
 
 @dataclass
@@ -110,6 +112,8 @@ class Vocabulary:
     claim: str
     #: (suite, matrix, n) of every case that a function returned.
     used: set[tuple[Any, ...]] = field(default_factory=set)
+    #: Whether a time that a function returned, or a ratio of such, is stale.
+    stale: bool = False
     #: Series and function of the last aggregate.
     aggregate: tuple[Any, Callable[[Any], Any]] | None = None
 
@@ -117,7 +121,7 @@ class Vocabulary:
         """Value of an expression. Raises :class:`ClaimError` or :class:`NothingToTest`."""
         from simpleeval import EvalWithCompoundTypes, InvalidExpression
 
-        self.used, self.aggregate = set(), None
+        self.used, self.stale, self.aggregate = set(), False, None
         functions = {name: getattr(self, name) for name in (*SERIES, *AGGREGATES)} | {"least": min, "most": max}
         rivals = {name: list(patterns) for name, patterns in self.evidence.rivals.items()}
         evaluator = EvalWithCompoundTypes(functions=functions, names=rivals)
@@ -137,6 +141,7 @@ class Vocabulary:
             len(self.used),
             len({matrix for _, matrix, _ in self.used}),
             sorted({suite for suite, _, _ in self.used}),
+            self.stale,
         )
 
     # --- series -------------------------------------------------------------------------------------------------------
@@ -378,6 +383,7 @@ class Vocabulary:
         own = self._cases([name], **which).set_index(CASE)
         if own.empty:
             raise NothingToTest(self._missing(self._cases(**which), [name]))
+        self.stale |= bool(own["stale"].any())
         return self._use(own)
 
     def _both(self, kernels: str | list[str], over: str | list[str]) -> tuple[list[str], list[str]]:
@@ -412,6 +418,10 @@ class Vocabulary:
             times = times[~(self._least(noisy, kernels).reindex(times.index) < times[side])]
         if times.empty:
             raise NothingToTest(self._missing(self._cases(**which), [*mine, *rivals]))
+        old = rows[rows["stale"].fillna(False).astype(bool) & rows["case"].isin(times.index)]
+        for side, kernels in sides.items():
+            least = self._least(old, kernels)
+            self.stale |= bool((least <= times[side].reindex(least.index)).any())
         return times
 
     def _use(self, by_case: Any) -> Any:

@@ -44,10 +44,11 @@ class Csr(Format):
     def to_csr(self) -> Any:
         """The matrix as float64 CSR."""
         values = widened(self.data[: self.nnz], self.dtype)
-        indices, indptr, zeros = self.indices[: self.nnz], self.indptr, int((values == 0).sum())
+        xp, zeros = array_module(self.indptr), int((values == 0).sum())
+        indices, indptr = self.indices[: self.nnz], self.indptr
         if zeros:  # are dropped in place, where SciPy would share the arrays of this format
-            indices, indptr = indices.copy(), indptr.copy()
-        csr = csr_type(array_module(indptr))((values, indices, indptr), shape=self.shape)
+            indices, indptr = xp.array(indices), xp.array(indptr)
+        csr = csr_type(xp)((values, indices, indptr), shape=self.shape)
         if zeros:
             csr.eliminate_zeros()
         return csr

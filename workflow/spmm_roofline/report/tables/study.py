@@ -30,7 +30,7 @@ def _measured(row: Any, differs: bool) -> Cell:
     """
     suites = row.suites.split(", ") if isinstance(row.suites, str) and row.suites else []
     links = tuple((suite, f"{row.device}-{suite}") for suite in suites)
-    mark = (row.verdict.replace("_", " "),) if differs else ()
+    mark = ((row.verdict.replace("_", " "),) if differs else ()) + (("stale",) if row.stale is True else ())
     if row.value != row.value:
         return Cell(f"{row.set}: {row.message}", marks=mark)
     shown = SHOWN[row.unit]
