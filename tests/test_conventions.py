@@ -117,7 +117,7 @@ def test_make_image_builds_from_the_lock_file():
 
 def test_a_run_needs_a_python_whose_path_has_no_space(monkeypatch):
     plan = Plan(contracts.document(ROOT / "config/config.yaml", "config"))
-    monkeypatch.setattr("sys.executable", "/home/my project/.venv/bin/python")
+    monkeypatch.setattr("sys.executable", "/opt/my project/.venv/bin/python")
     plan.check_deployment(["conda"])
     with pytest.raises(PlanError, match=r"my project/\.venv/bin/python, whose path has a space"):
         plan.check_deployment([])

@@ -336,6 +336,7 @@ def test_a_claim_names_what_exists(claim):
         "compulsory_bytes",
     )
     one = pd.DataFrame([dict.fromkeys(columns, "x") | {"kernel": "x", "time_ms": 1.0, "noisy": False, "m": 1, "k": 1}])
+    one = one.assign(stale=False)
     one = one.assign(useful_gflops=1.0, preprocess_ms=1.0)
     nothing = pd.DataFrame({"matrix": [], **{column: [] for column in FEATURES.values()}})
     no_formats = pd.DataFrame({"format": [], "matrix": [], "status": [], "build_ms": []})
