@@ -230,6 +230,42 @@ def test_a_result_with_a_gradient_may_be_changed_in_place(torch, a, n):
         near(found, wanted, "float32")
 
 
+@pytest.mark.parametrize("most_slots", [None, 200])
+def test_a_gradient_with_values_that_an_update_replaced_is_refused(torch, a, most_slots, monkeypatch):
+    from spmm_roofline import SpMM, linear, sddmm, spmm
+    from spmm_roofline.multiply import blocks
+
+    if most_slots:
+        monkeypatch.setattr(blocks, "MOST_SLOTS", most_slots)
+    multiply = SpMM(a, "float64")
+    values, y = drawn(torch, (a.nnz,), "float64"), drawn(torch, (M, 4), "float64")
+    number = multiply.number
+    for product in (
+        lambda b: multiply(b),
+        lambda b: spmm(multiply.T, y.requires_grad_(), alpha=2.0),
+        lambda b: spmm(multiply, b.float()),
+        lambda b: linear(multiply, b.T),
+        lambda b: torch.ops.spmm_roofline.product(b, None, number, False, 1.0),
+        lambda b: torch.ops.spmm_roofline.linear(b.T, number, False),
+        lambda b: torch.autograd.grad(multiply(b, relu=True).square().sum(), b, create_graph=True)[0],
+    ):
+        result = product(drawn(torch, (K, 4), "float64").requires_grad_())
+        multiply.T.update(2 * values)
+        with pytest.raises(RuntimeError, match="call backward before update"):
+            result.sum().backward()
+    for product in (
+        lambda b: spmm(multiply, b, values),
+        lambda b: sddmm(multiply, y, b),
+        lambda b: multiply(y[0, :3].new_ones(K, 3), bias=b[0, :3]),
+    ):
+        wanted, found = (drawn(torch, (K, 4), "float64").requires_grad_() for _ in range(2))
+        product(wanted).sum().backward()
+        result = product(found)
+        multiply.update(values)
+        result.sum().backward()
+        assert torch.equal(found.grad, wanted.grad)
+
+
 def test_a_gradient_needs_no_plan_that_the_program_keeps(torch, a):
     from spmm_roofline import SpMM, linear, sddmm, spmm
 

@@ -107,6 +107,7 @@ class RowBlocks(SpMM):
         """Replace A's values, as :meth:`SpMM.update`."""
         for block, own in self._of_blocks(values):
             block.update(own)
+        self._kin.updates += 1
 
     def renew(self, values: Any) -> None:
         """:meth:`update` of this product alone, on the current stream of the library of ``values``."""

@@ -209,7 +209,7 @@ class _OwnProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, b: Tensor, bias: Tensor | None, a: SpMM, alpha: float, relu: bool) -> Tensor:
         result = _without_view(a.multiply(b, None, alpha, 0.0, bias, relu))
-        ctx.a, ctx.alpha, ctx.relu = a, alpha, relu
+        ctx.a, ctx.alpha, ctx.relu, ctx.updates = a, alpha, relu, a._kin.updates
         if relu:
             ctx.save_for_backward(result)
         return result
@@ -219,6 +219,8 @@ class _OwnProduct(torch.autograd.Function):
         if ctx.relu:
             gradient = torch.ops.aten.threshold_backward(gradient, *ctx.saved_tensors, 0.0)
         of_b = of_bias = None
+        if ctx.needs_input_grad[0]:
+            _check_values(ctx.a, ctx.updates)
         if ctx.needs_input_grad[0] and is_traced(gradient):
             columns = gradient if gradient.ndim == 2 else gradient[:, None]
             of_b = _multiplied(columns, None, ctx.a.number, True, ctx.alpha).reshape(-1, *gradient.shape[1:])
@@ -227,6 +229,12 @@ class _OwnProduct(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             of_bias = gradient.sum(0).reshape(-1)
         return of_b, of_bias, None, None, None
+
+
+def _check_values(a: SpMM, updates: int) -> None:
+    """Raise ``RuntimeError`` if A no longer has the values of the product whose gradient is wanted."""
+    if a._kin.updates != updates:
+        raise RuntimeError("A was updated after this product: call backward before update, or pass values to spmm")
 
 
 def _without_view(result: Tensor) -> Tensor:
@@ -451,6 +459,7 @@ def _fake_attention(q: Tensor, k: Tensor, v: Tensor, plan: int, scale: float) ->
 def _keep_product(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     b, values, ctx.plan, ctx.transposed, ctx.alpha, bias, relu = inputs
     ctx.has_bias, ctx.of_b = bias is not None, b.ndim
+    ctx.updates = _plan(ctx.plan)._kin.updates
     needs_b = values is not None and values.requires_grad
     ctx.save_for_backward(b if needs_b else None, values, output if relu else None)
 
@@ -461,6 +470,8 @@ def _product_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         gradient = torch.ops.aten.threshold_backward(gradient, output, 0.0)
     of_b = of_values = None
     if ctx.needs_input_grad[0]:
+        if values is None:
+            _check_values(_plan(ctx.plan), ctx.updates)
         of_b = _summed(_multiplied(gradient, values, ctx.plan, not ctx.transposed, ctx.alpha), ctx.of_b)
     if values is not None and ctx.needs_input_grad[1]:
         x, y = (b, gradient) if ctx.transposed else (gradient, b)
@@ -489,11 +500,14 @@ def _sampled_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
 
 def _keep_linear(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     _, ctx.plan, ctx.transposed, bias = inputs
-    ctx.has_bias = bias is not None
+    ctx.has_bias, ctx.updates = bias is not None, _plan(ctx.plan)._kin.updates
 
 
 def _linear_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-    of_x = _turned(gradient, ctx.plan, not ctx.transposed) if ctx.needs_input_grad[0] else None
+    of_x = None
+    if ctx.needs_input_grad[0]:
+        _check_values(_plan(ctx.plan), ctx.updates)
+        of_x = _turned(gradient, ctx.plan, not ctx.transposed)
     # PyTorch counts no arguments after the last one that was given.
     of_bias = gradient.sum(0) if ctx.has_bias and ctx.needs_input_grad[3] else None
     return of_x, None, None, of_bias

@@ -81,6 +81,8 @@ class Family(dict[Any, "SpMM"]):
         super().__init__()
         #: Under which a product is planned and packs: threads share them.
         self.lock = RLock()
+        #: How often :meth:`SpMM.update` replaced A's values: a gradient needs those of its product.
+        self.updates = 0
 
 
 class SpMM:
@@ -581,7 +583,8 @@ class SpMM:
     def update(self, values: Any) -> None:
         """Replace A's values; nothing is planned anew.
 
-        The products with Aᵀ change as well. The first update packs A once more, to learn where each value belongs.
+        The products with Aᵀ change as well. The first update packs A once more, to learn where each value belongs. A
+        gradient through a product of before then raises ``RuntimeError``, except in a compiled function.
 
         Parameters
         ----------
@@ -602,6 +605,7 @@ class SpMM:
         for product in list({self._key: self, **self._kin}.values()):
             if product._stream_of_values is None:
                 product.renew(values)
+        self._kin.updates += 1
 
     @property
     def reordered(self) -> bool:
