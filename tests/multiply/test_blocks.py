@@ -124,6 +124,34 @@ def test_samples_and_updates(a, monkeypatch):
     check(transposed @ x, other.T.tocsr(), exact, "float32")
 
 
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_an_update_without_memory_leaves_a_as_it_was(a, in_blocks, monkeypatch):
+    import cupy
+
+    from spmm_roofline import SpMM
+    from spmm_roofline.multiply.plan import SpMM as Plan
+
+    multiply = SpMM(a, "float32") if in_blocks else whole(a, monkeypatch, "float32")
+    b, exact = dense(K, 8, "float32")
+    x, exact_x = dense(M, 8, "float32")
+    products = multiply, multiply.T
+    own_values, left = Plan._own_values, iter(range(3 if in_blocks else 1))
+
+    def allocated(plan, dtype):
+        if next(left, None) is None:
+            raise MemoryError
+        own_values(plan, dtype)
+
+    with monkeypatch.context() as context, pytest.raises(MemoryError):
+        context.setattr(Plan, "_own_values", allocated)
+        multiply.update(cupy.asarray(2 * a.data))
+    for values in (a.data, 2 * a.data):
+        of_a = csr_array((values, a.indices, a.indptr), shape=a.shape)
+        check(products[0](b), of_a, exact, "float32")
+        check(products[1](x), csr_array(of_a.T), exact_x, "float32")
+        multiply.update(cupy.asarray(2 * a.data))
+
+
 def test_a_csr_keeps_the_order_of_its_rows(a, monkeypatch):
     import cupy
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate, pairwise
 from threading import Lock
 from typing import Any
@@ -103,11 +103,9 @@ class RowBlocks(SpMM):
                 out[entries] = block.sample_entries(*of_block)
         return out
 
-    def update(self, values: Any) -> None:
-        """Replace A's values, as :meth:`SpMM.update`."""
-        for block, own in self._of_blocks(values):
-            block.update(own)
-        self._kin.updates += 1
+    def _updates(self, values: Any) -> list[Callable[[], None]]:
+        """The launches of an update, for all products of all blocks with A's own values."""
+        return [launch for block, own in self._of_blocks(values) for launch in block._updates(own)]
 
     def renew(self, values: Any) -> None:
         """:meth:`update` of this product alone, on the current stream of the library of ``values``."""

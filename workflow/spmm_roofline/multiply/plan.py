@@ -581,7 +581,7 @@ class SpMM:
         return self.relative(transposed=not self.transposed)
 
     def update(self, values: Any) -> None:
-        """Replace A's values; nothing is planned anew.
+        """Replace A's values; nothing is planned anew. An update that finds no memory leaves A as it was.
 
         The products with Aᵀ change as well. The first update packs A once more, to learn where each value belongs. A
         gradient through a product of before then raises ``RuntimeError``, except in a compiled function.
@@ -602,10 +602,16 @@ class SpMM:
                 "values requires a gradient, which update does not give it: pass values.detach(), or multiply by "
                 "spmm_roofline.spmm(multiply, b, values)"
             )
-        for product in list({self._key: self, **self._kin}.values()):
-            if product._stream_of_values is None:
-                product.renew(values)
+        # All memory is there before the first value changes: an update that fails leaves A as it was.
+        launches = self._updates(values)
         self._kin.updates += 1
+        for launch in launches:
+            launch()
+
+    def _updates(self, values: Any) -> list[Callable[[], None]]:
+        """The launches of an update, for all products with A's own values."""
+        products = list({self._key: self, **self._kin}.values())
+        return [product._renewal(values) for product in products if product._stream_of_values is None]
 
     @property
     def reordered(self) -> bool:
@@ -733,23 +739,26 @@ class SpMM:
 
     def renew(self, values: Any) -> None:
         """:meth:`update` of this product alone, on the current stream of the library of ``values``."""
+        self._renewal(values)()
+
+    def _renewal(self, values: Any) -> Callable[[], None]:
+        """The launch of :meth:`renew`, with all memory that it needs."""
         library = library_of(values, "values")
         stream = library.stream(self._device)
         key = None if library.layout is None else (library.layout(values), stream, get_ident())
         replace = self._renewals.get(key)
-        if replace is not None:
-            call_on(self._device, replace, stream, library.pointer(values))
-        else:
-            with self._on_own_device(), cupy_stream(stream):
-                own = given(library, values, self.nnz, self._device)
-                replace = self._replacing(own.dtype)
-                replace(stream, own.address)
-            if key and own.array is values:
-                if len(self._renewals) >= MOST:
-                    self._renewals.clear()
-                self._renewals[key] = replace
         # It has the values of before.
         self._matrix.__dict__.pop("transposed", None)
+        if replace is not None:
+            return partial(call_on, self._device, replace, stream, library.pointer(values))
+        with self._on_own_device(), cupy_stream(stream):
+            own = given(library, values, self.nnz, self._device)
+            replace = self._replacing(own.dtype)
+        if key and own.array is values:
+            if len(self._renewals) >= MOST:
+                self._renewals.clear()
+            self._renewals[key] = replace
+        return lambda: call_on(self._device, replace, stream, own.address)  # values of its own live as long
 
     def _replacing(self, dtype: str) -> Replace:
         """A function that gives A as CSR and every packed format other values, of ``dtype``, in the caller's order."""
