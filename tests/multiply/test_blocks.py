@@ -1,5 +1,7 @@
 """SpMM with a matrix of more entries than one plan can count: row blocks."""
 
+import copy
+import pickle
 from itertools import pairwise
 
 import numpy as np
@@ -150,6 +152,15 @@ def test_an_update_without_memory_leaves_a_as_it_was(a, in_blocks, monkeypatch):
         check(products[0](b), of_a, exact, "float32")
         check(products[1](x), csr_array(of_a.T), exact_x, "float32")
         multiply.update(cupy.asarray(2 * a.data))
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_plan_is_not_copied(a, copied, monkeypatch):
+    from spmm_roofline import MaskedAttention, SpMM
+
+    for plan in (SpMM(a, "float32"), whole(a, monkeypatch, "float32"), MaskedAttention(a)):
+        with pytest.raises(TypeError, match="keep A, and plan it again"):
+            copied({"layer": plan} if copied is not copy.copy else plan)
 
 
 def test_a_csr_keeps_the_order_of_its_rows(a, monkeypatch):

@@ -14,7 +14,7 @@ from ..formats.arrays import ceil_div, row_of_entry
 from ..kernels.packers import LoadedPacker, functions_of
 from .arrays import Library, Strided, call_on, capturing, library_of, needs_operator
 from .launches import MOST
-from .matrix import check_may_plan, matrix_of, records_gradient
+from .matrix import OnDevice, check_may_plan, matrix_of, records_gradient
 
 #: Kernel of ``kernels/sampling``; its variants are for dtypes, widths of heads and sizes of blocks.
 KERNEL = "masked_attention"
@@ -34,7 +34,7 @@ _numbers = itertools.count(1)
 PLANS: WeakValueDictionary[int, MaskedAttention] = WeakValueDictionary()
 
 
-class MaskedAttention:
+class MaskedAttention(OnDevice):
     """softmax(scale·Q·Kᵀ at the entries of a sparse mask)·V for every head, planned once for a mask.
 
     Scores outside of the mask are not computed, apart from those that share a block with one inside, and scores never

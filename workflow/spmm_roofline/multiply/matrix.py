@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -154,6 +154,13 @@ class Matrix:
         for array, own in zip(of_caller, (rows, columns), strict=True):
             array[self.order] = own
         return of_caller
+
+
+class OnDevice:
+    """What lies on a device and belongs to its process: it is not copied, by ``copy`` or by ``pickle``."""
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a plan lies on a device and cannot be copied: keep A, and plan it again")
 
 
 class Size(NamedTuple):

@@ -51,7 +51,7 @@ from .copies import (
 )
 from .launches import MOST, Launches, Operands
 from .linear import Ready, linear
-from .matrix import SUMMED, Matrix, Size, check_may_plan, matrix_of, records_gradient, size_of
+from .matrix import SUMMED, Matrix, OnDevice, Size, check_may_plan, matrix_of, records_gradient, size_of
 from .memory import Prediction, csr, dense_within, free_bytes, packed, surely_fits
 from .reorder import best_order
 from .sampled import Repeat as Sampling
@@ -85,7 +85,7 @@ class Family(dict[Any, "SpMM"]):
         self.updates = 0
 
 
-class SpMM:
+class SpMM(OnDevice):
     """C = relu(alpha·A·B + beta·C + bias) on a GPU, with a fixed sparse A, dense B and C, and bias and ReLU on request.
 
     Parameters
