@@ -266,6 +266,44 @@ def test_a_gradient_with_values_that_an_update_replaced_is_refused(torch, a, mos
         assert torch.equal(found.grad, wanted.grad)
 
 
+def test_tangents_of_forward_mode_are_refused(torch, a):
+    from torch.autograd import forward_ad
+
+    from spmm_roofline import MaskedAttention, SpMM, linear, sddmm, spmm
+
+    multiply, attend = SpMM(a, "float32"), MaskedAttention(a)
+    b, y, values = (drawn(torch, shape, "float32") for shape in ((K, 4), (M, 4), (a.nnz,)))
+    q, k = (drawn(torch, (rows, 64), "float16") for rows in (M, K))
+    out, leaf = torch.zeros_like(y), b.clone().requires_grad_()
+    wanted = multiply(b)
+    with forward_ad.dual_level():
+
+        def dual(tensor):
+            return forward_ad.make_dual(tensor, torch.ones_like(tensor))
+
+        for product in (
+            lambda: multiply(dual(b)),
+            lambda: multiply(b, bias=dual(b[0])),
+            lambda: multiply(dual(b), out=out),
+            lambda: multiply.sample(y, dual(b)),
+            lambda: multiply.linear(dual(b.T)),
+            lambda: spmm(multiply, dual(b)),
+            lambda: spmm(multiply, dual(leaf)),
+            lambda: spmm(multiply, b, dual(values)),
+            lambda: sddmm(multiply, dual(y), b),
+            lambda: linear(multiply, dual(b.T)),
+            lambda: (spmm(multiply, leaf) * dual(y)).sum().backward(),
+            lambda: attend(dual(q), k, k),
+        ):
+            with pytest.raises(NotImplementedError, match="no forward-mode gradient"):
+                product()
+        assert multiply(b, out=out) is out  # other tensors are multiplied as ever
+        for found in (out, multiply(b), spmm(multiply, b), spmm(multiply, leaf), linear(multiply, b.T).T):
+            near(found, wanted, "float32")
+    with pytest.raises(NotImplementedError, match="no forward-mode gradient"):
+        torch.func.jvp(multiply, (b,), (b,))
+
+
 def test_a_gradient_needs_no_plan_that_the_program_keeps(torch, a):
     from spmm_roofline import SpMM, linear, sddmm, spmm
 

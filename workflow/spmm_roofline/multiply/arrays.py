@@ -190,13 +190,30 @@ def needs_operator(*arrays: Any) -> bool:
                 return True
         elif array is not None and isinstance(array, torch.Tensor):
             return True
-    return has_tensors and (is_watched() or torch.is_autocast_enabled("cuda"))
+    if not has_tensors:
+        return False
+    if torch.autograd.forward_ad._current_level >= 0:
+        check_tangents(*arrays)
+    return is_watched() or torch.is_autocast_enabled("cuda")
 
 
 def is_traced(*tensors: Any) -> bool:
-    """Whether a compiler, a mode or a subclass of PyTorch must see what is done with tensors, not only their values."""
+    """Whether a compiler, a mode or a subclass of PyTorch must see what is done with tensors, not only their values.
+
+    Raises ``NotImplementedError`` for tangents, as :func:`check_tangents`.
+    """
     torch = sys.modules["torch"]
+    if torch.autograd.forward_ad._current_level >= 0:
+        check_tangents(*tensors)
     return is_watched() or any(type(tensor) not in (torch.Tensor, torch.nn.Parameter) for tensor in tensors)
+
+
+def check_tangents(*arrays: Any) -> None:
+    """Raise ``NotImplementedError`` for tensors with tangents of forward mode: a product would lose them in silence."""
+    torch = sys.modules["torch"]
+    for array in arrays:
+        if isinstance(array, torch.Tensor) and torch.autograd.forward_ad.unpack_dual(array).tangent is not None:
+            raise NotImplementedError("a product has no forward-mode gradient: use backward")
 
 
 def is_watched() -> bool:

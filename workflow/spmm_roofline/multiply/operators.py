@@ -16,13 +16,14 @@ from typing import Any
 try:
     import torch
     from torch import Tensor, library
+    from torch.autograd import forward_ad
 except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
     raise ImportError("spmm, sddmm and linear multiply tensors of PyTorch: pip install torch") from error
 
 from . import arrays
-from .arrays import current_stream, is_traced, is_watched
+from .arrays import check_tangents, current_stream, is_traced, is_watched
 from .attention import PLANS, MaskedAttention
 from .choice import kernels_of, multiple_of
 from .copies import ALIGNED
@@ -182,6 +183,7 @@ def _is_eager(a: SpMM, first: Tensor, second: Tensor | None) -> bool:
         and (second is None or type(second) in PLAIN)
         and _DTYPES.get(first.dtype) == a.stored
         and not is_watched()
+        and forward_ad._current_level < 0  # is_traced refuses tangents
         and not torch.is_autocast_enabled("cuda")
     )
 
@@ -256,6 +258,7 @@ def attention(a: MaskedAttention, q: Tensor, k: Tensor, v: Tensor, scale: float 
 
     Within ``torch.autocast`` operands are cast. Raises ``ValueError`` if one of them requires a gradient.
     """
+    check_tangents(q, k, v)
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (q, k, v)):
         raise ValueError("masked attention has no gradient: call it within torch.no_grad()")
     q, k, v = map(_autocast, (q, k, v))
