@@ -574,6 +574,23 @@ def test_modes_of_pytorch_see_products(torch, a):
     assert names == ["spmm_roofline.product.default"] * 2
 
 
+def test_transforms_of_pytorch_see_products(torch, a):
+    from spmm_roofline import SpMM, linear, sddmm, spmm
+
+    multiply = SpMM(a, "float32")
+    b, y, values = (drawn(torch, (2, *shape), "float32") for shape in ((K, 8), (M, 8), (a.nnz,)))
+    for product, operands in (
+        (multiply, (b,)),
+        (lambda b: spmm(multiply, b), (b,)),
+        (lambda b: linear(multiply, b.T), (b,)),
+        (lambda b, values: spmm(multiply, b, values), (b, values)),
+        (lambda x, y: sddmm(multiply, x, y), (y, b)),
+    ):
+        wanted = torch.stack([product(*(each[i] for each in operands)) for i in range(2)])
+        near(torch.vmap(product)(*operands), wanted, "float32")
+        near(torch.func.functionalize(product)(*(each[0] for each in operands)), wanted[0], "float32")
+
+
 @pytest.mark.parametrize("form", ["csr", "coo", "arrays"])
 def test_values_of_a_plan_that_require_a_gradient_are_refused(torch, a, form):
     from spmm_roofline import SpMM, spmm

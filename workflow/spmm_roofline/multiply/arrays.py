@@ -217,9 +217,13 @@ def check_tangents(*arrays: Any) -> None:
 
 
 def is_watched() -> bool:
-    """Whether a compiler or a mode of PyTorch looks on."""
+    """Whether a compiler, a mode or a transform (``torch.func``) of PyTorch looks on."""
     torch = sys.modules["torch"]
-    return bool(torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0)
+    return bool(
+        torch.compiler.is_compiling()
+        or torch._C._len_torch_dispatch_stack() > 0
+        or torch._C._functorch.maybe_current_level() is not None
+    )
 
 
 def requires_gradient(array: Any) -> bool:
