@@ -210,6 +210,21 @@ def test_autocast_leaves_float64(torch, a, monkeypatch):
         assert multiply(y, bias=x[0]).dtype == wanted
 
 
+def test_the_product_of_a_vector_is_contiguous(torch, a, monkeypatch):
+    from spmm_roofline import SpMM, spmm
+
+    multiply = SpMM(a, "float32")
+    b, values = drawn(torch, (K,), "float32"), drawn(torch, (2, a.nnz), "float32")
+    compiled = torch.compile(lambda b: spmm(multiply, b), fullgraph=True, backend="aot_eager")
+    products = [lambda b=b: spmm(multiply, b) for b in (b, b.double(), b.clone().requires_grad_())]
+    products += [lambda: spmm(multiply, b, values), lambda: spmm(multiply, b, values[0]), lambda: compiled(b)]
+    for product in products:
+        assert product().is_contiguous()
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda device: True)
+    monkeypatch.setattr(torch, "get_autocast_dtype", lambda device: torch.float16)
+    assert multiply(b).is_contiguous()
+
+
 @pytest.mark.parametrize("n", [0, 7, 8])
 def test_a_result_with_a_gradient_may_be_changed_in_place(torch, a, n):
     from spmm_roofline import SpMM, linear, sddmm, spmm

@@ -98,7 +98,7 @@ def spmm(
     b = _autocast(b)
     bias = None if bias is None else _autocast(bias)
     if b.ndim == 1:
-        return spmm(a, b[:, None], values, alpha, bias, relu)[..., 0]
+        return spmm(a, b[:, None], values, alpha, bias, relu)[..., 0].contiguous()
     return _multiplied(b, values, a.number, False, alpha, bias, relu)
 
 

@@ -289,6 +289,7 @@ class SpMM(OnDevice):
         out
             Array m×n of the same library and dtype, for the result. It is written in place if its rows are aligned and
             have no gap, if they are aligned and n is a multiple of 256, or where unaligned ``b`` would be read.
+            It must not overlap ``b`` or ``bias``, which kernels read while they write.
         alpha, beta
             Factors of the product and of ``out``.
         bias
