@@ -648,7 +648,7 @@ def test_tensors_of_a_may_change_after_it_was_planned(torch, a, form):
 
 
 def test_what_does_not_fit_is_one_sentence(torch, a, device):
-    from spmm_roofline import SpMM, spmm
+    from spmm_roofline import MaskedAttention, SpMM, linear, sddmm, spmm
 
     multiply = SpMM(a, "float16")
     b = drawn(torch, (K, N), "float16")
@@ -659,6 +659,29 @@ def test_what_does_not_fit_is_one_sentence(torch, a, device):
     ):
         with pytest.raises(ValueError, match=message):
             multiply(wrong)
+    on_host, ones = np.ones((K, N), "float16"), torch.ones(a.nnz)
+    for wrong, message in (
+        (lambda: multiply(b.to_sparse()), r"torch\.sparse_coo, and a product takes dense arrays"),
+        (lambda: multiply(b, out=torch.ones(M, N).to_sparse_csr()), "pass it as .to_dense"),
+        (lambda: spmm(multiply, b.to_sparse_csr()), "pass it as .to_dense"),
+        (lambda: spmm(a, b), r"A is csr_array, .* pass SpMM\(a, dtype\)"),
+        (lambda: sddmm(a, b, b), "A is csr_array"),
+        (lambda: linear(MaskedAttention(a), b.T), "A is MaskedAttention"),
+        (lambda: spmm(multiply, on_host), "an operand is ndarray; .* tensors of PyTorch"),
+        (lambda: spmm(multiply, b, np.ones(a.nnz)), "an operand is ndarray"),
+        (lambda: spmm(multiply, b, bias=on_host[0]), "an operand is ndarray"),
+        (lambda: sddmm(multiply, [1.0], b), "an operand is list"),
+        (lambda: linear(multiply, on_host.T), "an operand is ndarray"),
+        (
+            lambda: spmm(multiply, b, ones.to(torch.float8_e4m3fn)),
+            "float8_e4m3fn; it may be float16, bfloat16, float32",
+        ),
+        (lambda: multiply.update(ones.to(torch.float8_e4m3fn)), "float8_e4m3fn; it may be float16"),
+        (lambda: SpMM(torch.ones(4, 4).to_sparse_csc()), r"torch\.sparse_csc, .* pass a\.to_sparse\(\)"),
+        (lambda: SpMM(torch.ones(4, 4).to_sparse_bsr((2, 2))), r"pass a\.to_sparse\(\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            wrong()
     with pytest.raises(ValueError, match="has no gradient"):
         multiply(b.requires_grad_(), out=torch.empty(M, N))
     with pytest.raises(ValueError, match="has no gradient"):

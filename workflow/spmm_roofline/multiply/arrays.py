@@ -270,7 +270,12 @@ def _torch() -> Library:
 
     names = {getattr(torch, name): name for name in ("float16", "bfloat16", "float32", "float64")}
 
+    def check_dense(tensor: Any, name: str) -> None:
+        if tensor.layout != torch.strided:
+            raise ValueError(f"{name} is {tensor.layout}, and a product takes dense arrays: pass it as .to_dense()")
+
     def strided(tensor: Any, name: str) -> Strided:
+        check_dense(tensor, name)
         device = device_of(tensor)
         if device < 0:
             raise ValueError(f"{name} is on the CPU, and products run on a GPU: pass {name}.cuda()")
@@ -287,14 +292,29 @@ def _torch() -> Library:
             return cupy.from_dlpack(own.view(torch.int16)).view("uint16")
         return cupy.from_dlpack(own)
 
+    # These ask what a tensor is only where they fail, because a call may cost the host only microseconds.
+    def layout(tensor: Any) -> tuple[Any, ...]:
+        try:
+            return tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.is_neg()
+        except RuntimeError:
+            check_dense(tensor, "an operand")
+            raise
+
+    def pointer(tensor: Any) -> int:
+        try:
+            return int(tensor.data_ptr())
+        except RuntimeError:
+            check_dense(tensor, "an operand")
+            raise
+
     return Library(
         "PyTorch",
         strided,
         as_cupy,
         lambda tensor, shape: tensor.new_empty(shape),
         lambda device: current_stream(device),
-        lambda tensor: (tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.is_neg()),
-        lambda tensor: int(tensor.data_ptr()),
+        layout,
+        pointer,
         # Autograd then refuses a gradient that needs the elements of before. Tensors of inference have no versions.
         wrote=lambda tensor: None if tensor.is_inference() else increment_version(tensor),
     )

@@ -262,6 +262,8 @@ def matrix_of(
         if size := size_of(a):
             check(size)
         return _of_parts(*parts, shape)
+    if "sparse" in (layout := str(getattr(a, "layout", ""))):
+        raise ValueError(f"A is {layout}, which no plan takes: pass a.to_sparse()")
     if not (sparse.issparse(a) or hasattr(a, "tocsr")) or len(a.shape) != 2:
         raise ValueError(
             f"A is {type(a).__name__}; it must be a sparse matrix of SciPy, CuPy or PyTorch, or (crow, col, values)"

@@ -64,9 +64,9 @@ def spmm(
         dtype of ``a``, the plan makes a product of that dtype on first use. Within ``torch.autocast``, tensors are cast
         to its dtype, except float64.
     values
-        Tensor nnz: values of A for this call, in the order of A's entries, in any floating dtype. By default, the
-        values that A was planned with, or its last ``update``. A tensor batch×nnz gives batch products of one pattern;
-        ``b`` is then k×n or batch×k×n.
+        Tensor nnz: values of A for this call, in the order of A's entries, in float16, bfloat16, float32 or float64. By
+        default, the values that A was planned with, or its last ``update``. A tensor batch×nnz gives batch products of
+        one pattern; ``b`` is then k×n or batch×k×n.
     alpha
         Factor of the product.
     bias
@@ -93,10 +93,14 @@ def spmm(
     >>> spmm(multiply, b, relu=True).sum().backward()
     >>> gradient = b.grad                               # Aᵀ times the gradient of the product
     """
+    if not isinstance(a, SpMM):
+        raise _no_plan(a)
     if values is None and _is_eager(a, b, bias):
         return _own_product(a, b, alpha, bias, relu)
     b = _autocast(b)
     bias = None if bias is None else _autocast(bias)
+    if values is not None:
+        _check_tensor(values)
     if b.ndim == 1:
         return spmm(a, b[:, None], values, alpha, bias, relu)[..., 0].contiguous()
     return _multiplied(b, values, a.number, False, alpha, bias, relu)
@@ -132,7 +136,9 @@ def sddmm(a: SpMM, x: Tensor, y: Tensor) -> Tensor:
     >>> multiply = SpMM(a, dtype="float32")
     >>> scores = sddmm(multiply, spmm(multiply, b), b)
     """
-    if x.ndim == y.ndim == 2 and _is_eager(a, x, y) and not _has_gradient(x, y):
+    if not isinstance(a, SpMM):
+        raise _no_plan(a)
+    if _is_eager(a, x, y) and x.ndim == y.ndim == 2 and not _has_gradient(x, y):
         result: Tensor = a.sample_entries(x, y)
         return result
     return _at_entries(_autocast(x), _autocast(y), a.number)
@@ -169,11 +175,25 @@ def linear(a: SpMM, x: Tensor, bias: Tensor | None = None) -> Tensor:
     >>> layer = SpMM(a, dtype="float32")                # a: output features x input features
     >>> y = linear(layer, x)                            # x: (batch, tokens, input features)
     """
+    if not isinstance(a, SpMM):
+        raise _no_plan(a)
     x, bias = _autocast(x), None if bias is None else _autocast(bias)
     if x.ndim == 2:
         return _turned(x, a.number, False, bias)
     y = _turned(x.flatten(0, -2) if x.ndim > 2 else x[None], a.number, False, bias)
     return y.reshape(*x.shape[:-1], y.shape[-1])
+
+
+def _no_plan(a: Any) -> ValueError:
+    return ValueError(f"A is {type(a).__name__}, and a product takes a plan: pass SpMM(a, dtype), made once")
+
+
+def _check_tensor(array: Any) -> None:
+    if not isinstance(array, Tensor):
+        raise ValueError(
+            f"an operand is {type(array).__name__}; spmm, sddmm and linear take tensors of PyTorch. Pass other arrays "
+            "on a GPU to the plan itself, multiply(b)"
+        )
 
 
 def _is_eager(a: SpMM, first: Tensor, second: Tensor | None) -> bool:
@@ -248,6 +268,7 @@ def _without_view(result: Tensor) -> Tensor:
 
 def _autocast(tensor: Tensor) -> Tensor:
     """In the dtype of autocast, within it; PyTorch leaves float64 as it is, in its own products too."""
+    _check_tensor(tensor)
     if not torch.is_autocast_enabled("cuda") or tensor.dtype == torch.float64:
         return tensor
     return tensor.to(torch.get_autocast_dtype("cuda"))

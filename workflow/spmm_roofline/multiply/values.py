@@ -57,6 +57,8 @@ def given(library: Library, values: Any, nnz: int, device: int) -> Given:
     contiguous = lies is not None and lies.shape == (nnz,) and (nnz < 2 or lies.strides == (1,))
     if lies and contiguous and lies.dtype in KERNELS_OF:
         return Given(lies.dtype, lies.pointer, values)
+    if lies and lies.dtype.startswith("float") and lies.dtype not in KERNELS_OF:
+        raise ValueError(f"values is {lies.dtype}; it may be float16, bfloat16, float32 or float64")
     array = cupy.ascontiguousarray(values_of(values, nnz))
     return Given(array.dtype.name, array.data.ptr, array)
 
