@@ -132,6 +132,8 @@ class MaskedAttention(OnDevice):
         ------
         ValueError
             For operands that do not fit, and for a first call within a capture.
+        NotImplementedError
+            For tangents of forward mode.
         """
         if needs_operator(q, k, v):
             from . import operators

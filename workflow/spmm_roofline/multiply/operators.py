@@ -84,6 +84,10 @@ def spmm(
     ------
     ValueError
         For operands that do not fit.
+    NotImplementedError
+        For tangents of forward mode.
+    RuntimeError
+        In a backward pass, if A's own values were updated since the product.
 
     Examples
     --------
@@ -129,6 +133,8 @@ def sddmm(a: SpMM, x: Tensor, y: Tensor) -> Tensor:
     ------
     ValueError
         For operands that do not fit.
+    NotImplementedError
+        For tangents of forward mode.
 
     Examples
     --------
@@ -168,6 +174,10 @@ def linear(a: SpMM, x: Tensor, bias: Tensor | None = None) -> Tensor:
     ------
     ValueError
         For operands that do not fit.
+    NotImplementedError
+        For tangents of forward mode.
+    RuntimeError
+        In a backward pass, if A's own values were updated since the product.
 
     Examples
     --------

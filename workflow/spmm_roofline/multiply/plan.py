@@ -116,7 +116,7 @@ class SpMM(OnDevice):
         Kernels put the rows of C back as they store them; B, C and A's values keep the caller's order. To find the
         order takes as long as some dozen products.
 
-        Attributes
+    Attributes
     ----------
     shape
         m and k.
@@ -135,11 +135,13 @@ class SpMM(OnDevice):
     MemoryError
         If A cannot fit into the free memory of the device (:meth:`predict_bytes`).
 
-    Notes ----- B may be an array of CuPy, PyTorch, or any library with DLPack; C is one of the same library. Nothing is
-    copied between libraries. Calls are asynchronous, on the current stream of B's library. The first call with new
-    shapes plans and must precede a capture; CuPy also allocates on the first call on a stream. A captured graph uses
-    memory of this object, and so do products on other streams until they have ended: keep the object alive for them.
-    Use fewer than 64 other shapes and streams meanwhile, or the scratch of a graph is freed.
+    Notes
+    -----
+    B may be an array of CuPy, PyTorch, or any library with DLPack; C is one of the same library. Nothing is copied
+    between libraries. Calls are asynchronous, on the current stream of B's library. The first call with new shapes
+    plans and must precede a capture; CuPy also allocates on the first call on a stream. A captured graph uses memory of
+    this object, and so do products on other streams until they have ended: keep the object alive for them. Use fewer
+    than 64 other shapes and streams meanwhile, or the scratch of a graph is freed.
 
     A product with a tensor of PyTorch that requires a gradient is differentiable, and so is
     :func:`spmm_roofline.spmm`, which also takes A's values as a tensor.
@@ -307,6 +309,8 @@ class SpMM(OnDevice):
         ------
         ValueError
             For operands that do not fit, and for a gradient with ``out`` or ``beta``.
+        NotImplementedError
+            For tangents of forward mode.
         """
         if needs_operator(b, bias, out):
             from . import operators
@@ -334,8 +338,9 @@ class SpMM(OnDevice):
         ----------
         x
             Array t×k of the dtype of A, or k for a vector, or with more dimensions before the last one. The dense
-        product, which is taken if A is rather full, reads aligned rows of x in place and writes the result directly.
-        Other kernels multiply a transposed copy of x and transpose their result. bias
+            product, which is taken if A is rather full, reads aligned rows of x in place and writes the result
+            directly. Other kernels multiply a transposed copy of x and transpose their result.
+        bias
             m values of the same library and dtype, added to every row before it is rounded.
 
         Returns
@@ -347,6 +352,8 @@ class SpMM(OnDevice):
         ------
         ValueError
             For operands that do not fit.
+        NotImplementedError
+            For tangents of forward mode.
 
         Notes
         -----
@@ -518,6 +525,8 @@ class SpMM(OnDevice):
         ------
         ValueError
             For operands that do not fit.
+        NotImplementedError
+            For tangents of forward mode.
 
         Notes
         -----
