@@ -72,12 +72,10 @@ def covered(tables: dict[str, pd.DataFrame], launched: pd.DataFrame) -> str:
 def gains(fastest: pd.DataFrame) -> str:
     """The gain over cuSPARSE of taking the fastest kernel, cuSPARSE included, a clause for each precision with a gain.
 
-    The mean is over the cases that a general kernel multiplied, if there are any: suites of one study's kernels say
-    nothing about what a user can take. Where cuSPARSE wins the gain is 1, whatever its precision.
+    The mean is over the cases of :func:`_open_to_all`. Where cuSPARSE wins the gain is 1, whatever its precision.
     """
-    over = "all cases"
-    if not fastest["general"].all() and fastest["general"].any():
-        fastest, over = fastest[fastest["general"]], "the cases that a general kernel multiplied"
+    every, fastest = len(fastest), _open_to_all(fastest)
+    over = "all cases" if len(fastest) == every else "the cases that a general kernel multiplied"
     clauses: list[str] = []
     for precision, name in PRECISIONS.items():
         known, wins = _won(fastest, precision)
@@ -100,6 +98,12 @@ def trust(claims: pd.DataFrame, device: str, launched: pd.DataFrame) -> str:
     if tested:
         said += f"; {verdicts['reproduced']} of {counted(tested, 'claim')} of the studies reproduced"
     return f"{said}."
+
+
+def _open_to_all(fastest: pd.DataFrame) -> pd.DataFrame:
+    """The cases that a general kernel multiplied, if there are any: a suite of one study's kernels alone says nothing
+    about what a user can take."""
+    return fastest[fastest["general"]] if fastest["general"].any() else fastest
 
 
 def _won(fastest: pd.DataFrame, precision: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -152,8 +156,9 @@ def alone(fastest: pd.DataFrame) -> str:
 
 
 def sentence(fastest: pd.DataFrame, precision: str) -> str:
-    """A sentence on the fastest kernels of a precision: how often and by how much they beat the baseline."""
-    rows = fastest[fastest["precision"] == precision]
+    """A sentence on the fastest kernels of a precision: how often and by how much they beat the baseline, over the
+    cases of :func:`_open_to_all`."""
+    rows = _open_to_all(fastest[fastest["precision"] == precision])
     name = PRECISIONS[precision]
     if rows.empty:
         return ""

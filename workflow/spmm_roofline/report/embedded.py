@@ -9,8 +9,8 @@ import re
 from importlib.resources import files
 from typing import Any
 
-#: Of gzip. The highest makes the page 2 % smaller and takes five times as long.
-LEVEL = 6
+#: Of gzip. The highest makes the page of all recorded rows 4 % smaller, 5.9 MB, and takes two seconds more.
+LEVEL = 9
 #: Signs of base85 that HTML reads as its own, and those that stand for them in a page.
 OF_HTML, IN_PAGE = b"&<>", b",.:"
 _TO_PAGE = bytes.maketrans(OF_HTML, IN_PAGE)
