@@ -7,6 +7,7 @@ from unittest.mock import MagicMock
 
 if find_spec("torch") is None:  # optional, and large; its operators are documented all the same
     sys.modules["torch"] = MagicMock()
+    sys.modules["torch.autograd"] = sys.modules["torch"].autograd
     sys.modules["torch"].autograd.Function = type("Function", (), {"apply": None})
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow"))
