@@ -115,7 +115,8 @@ def rows_of(recorded: Path, device: str, suites: tuple[str, ...], kernels: Mappi
     if not files:
         return pd.DataFrame()  # nobody has recorded these suites on this device
     rows = contracts.read_all(files, "measure")
-    rows = rows[rows["status"] == "ok"][["suite", "kernel", "matrix", "m", "k", "n", "nnz", "l2", "time_ms"]]
+    rows = rows[(rows["status"] == "ok") & ~rows["noisy"].eq(True)]
+    rows = rows[["suite", "kernel", "matrix", "m", "k", "n", "nnz", "l2", "time_ms"]]
     described = contracts.read(recorded / device / "matrices.csv", "matrices").drop_duplicates("matrix")
     packed = contracts.read(recorded / device / "formats.csv", "formats")
     packed = packed[packed["status"] == "ok"].drop_duplicates(["format", "matrix"])

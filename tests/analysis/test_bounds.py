@@ -3,7 +3,7 @@
 import pytest
 
 from spmm_roofline import analysis
-from spmm_roofline.analysis import bounds
+from spmm_roofline.analysis import bounds, roofline
 from tests.analysis import synthetic
 
 
@@ -121,3 +121,11 @@ def test_without_a_rival_there_is_no_gain(tables):
     cases = tables["cases"][tables["cases"]["kernel"] == "bricks"]
     rows = bounds.bounds(cases, tables["counters"], synthetic.HEADS, {"h200": {"float32_cuda": 66_900.0}})
     assert set(rows["verdict"]) == {"no_rival"} and rows["gain"].isna().all()
+
+
+def test_a_rival_takes_as_many_steps(tables):
+    cases = tables["cases"]
+    tensor = [name for name, head in synthetic.HEADS.items() if roofline.on_tensor_cores(head)]
+    cases = cases.assign(steps=cases["steps"].where(cases["kernel"].isin(tensor), 3))
+    rows = bounds.bounds(cases, tables["counters"], synthetic.HEADS, {"h200": {"float32_cuda": 66_900.0}})
+    assert len(rows) and set(rows["verdict"]) == {"no_rival"}, "three steps in a pass move a third of the bytes"

@@ -112,3 +112,12 @@ def test_the_profile_is_about_the_cases_of_the_most_studies(cases):
 def test_no_cases_give_empty_tables(cases):
     rows = together(cases.head(0))
     assert rows.empty and performance(rows).empty
+
+
+def test_a_kernel_that_alone_ran_on_another_kind_of_host_is_not_compared(cases):
+    rows = cases.assign(host="2.0")
+    moved = rows["kernel"] == "mma_bt"
+    rows.loc[moved, "time_ms"] = rows.loc[moved, "time_ms"].astype(float) / 10
+    rows.loc[moved, "host"] = "4.5"
+    found = together(rows)
+    assert "mma_bt" not in set(found["kernel"]) and (found.groupby(["matrix", "n", "l2"])["over_best"].min() == 1).all()

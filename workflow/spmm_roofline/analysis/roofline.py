@@ -141,7 +141,7 @@ def memory_limits(
     csr = rows["nnz"].astype("float64") * (rows["dtype_a"].map(VALUE_BYTES) + 4) + (rows["m"].astype("float64") + 1) * 4
     # Where A has no structure to store, its CSR is not among the compulsory bytes.
     stores = rows["format"].isin([name for name, form in FORMATS.items() if form.stores_structure])
-    saved = (csr - rows["format_bytes"].astype("float64")).where(stores).fillna(0.0)
+    saved = (csr - rows["format_bytes"].astype("float64")).where(stores & (compulsory - written >= csr)).fillna(0.0)
     compulsory -= saved.clip(lower=0.0)
     cache = device.map(dict(l2_bytes)).astype("float64")
     kept = np.minimum(cache, compulsory.where(rows["l2"] == "warm", written))

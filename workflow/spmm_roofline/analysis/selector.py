@@ -17,7 +17,7 @@ from ..selector.document import make, text
 from ..selector.terms import FEATURES, Rates
 from ..selector.training import LEAST_MATRICES, fastest_ms
 from ..selector.validation import Validation
-from .cases import is_derived
+from .cases import is_derived, timed
 from .ceilings import bandwidths
 from .registry import ordered, steps, table, value
 from .roofline import unit
@@ -78,11 +78,17 @@ def gather(cases: pd.DataFrame, matrices: pd.DataFrame, device: str) -> pd.DataF
     """Verified times of ``device`` for the training: one row per kernel × structure × n × l2, with features.
 
     From the tables ``analysis_cases`` and ``matrices``. A structure that several suites measured counts once, with the
-    geometric mean of its times; the derived cusparse_best is left out. Rows of a kernel that has changed since stay
-    until it is measured again: an old time says more than none.
+    geometric mean of its times, on the kind of host that launches fastest; noisy rows and the derived cusparse_best are
+    left out. Rows of a kernel that has changed since stay until it is measured again: an old time says more than none.
     """
-    rows = cases[(cases["status"] == "ok") & (cases["device"] == device) & (cases["time_ms"] > 0)]
+    import pandas as pd
+
+    rows = timed(cases)
+    rows = rows[(rows["device"] == device) & (rows["time_ms"] > 0)]
     rows = rows[(rows["protocol"] == rows["protocol"].max()) & ~is_derived(rows["kernel"])]
+    replay_us = pd.to_numeric(rows["host"].replace("", pd.NA)).fillna(0.0)
+    least = replay_us.groupby([rows[name] for name in ("precision", "kernel", "matrix_sha256", "n", "l2")])
+    rows = rows[replay_us == least.transform("min")]
     time_ms = rows["time_ms"].astype("float64")
     rows = rows.assign(log_ms=np.log(time_ms), slots=rows["padded_gflops"] * time_ms * 1e6 / (2 * rows["n"]))
     once = rows.groupby(["precision", "kernel", "matrix_sha256", "n", "l2"], as_index=False).agg(

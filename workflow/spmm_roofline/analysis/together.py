@@ -61,7 +61,8 @@ def together(cases: pd.DataFrame, compilations: pd.DataFrame | None = None) -> p
     rows = rows.merge(library.rename(columns={"preprocess_ms": "baseline_preprocess_ms"}), on=own, how="left")
 
     comparable = [*SAME, "precision_class"]
-    # Of a matrix that changed under its name, or of two kinds of host, the newest rows.
+    rows = rows[(rows["host"] == "") | (rows["host"] == _host_of_most(rows))]
+    # Of a matrix that changed under its name, the newest rows.
     rows = rows.sort_values(["protocol", "measured_at", "suite"], kind="stable")
     rows = rows.drop_duplicates([*GROUP, "kernel", "matrix", "n"], keep="last")
     least = rows.groupby(comparable)["time_ms"].transform("min")
@@ -82,6 +83,17 @@ def together(cases: pd.DataFrame, compilations: pd.DataFrame | None = None) -> p
     if rows.empty:
         rows = pd.DataFrame(columns=names, dtype=object)
     return contracts.check(rows[names].sort_values(order, ignore_index=True), "analysis_together")
+
+
+def _host_of_most(rows: pd.DataFrame) -> pd.Series:
+    """For each row the kind of host that timed the most kernels on its case; of as many, the newest rows decide.
+
+    A kernel that alone was measured on another kind of host would be the fastest there.
+    """
+    counts = rows[rows["host"] != ""].groupby([*CASE, "host"])
+    counts = counts.agg(kernels=("kernel", "nunique"), newest=("measured_at", "max")).reset_index()
+    most = counts.sort_values(["kernels", "newest"], kind="stable").drop_duplicates(CASE, keep="last")
+    return rows[CASE].merge(most[[*CASE, "host"]], on=CASE, how="left")["host"].set_axis(rows.index).fillna("")
 
 
 def looking(rows: pd.DataFrame) -> pd.Series:
