@@ -552,6 +552,59 @@ def test_a_comes_as_tensors(torch, a, form, dtype):
     near(multiply(b), whole.float() @ b, "float32")
 
 
+class Edges:
+    """As `EdgeIndex` of PyTorch Geometric: edges in some order, and the CSR that they make with its permutation."""
+
+    def __init__(self, torch, a, order=None):
+        self.shape, self.size = (2, a.nnz), a.shape
+        self.csr_of = torch.tensor(a.indptr.astype("int64")), torch.tensor(a.indices.astype("int64"))
+        self.order = None if order is None else torch.argsort(torch.tensor(order))
+
+    def get_csr(self):
+        return self.csr_of, self.order
+
+    def get_sparse_size(self, dim=None):
+        return self.size if dim is None else self.size[dim]
+
+
+@pytest.mark.parametrize("by", ["row", "column"])
+def test_edges_keep_their_order(torch, a, by):
+    from spmm_roofline import SpMM, sddmm, spmm
+
+    # Edge number -> entry of the CSR.
+    order = None if by == "row" else np.lexsort((places(a)[0], a.indices))
+    multiply, b = SpMM(Edges(torch, a, order), "float32"), drawn(torch, (K, N), "float32")
+    values = np.random.default_rng(3).standard_normal(a.nnz).astype("float32")
+    whole = a.copy()
+    whole.data = values.copy()
+    of_edges = torch.tensor(values if order is None else values[order]).to(b.device)
+    wanted = torch.tensor(whole.toarray()) @ b.cpu()
+    near(spmm(multiply, b, of_edges), wanted, "float32")
+    x = drawn(torch, (M, 8), "float32")
+    rows, columns = places(a) if order is None else tuple(each[order] for each in places(a))
+    near(sddmm(multiply, x, b[:, :8]), (x.cpu()[rows] * b.cpu()[columns, :8]).sum(1), "float32")
+    multiply.update(of_edges)
+    near(multiply(b), wanted, "float32")
+
+
+def test_a_comes_as_a_sparse_tensor_of_torch_sparse(torch, a):
+    from spmm_roofline import SpMM
+
+    class Tensor:
+        def csr(self):
+            arrays = a.indptr.astype("int64"), a.indices.astype("int64"), a.data.astype("float32")
+            return tuple(map(torch.tensor, arrays))
+
+        def sparse_sizes(self):
+            return a.shape
+
+        def nnz(self):
+            return a.nnz
+
+    b = drawn(torch, (K, N), "float32")
+    near(SpMM(Tensor(), "float32")(b), torch.tensor(a.toarray()).float() @ b.cpu(), "float32")
+
+
 def test_samples_of_tensors_that_require_a_gradient_have_one(torch, a):
     from spmm_roofline import SpMM, sddmm
 

@@ -13,7 +13,17 @@ from ..formats.arrays import ceil_div
 from ..formats.csr_split import MOST
 from .arrays import Library, library_of
 from .choice import kernels_of
-from .matrix import SUMMED, Size, arrays_of, canonical, check_may_plan, check_pointers, shape_of, size_of
+from .matrix import (
+    SUMMED,
+    Size,
+    arrays_of,
+    canonical,
+    check_may_plan,
+    check_pointers,
+    order_of_edges,
+    shape_of,
+    size_of,
+)
 from .plan import Family, SpMM, _check_room
 
 #: Most slots of a block: each entry takes one and each row two, which is what all general formats can count.
@@ -173,6 +183,10 @@ def row_blocks(a: Any, shape: tuple[int, int] | None) -> Iterator[tuple[Any, tup
         pointers, columns, values, own_shape = arrays
         m, k = shape_of(own_shape, shape)
         check_pointers(pointers, m, len(columns))
+        if order_of_edges(a) is not None:
+            raise ValueError(
+                "A has its edges sorted by column, and row blocks need them by row: a.sort_by('row')"
+            )
     on_host = _on_host(pointers).astype(np.int64)
     for begin, end in pairwise(borders(on_host)):
         entries = slice(int(on_host[begin]), int(on_host[end]))

@@ -261,7 +261,11 @@ def matrix_of(
     if parts is not None:
         if size := size_of(a):
             check(size)
-        return _of_parts(*parts, shape)
+        matrix, order = _of_parts(*parts, shape), order_of_edges(a)
+        if order is None or matrix.summed:
+            return matrix
+        order = _on_device(order, "the order of the edges")
+        return dataclasses.replace(matrix, order=order if matrix.order is None else order[matrix.order])
     if "sparse" in (layout := str(getattr(a, "layout", ""))):
         raise ValueError(f"A is {layout}, which no plan takes: pass a.to_sparse()")
     if not (sparse.issparse(a) or hasattr(a, "tocsr")) or len(a.shape) != 2:
@@ -310,6 +314,14 @@ def arrays_of(a: Any) -> tuple[Any, Any, Any, tuple[int, int] | None] | None:
         pointers, columns, values = a.csr()
         return pointers, columns, values, tuple(a.sparse_sizes())
     return None
+
+
+def order_of_edges(a: Any) -> Any:
+    """Entry of the CSR that :func:`arrays_of` gives → its position among the caller's edges; None if in that order.
+
+    An ``EdgeIndex`` of PyTorch Geometric that is sorted by columns makes its CSR by a permutation.
+    """
+    return a.get_csr()[1] if hasattr(a, "get_csr") and hasattr(a, "get_sparse_size") else None
 
 
 def _of_parts(
