@@ -95,6 +95,11 @@ def pytest_sessionstart():
 
 
 def pytest_addoption(parser):
+    parser.addoption(
+        "--no-pool",
+        action="store_true",
+        help="give each array of CuPy memory of its own, so that compute-sanitizer sees accesses beside it",
+    )
     parser.addoption("--gpu-record", type=Path, metavar="FILE", help=gpu_record.__doc__.splitlines()[0])
 
 

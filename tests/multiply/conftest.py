@@ -11,6 +11,10 @@ from tests import emulation
 def device(request):
     """A GPU, or its emulation on the host."""
     if request.param == "gpu":
+        if request.config.getoption("no_pool"):
+            import cupy
+
+            cupy.cuda.set_allocator(None)
         yield request.param
         return
     if not emulation.compiler():

@@ -1126,6 +1126,32 @@ def test_equal_operands_give_equal_bits(dtype, device):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("n", [24, 128, 512])
+def test_every_general_kernel_gives_equal_bits(n, device):
+    import cupy
+
+    from spmm_roofline import SpMM
+
+    if device != "gpu":
+        pytest.skip("the emulated device runs CTAs in one order")
+    a = sparse(3000, 4000, 0.02)
+    a[[5, 700]] = 1.0
+    a = a.tocsr()
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(4)]
+    for head in general_kernels():
+        multiply = SpMM(a, head.dtype["a"], head.name)
+        b, _ = dense(4000, n, head.dtype["a"])
+        first = multiply(b).view("uint8")
+        cupy.cuda.Device().synchronize()
+        found = []
+        for i in range(100):
+            with streams[i % 4]:
+                found.append((multiply(b).view("uint8") == first).all())
+        cupy.cuda.Device().synchronize()
+        assert all(map(bool, found)), head.name
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_equal_values_give_equal_bits_after_every_update(dtype, device):
     import cupy

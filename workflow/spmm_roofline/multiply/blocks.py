@@ -184,9 +184,7 @@ def row_blocks(a: Any, shape: tuple[int, int] | None) -> Iterator[tuple[Any, tup
         m, k = shape_of(own_shape, shape)
         check_pointers(pointers, m, len(columns))
         if order_of_edges(a) is not None:
-            raise ValueError(
-                "A has its edges sorted by column, and row blocks need them by row: a.sort_by('row')"
-            )
+            raise ValueError("A has its edges sorted by column, and row blocks need them by row: a.sort_by('row')")
     on_host = _on_host(pointers).astype(np.int64)
     for begin, end in pairwise(borders(on_host)):
         entries = slice(int(on_host[begin]), int(on_host[end]))
