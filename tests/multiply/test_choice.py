@@ -327,6 +327,22 @@ def test_products_and_samples_of_one_matrix_are_cases_of_their_own(fitting):
     assert of_samples.any() and (of_samples.groupby(rows["case"]).nunique() == 1).all()
 
 
+def test_costs_are_fitted_to_no_fewer_rows_than_means_are_taken_over(fitting):
+    assert fitting.times(regret.known() | regret.sampling(), None)["m"].min() == costs.LEAST_ROWS
+
+
+@given(st.integers(1, costs.LEAST_ROWS - 1), st.integers(1, 100_000), st.sampled_from([1, 32, 128, 1024]))
+def test_empty_rows_make_no_product_faster(m, longest, n):
+    """All entries are in one row, so that its windows are all that there are."""
+    few, more = (
+        costs.log_us(
+            sorted(costs.known()), costs.Sizes(rows, 100_000, n, longest, longest, -(-longest // 16), 10, 132, 50 << 20)
+        )
+        for rows in (m, costs.LEAST_ROWS)
+    )
+    assert (few <= more + 1e-9).all()
+
+
 # --- choices ----------------------------------------------------------------------------------------------------------
 
 
@@ -390,6 +406,13 @@ def test_kinds_of_matrices_have_kernels_of_their_own(dtype, m, mean, longest, n,
     tiles = m // 64 * ceil(used(64) / 32) if blocks > 0.95 * m / 8 * used(8) / 16 else None
     of = product(n, m, mean * m, longest, blocks, m, tiles)
     assert choose(general(dtype), dtype, of).name.startswith(beginning)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_one_full_row_is_no_dense_product(kernels, dtype):
+    able = general(dtype) | {name: kernels[name] for name in [DENSE.get(dtype)] if name}
+    chosen = choose(able, dtype, product(1, 1, 100_000, 100_000, 6_250, 100_000, 3_125))
+    assert chosen.name.startswith("narrow_fma") and chosen.name.endswith("_single")
 
 
 def test_no_kernel_needs_more_strips_than_a_grid_has():

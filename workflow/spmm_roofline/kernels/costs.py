@@ -36,6 +36,9 @@ OF_L2 = 0.8
 WINDOW, PANEL_TILE, DENSE_TILE = 8, 32, 128
 #: CTAs of windows that a multiprocessor holds, at most, and work on a panel of strips beside its steps, in steps.
 WINDOWS_AT_ONCE, STRIP_OF_PANEL = 16, 1.2
+#: Least rows of A that costs were fitted to. Means over fewer rows, such as the entries of an average one, would leave
+#: what was measured: of one row of 100,000 entries, costs would be those of as many entries in every row.
+LEAST_ROWS = 216
 #: Narrowest slab of a kernel whose slabs are as wide as B.
 NARROWEST_SLAB = 4
 #: Bits of the index of a leaf, one a level: trees have no more levels.
@@ -83,6 +86,8 @@ class Quantities(NamedTuple):
     """Quantities of a product, of which terms and traits are made."""
 
     m: float
+    rows: float
+    """those over which means are taken and trees decide: ``m``, but at least :data:`LEAST_ROWS`"""
     k: float
     n: float
     nnz: float
@@ -120,6 +125,7 @@ def quantities(s: Sizes, slabs: Slabs) -> Quantities:
     of_dense, of_b_and_c = m * k * e, (k + m) * n * e
     return Quantities(  # in the order of its fields
         m,
+        max(m, LEAST_ROWS),
         k,
         n,
         nnz,
@@ -164,13 +170,13 @@ SPARSE: Monomials = {
     "farther_gathered": {"blocks": 1, "n": 1, **_PER_SM, **_FARTHER},
     "longest_row": {"longest": 1},
     "longest_row_of_slabs": {"longest": 1, "slabs": 1},
-    "mean_row": {"nnz": 1, "m": -1},
+    "mean_row": {"nnz": 1, "rows": -1},
     "missed_rows": {"missed": 1, "nnz": 1, "n": 1, "itemsize": 1},
     "missed_rows_of_tiles": {"missed": 1, "blocks": 1, "n": 1, "itemsize": 1},
     "beyond_l2": {"beyond": 1},
     "rows_of_b": {"k": 1, "slabs": 1},
     "bytes_of_b": {"k": 1, "n": 1, "itemsize": 1},
-    "waves": {"window_waves": 1, "nnz": 1, "m": -1, "slab": 1},
+    "waves": {"window_waves": 1, "nnz": 1, "rows": -1, "slab": 1},
     "root_multiplications": {"nnz": 0.5, "n": 0.5},
     "root_elements_of_c": {"m": 0.5, "n": 0.5},
 }
@@ -201,22 +207,22 @@ TERMS: Monomials = {**SPARSE, **PANELS, **STRIPS, **DENSE}
 
 #: What trees ask for: logarithms of these.
 TRAITS: Monomials = {
-    "m": {"m": 1},
+    "m": {"rows": 1},
     "k": {"k": 1},
     "n": {"n": 1},
-    "mean_row": {"nnz": 1, "m": -1},
+    "mean_row": {"nnz": 1, "rows": -1},
     "longest_row": {"longest": 1},
-    "longest_of_mean": {"longest": 1, "m": 1, "nnz": -1},
+    "longest_of_mean": {"longest": 1, "rows": 1, "nnz": -1},
     "fill": {"nnz": 1, "blocks": -1},
     "shared": {"blocks": 1, "panel_tiles": -1},
     "multiplications": {"nnz": 1, "n": 1, **_PER_SM},
     "b_of_l2": {"k": 1, "n": 1, "itemsize": 1, "l2_bytes": -1},
     "slab_of_l2": {"k": 1, "slab": 1, "itemsize": 1, "l2_bytes": -1},
-    "elements_of_c": {"m": 1, "n": 1, **_PER_SM},
-    "rows": {"m": 1, "slabs": 1, **_PER_SM},
+    "elements_of_c": {"rows": 1, "n": 1, **_PER_SM},
+    "rows": {"rows": 1, "slabs": 1, **_PER_SM},
     "entries": {"nnz": 1, "slabs": 1, **_PER_SM},
     "padding": {"padded": 1, "n": -1},
-    "shape": {"m": 1, "k": -1},
+    "shape": {"rows": 1, "k": -1},
     "unaligned": {"unaligned": 1},
 }
 
