@@ -130,6 +130,7 @@ def test_the_stored_model_is_what_the_command_trains(trained, stored):
         for key in ("study", "format", "dtype", "layout", "requires", "kinds", "strip_columns", "cases"):
             same = now["kernels"][name][key] == old["kernels"][name][key]
             assert same, f"{name} has another {key} in resources/selector.json: {REMEDY}"
+        assert kernel.own_memory == stored.kernels[name].own_memory, REMEDY
         for case in _probes():
             # Digits beyond the fourth depend on the linear algebra library.
             predicted, expected = fresh.predict(kernel, case)[0], stored.predict(stored.kernels[name], case)[0]

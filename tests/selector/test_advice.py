@@ -163,6 +163,16 @@ def test_layout_and_sums_leave_kernels_out():
     assert len(found.choices) < len(select(random_matrix(), 128, "float16").choices)
 
 
+@pytest.mark.parametrize("layout", ["row_major", None])
+def test_a_kernel_with_memory_of_its_own_does_not_suit_operands_that_are_there(tmp_path, layout):
+    content = json.loads(MODEL.read_text())
+    first = select(random_matrix(), 128, device="h200", layout=layout).kernel
+    content["devices"]["h200"]["kernels"][first]["own_memory"] = True
+    (tmp_path / "model.json").write_text(json.dumps(content))
+    found = sound(select(random_matrix(), 128, device="h200", layout=layout, model=tmp_path / "model.json"))
+    assert any(choice.kernel == first for choice in found.choices) == (layout is None)
+
+
 def test_names_of_dtypes():
     a = random_matrix(100, 100, 0.1)
     for given_, meant in (

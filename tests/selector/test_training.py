@@ -135,6 +135,13 @@ def test_the_limits_of_a_grid_are_stored():
     assert stored.limits == {"m": 65_535 * 128} and KERNEL.limits == {}
 
 
+def test_that_a_kernel_has_memory_of_its_own_is_stored():
+    for name, own in (("scale_tc", True), ("cusparselt_search", True), ("split_fma", False)):
+        head = heads()[name].as_dict() | HEAD
+        stored = read(make({"h200": ROWS}, {"row_split": head}, {"h200": RATES}), "h200").kernels["row_split"]
+        assert stored.own_memory == own and bool(heads()[name].refusal) == own
+
+
 def test_no_rows_make_an_empty_document():
     assert make({"h200": ROWS.head(0)}, {"row_split": HEAD}, {"h200": RATES}) == {"devices": {}}
 

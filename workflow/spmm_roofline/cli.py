@@ -141,7 +141,9 @@ def _parser() -> argparse.ArgumentParser:
         "--l2", choices=("cold", "warm"), default="cold", help="L2 state: cold (default), or warm if it holds A and B"
     )
     advise.add_argument(
-        "--layout", choices=("row_major", "column_major"), help="only kernels with B and C in this layout"
+        "--layout",
+        choices=("row_major", "column_major"),
+        help="only kernels with B and C in this layout, in the caller's memory",
     )
     advise.add_argument("--sums", type=_precision, help="dtype: only kernels that accumulate in it")
     advise.add_argument("--top", type=_whole_number, default=5, help="kernels to list (default: 5)")

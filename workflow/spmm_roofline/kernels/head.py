@@ -347,6 +347,7 @@ class Head:
             "requires": self.requires,
             "steps": self.steps,
             "one_column": self.one_column,
+            "own_memory": not self.takes_leading_dimensions,
             "tile": self.tile,
             "min_arch": self.min_arch,
             "features": list(self.features),

@@ -56,7 +56,9 @@ def select(
     model
         Another file than the stored one, as ``spmm-roofline train`` and the rule ``selector`` write it.
     layout
-        The layout that B and C must have, ``row_major`` or ``column_major``.
+        The layout that B and C must have, ``row_major`` or ``column_major``. Kernels that need B and C in memory of
+        their own layout are left out then. :class:`spmm_roofline.SpMM` takes every kernel that is left in
+        ``row_major``.
     sums
         The dtype that a kernel must accumulate in, named as ``dtype``.
     holds
@@ -152,8 +154,11 @@ def _able(model: Model, asked: Conditions, case: Mapping[str, Any]) -> list[Kern
 
 
 def _suits(kernel: Kernel, asked: Conditions) -> bool:
-    """Whether a kernel has B and C in the layout and accumulates in the dtype that are asked for."""
-    in_layout = asked.layout is None or {*kernel.layout.values()} == {asked.layout}
+    """Whether a kernel has B and C in the layout and accumulates in the dtype that are asked for.
+
+    Who asks for a layout has B and C already, so that a kernel with memory of its own does not suit.
+    """
+    in_layout = asked.layout is None or ({*kernel.layout.values()} == {asked.layout} and not kernel.own_memory)
     return in_layout and asked.sums in (None, kernel.dtype["accumulator"])
 
 

@@ -50,6 +50,8 @@ class Kernel:
     """``m``, ``n`` or ``k`` → the most that its grid takes, where that is limited"""
     one_column: bool = False
     """whether it multiplies one column of B after the other"""
+    own_memory: bool = False
+    """whether B and C must lie in memory of its own layout, which :class:`spmm_roofline.SpMM` refuses"""
     baseline: bool = False
     """whether it is one of cuSPARSE's own algorithms, against which others must pay back what they prepare"""
     preprocessing: Preprocessing | None = None
