@@ -82,9 +82,16 @@ def test_the_sum_is_bounded_by_reading_a_and_b_and_by_the_fastest_call():
     times_ms = terms(DENSE, CSR, RATES)
     least = times_ms[0, list(TERMS).index("read_a")] + times_ms[0, list(TERMS).index("read_b")]
     nothing = np.zeros(len(TERMS))
-    assert np.exp(log_sum(times_ms, nothing, 0.0))[0] == pytest.approx(least)
-    assert np.exp(log_sum(times_ms, nothing, 0.5))[0] == pytest.approx(0.5)
-    assert np.exp(log_sum(times_ms, nothing + 1, 0.0))[0] == pytest.approx(times_ms.sum())
+    assert np.exp(log_sum(times_ms, nothing, 0.0, RATES))[0] == pytest.approx(least)
+    assert np.exp(log_sum(times_ms, nothing, 0.5, RATES))[0] == pytest.approx(0.5)
+    assert np.exp(log_sum(times_ms, nothing + 1, 0.0, RATES))[0] == pytest.approx(times_ms.sum())
+
+
+def test_what_l2_does_not_keep_of_c_is_written_in_no_less_time_than_dram_takes():
+    wide = DENSE | {"n": 10**6}
+    times_ms, found = terms(wide, CSR, RATES), named(wide)
+    least = np.exp(log_sum(times_ms, np.zeros(len(TERMS)), 0.0, RATES))[0]
+    assert least == pytest.approx(found["read_a"] + found["read_b"] + (32 * 10**6 * 4 - 50e6) / 4e9)
 
 
 @pytest.mark.parametrize("precision", VALUE_BYTES)

@@ -153,7 +153,7 @@ def test_alike_kernels_share_coefficients_and_differ_by_their_corrections():
     assert np.array_equal(one.coefficients, other.coefficients)
     case = world(matrices=1, seed=9)
     times_ms, at = terms(case, one.work, RATES), coordinates(case, RATES)
-    ratio = np.exp(other.predict(times_ms, at, 0.0)[0] - one.predict(times_ms, at, 0.0)[0])
+    ratio = np.exp(other.predict(times_ms, at, 0.0, RATES)[0] - one.predict(times_ms, at, 0.0, RATES)[0])
     assert ratio == pytest.approx(0.8, rel=0.05)
 
 
@@ -185,7 +185,7 @@ def test_a_stored_model_predicts_as_the_trained_one():
     known = stored.kernels["row_split"]
     assert (known.widths, known.most, known.kinds) == (KERNEL.widths, KERNEL.most, KERNEL.kinds)
     times_ms, at = terms(case, KERNEL.work, RATES), coordinates(case, RATES)
-    expected = KERNEL.predict(times_ms, at, stored.floor_ms)
+    expected = KERNEL.predict(times_ms, at, stored.floor_ms, RATES)
     assert stored.predict(known, case)[0] == pytest.approx(np.exp(expected[0]), rel=1e-4)
 
 

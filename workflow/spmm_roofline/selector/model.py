@@ -64,13 +64,13 @@ class Kernel:
         """Whether ``n`` lies between the measured widths, or within :data:`FAR_WIDTH` of their ends."""
         return self.widths[0] / FAR_WIDTH <= n <= self.widths[-1] * FAR_WIDTH
 
-    def predict(self, times_ms: Array, at: Array, floor_ms: float) -> tuple[Array, Array]:
+    def predict(self, times_ms: Array, at: Array, floor_ms: float, rates: Rates) -> tuple[Array, Array]:
         """Logarithm of the time in ms and its standard deviation, float64[cases] each.
 
         ``times_ms`` from :func:`.terms.terms` and ``at`` from :func:`.correction.coordinates`, of the same cases.
         """
         correction, spread = self.correction.at(at)
-        return log_sum(times_ms, self.coefficients, floor_ms) + correction, spread
+        return log_sum(times_ms, self.coefficients, floor_ms, rates) + correction, spread
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,6 @@ class Model:
         cases. The terms are multiplied by their coefficients.
         """
         times_ms = terms(case, kernel.work, self.rates)
-        log_ms, spread = kernel.predict(times_ms, coordinates(case, self.rates), self.floor_ms)
+        log_ms, spread = kernel.predict(times_ms, coordinates(case, self.rates), self.floor_ms, self.rates)
         factors = np.exp(spread * self.intervals.get(kernel.dtype["a"], 1.0))
         return np.exp(log_ms), factors, times_ms * kernel.coefficients

@@ -71,6 +71,11 @@ class Rates:
     l2_bytes: float
     """size of L2"""
 
+    @property
+    def kept_ms(self) -> float:
+        """Time that DRAM takes for as much as L2 holds."""
+        return self.l2_bytes / (self.dram_gb_per_s * 1e6)
+
 
 def columns(case: Mapping[str, Any]) -> Callable[[str], Array]:
     """Column of ``case`` by name as float64[cases]; one case may give plain numbers."""
@@ -154,14 +159,15 @@ class Terms:
         return found
 
 
-def log_sum(times_ms: Array, coefficients: Array, floor_ms: float) -> Array:
+def log_sum(times_ms: Array, coefficients: Array, floor_ms: float, rates: Rates) -> Array:
     """Logarithm of the sum of the terms ``times_ms`` [cases, len(TERMS)] times ``coefficients``, float64[cases].
 
-    The sum is bounded below by reading A and B once from DRAM and by ``floor_ms``, the fastest call that was measured.
+    The sum is bounded below by reading A and B once from DRAM and writing what L2 does not keep of C, and by
+    ``floor_ms``, the fastest call that was measured.
     """
-    names = list(TERMS)
-    least = np.maximum(times_ms[:, names.index("read_a")] + times_ms[:, names.index("read_b")], floor_ms)
-    bounded: Array = np.log(np.maximum(times_ms @ coefficients, least))
+    read_a, read_b, write_c = (times_ms[:, list(TERMS).index(name)] for name in ("read_a", "read_b", "write_c"))
+    moved = read_a + read_b + np.maximum(write_c - rates.kept_ms, 0)
+    bounded: Array = np.log(np.maximum(times_ms @ coefficients, np.maximum(moved, floor_ms)))
     return bounded
 
 

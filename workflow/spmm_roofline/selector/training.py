@@ -50,7 +50,7 @@ def train(rows: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], rates: Rat
         coefficients = _rounded(shared_coefficients(times_ms, cases))
         for name, own in owned.items():
             head = heads[name]
-            residuals = cases[name]["log_ms"] - log_sum(times_ms[name], coefficients, floor_ms)
+            residuals = cases[name]["log_ms"] - log_sum(times_ms[name], coefficients, floor_ms, rates)
             found[name] = Kernel(
                 name=name,
                 study=head["study"],

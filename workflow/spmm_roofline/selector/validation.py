@@ -57,7 +57,7 @@ class _Alike:
     """The rows of kernels that share their coefficients, kernel after kernel."""
 
     def __init__(self, rows: pd.DataFrame, rates: Rates, corrections: dict[bytes, HeldOut]) -> None:
-        case = arrays(rows)
+        case, self._rates = arrays(rows), rates
         self._positions, self._log_ms = rows["position"].to_numpy(), case["log_ms"]
         self._measured_ms = np.exp(self._log_ms)
         self._matrix, self._kernel = _numbered(rows["matrix"]), _numbered(rows["kernel"])
@@ -107,7 +107,7 @@ class _Alike:
             times_ms = self._times_ms(np.flatnonzero(out))
             seen = able[self._kernel] & (of_row != value)
             coefficients = fit(times_ms[seen], self._measured_ms[seen])
-            base = log_sum(times_ms, coefficients, floor_ms)
+            base = log_sum(times_ms, coefficients, floor_ms, self._rates)
             residuals = self._log_ms - base
             for number in np.flatnonzero(judged):
                 own = self._own[number]
@@ -156,7 +156,7 @@ def elsewhere(
         if kernel is not None:
             case = arrays(own)
             times_ms, at = terms(case, kernel.work, model.rates), coordinates(case, model.rates)
-            sum_ms = log_sum(times_ms, kernel.coefficients, model.floor_ms)
+            sum_ms = log_sum(times_ms, kernel.coefficients, model.floor_ms, model.rates)
             known = own["n"].between(kernel.widths[0], kernel.widths[-1])
             predicted[own.index.to_numpy()] = np.where(known, sum_ms + covariances.mean(kernel.correction, at), np.nan)
     return judged.assign(predicted=predicted)
