@@ -107,7 +107,10 @@ def exact_values(rng: np.random.Generator, number: int) -> np.ndarray:
 
 
 def drawn(seed: int, number: int, family: str) -> Made:
-    """Family, name, structure and widths of a matrix; the arguments decide all of it."""
+    """Family, name, structure and widths of a matrix; the arguments decide all of it.
+
+    Sizes alone decide the structure of ``fem3d`` and of an unshuffled ``mesh2d``: two seeds may draw the same one.
+    """
     rng = np.random.default_rng([seed, number])
 
     def between(low: float, high: float) -> float:

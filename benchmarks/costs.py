@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from regret import CHOICES, FILES, ROOT, STANDS_FOR, SUITES, costed, half_of, known, rows_of, rows_of_table, sampling
+from regret import DEVICES, FILES, ROOT, STANDS_FOR, costed, half_of, known, rows_to_fit, sampling
 from scipy.optimize import nnls
 
 from spmm_roofline import contracts
@@ -204,10 +204,7 @@ def sizes_of(rows: pd.DataFrame) -> list[costs.Sizes]:
 
 def times(kernels: Mapping[str, Head], half: str | None) -> pd.DataFrame:
     """All times to fit to, with their weights, and what is known of the product and the device of each."""
-    devices = ("h100", "h200")
-    recorded = pd.concat(rows_of(ROOT / "resources/recorded", device, SUITES, kernels) for device in devices)
-    tables = sorted(CHOICES.glob("fitted-*"))
-    timed = pd.concat(rows_of_table(path, path.name.split(".")[0].split("-")[1], kernels) for path in tables)
+    recorded, timed = rows_to_fit(kernels)
     if half:
         recorded = recorded[recorded["matrix"].map(half_of) == half]
         timed = timed[(timed["suite"] != FILES) | (timed["matrix"].map(half_of) == half)]
@@ -227,7 +224,7 @@ def times(kernels: Mapping[str, Head], half: str | None) -> pd.DataFrame:
     fastest, of_all = (rows.groupby(by)["time_us"].transform("min") for by in (["case", "dtype"], "case"))
     fastest = fastest.where(rows["dtype"] != "tf32", of_all)
     rows["weight"] = rows["weight"].fillna(1) * (fastest / rows["time_us"]) ** 2
-    for device in devices:
+    for device in DEVICES:
         about = contracts.document(ROOT / f"config/devices/{device}.yaml", "device")
         for name in ("multiprocessors", "l2_bytes"):
             rows.loc[rows["device"] == device, name] = about[name]

@@ -4,7 +4,8 @@
 
 A row is a set of matrices, a device and a dtype: how much longer the chosen kernel takes than the best one known, and
 how often a kernel is ahead that is no general one. The real matrices that costs are fitted to are two halves, each
-judged by a fit to the other one, which takes three minutes. `regret.py` names the cases.
+judged by a fit to the other one, which takes three minutes. Of other sets, matrices do not count that are among the
+fitted ones by another name. `regret.py` names the cases.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +26,6 @@ from spmm_roofline.kernels import choose, costs
 from spmm_roofline.paths import COSTS
 
 TABLE = regret.CHOICES / "regret.csv"
-DEVICES = ("h100", "h200")
 DTYPES = ("float16", "float32", "tf32", "float64")
 #: Set of matrices → its table of times, less the device.
 TABLES = {
@@ -35,6 +36,8 @@ TABLES = {
 }
 #: The set that costs are fitted to, each half judged by a fit to the other one.
 IN_HALVES = "real"
+#: The set of sampled products, whose costs are fitted to others of their kind.
+SAMPLED = "sampled"
 #: Others are ahead from this on; times vary by less.
 AHEAD = 0.03
 
@@ -47,7 +50,8 @@ def made_from() -> str:
 
 def timed() -> list[tuple[str, str, Path]]:
     """Each set of matrices on each device on which it was timed, with its table."""
-    every = [(name, device, regret.CHOICES / TABLES[name].format(device)) for name in TABLES for device in DEVICES]
+    named = product(TABLES, regret.DEVICES)
+    every = [(name, device, regret.CHOICES / TABLES[name].format(device)) for name, device in named]
     return [found for found in every if found[-1].exists()]
 
 
@@ -88,6 +92,12 @@ def halves(folder: Path) -> list[tuple[object, ...]]:
     return found
 
 
+def fitted(sampled: bool) -> pd.DataFrame:
+    """The rows that costs of sampled products are fitted to, or those of all others."""
+    rows = pd.concat(regret.rows_to_fit(regret.known() | regret.sampling()))
+    return rows[rows["kernel"].isin(list(regret.sampling())) == sampled]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", type=Path, default=TABLE, help="the table; resources/choices/regret.csv by default")
@@ -100,7 +110,10 @@ def main() -> None:
             for options in in_halves if matrices == IN_HALVES else [()]:
                 run("regret.py", "--times", table, "--device", device, "--write", cases, *options)
                 judged.append(pd.read_csv(cases))
-            rows += [row(own, matrices) for dtype, own in pd.concat(judged).groupby("dtype") if dtype in DTYPES]
+            found = pd.concat(judged)
+            if matrices != IN_HALVES:
+                found = regret.unseen(found, fitted(matrices == SAMPLED))
+            rows += [row(own, matrices) for dtype, own in found.groupby("dtype") if dtype in DTYPES]
     table = pd.DataFrame(rows).assign(made_from=made_from())
     contracts.write_text(write, table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
     print(table.to_string(index=False))

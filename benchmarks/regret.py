@@ -13,7 +13,8 @@ that of the chosen kernel: below 1, a case is lost.
 
 Costs are fitted to all recorded rows. Those that are fitted to one half of the matrices (`costs.py --half fitted`) can
 be judged on the other one, with `--costs` and `--half judged`, and so can they on the files that costs are fitted to,
-with `--times resources/choices/fitted-h100-files.csv.gz`. The half of a matrix follows from its name.
+with `--times resources/choices/fitted-h100-files.csv.gz`. The half of a matrix follows from its name, less what tells
+relatives apart: the triangle of a symmetric matrix, and a matrix with scaled values.
 
 Kernels without rows of their own are judged by those of a kernel that does the same (`STANDS_FOR`).
 
@@ -27,6 +28,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -61,7 +63,12 @@ SUITES = (
 CHOICES = ROOT / "resources/choices"
 #: Group of the matrices of files in its tables.
 FILES = "files"
+DEVICES = ("h100", "h200")
 DTYPES = ("float16", "bfloat16", "tf32", "float32", "float64")
+#: What tells one matrix from another, whose name may be another: some generators follow from sizes alone.
+STRUCTURE = ["m", "k", "nnz", "row_length_max", "blocks"]
+#: Ends of the names of a matrix's relatives: of scaled values, and of its triangle.
+RELATIVES = re.compile("(sc)?(-lower)?$")
 #: Studies whose kernels are re-creations for any matrix, and libraries.
 RIVALS = ("scalar", "cutespmm", "tcgnn", "cusparse", "cublas")
 #: Kernel without rows of its own → the kernel whose time it takes: the same order of work, or the same product by
@@ -79,8 +86,8 @@ WITHIN = {dtype: (dtype,) for dtype in DTYPES} | {"tf32": ("tf32", "float32")}
 
 
 def half_of(matrix: str) -> str:
-    """The half to which a matrix belongs: ``fitted`` or ``judged``."""
-    return "judged" if hashlib.sha256(matrix.encode()).digest()[0] % 2 else "fitted"
+    """The half to which a matrix belongs, with its relatives: ``fitted`` or ``judged``."""
+    return "judged" if hashlib.sha256(RELATIVES.sub("", matrix).encode()).digest()[0] % 2 else "fitted"
 
 
 def known(root: Path = ROOT / "kernels") -> dict[str, Head]:
@@ -133,6 +140,20 @@ def rows_of_table(path: Path, device: str, kernels: Mapping[str, Head]) -> pd.Da
     rows = rows.rename(columns={"group": "suite", "longest": "row_length_max"})
     unknown = {} if "panel_tiles" in rows else {"panel_tiles": np.nan}
     return rows.assign(device=device, l2="warm", time_ms=rows["time_us"] / 1e3, **unknown)
+
+
+def rows_to_fit(kernels: Mapping[str, Head]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What costs are fitted to: rows that were recorded, and those of tables."""
+    tables = sorted(CHOICES.glob("fitted-*"))
+    recorded = (rows_of(ROOT / "resources/recorded", device, SUITES, kernels) for device in DEVICES)
+    timed = (rows_of_table(path, path.name.split(".")[0].split("-")[1], kernels) for path in tables)
+    return pd.concat(recorded), pd.concat(timed)
+
+
+def unseen(cases: pd.DataFrame, fitted: pd.DataFrame) -> pd.DataFrame:
+    """The cases of matrices that are not among the rows ``fitted``, whatever their names."""
+    seen, own = (pd.MultiIndex.from_frame(rows[STRUCTURE].astype("int64")) for rows in (fitted, cases))
+    return cases[~own.isin(seen.unique())]
 
 
 def cases(rows: pd.DataFrame, kernels: Mapping[str, Head], dtype: str) -> Iterator[tuple[dict, dict[str, float]]]:
@@ -252,7 +273,7 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.costs:
         costs.COSTS = asked.costs
-    kernels, devices = known(), asked.device or ["h100", "h200"]
+    kernels, devices = known(), asked.device or list(DEVICES)
     described = {device: contracts.document(ROOT / f"config/devices/{device}.yaml", "device") for device in devices}
     if asked.times:
         if len(devices) > 1:

@@ -147,6 +147,32 @@ def test_no_matrix_is_judged_and_fitted_to(recorded):
         assert len(fitted) > 250 and len(judged) > 30 and not fitted & judged
 
 
+def test_a_matrix_of_the_fit_is_not_judged_by_another_name():
+    about = {"k": 8, "nnz": 20, "row_length_max": 5, "blocks": 2}
+    cases = pd.DataFrame({"matrix": ["fem3d-4-21", "fem3d-4-22", "fem3d-4-21"], "m": [8, 9, 8], **about})
+    fitted = pd.DataFrame({"matrix": ["fem3d-7-93", "fem3d-7-93"], "m": 8, **about})
+    assert list(regret.unseen(cases, fitted)["matrix"]) == ["fem3d-4-22"]
+    assert regret.unseen(cases, fitted.iloc[:0]).equals(cases)
+
+
+def test_judged_matrices_that_sizes_alone_decide_are_among_the_fitted_ones(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    judge = importlib.import_module("judge")
+    kernels = regret.known() | regret.sampling()
+    for sampled, table, number in ((True, "judged-h100-sampled", 21), (False, "judged-h100", 1)):
+        rows = regret.rows_of_table(regret.CHOICES / f"{table}.csv.gz", "h100", kernels)
+        kept = set(regret.unseen(rows, judge.fitted(sampled))["matrix"])
+        dropped = set(rows["matrix"]) - kept
+        assert len(dropped) == number and {name.split("-")[0] for name in dropped} <= {"fem3d", "mesh2d"}
+
+
+def test_relatives_are_in_one_half():
+    for relative in ("cfd1-lower", "cfd1sc", "cfd1sc-lower"):
+        assert regret.half_of(relative) == regret.half_of("cfd1")
+    assert regret.half_of("jan99jac060sc") == regret.half_of("jan99jac060")
+    assert {regret.half_of(f"m{number}") for number in range(9)} == {"fitted", "judged"}
+
+
 def test_the_seed_draws_the_matrices_of_the_tables(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     choices = importlib.import_module("choices")
