@@ -25,7 +25,8 @@ class Choice:
     time_ms: float
     low_ms: float
     high_ms: float
-    """four of five times that were held out of the training lie between these two; of an extrapolated time nothing is
+    """four of five times that were held out of the training lie between these two, in the mean over all kernels and
+    widths; for widths such as 41, and for kernels of one column, about half do; of an extrapolated time nothing is
     known about that"""
     shares: Mapping[str, float]
     """what the time goes into → its fraction of the sum of terms, 0…1, the largest first"""
