@@ -18,16 +18,19 @@ N = (8, 24)
 
 
 class Clock:
-    """A clock that calls once for every time it is asked for; ``off`` says which canaries are off."""
+    """A clock that calls once for every time it is asked for.
+
+    ``off`` says which canaries are off, ``replays`` what empty graphs take; the last one lasts.
+    """
 
     def __init__(self, cupy):
-        self.stream, self.off, self.canaries = cupy.cuda.get_current_stream(), [], 0
+        self.stream, self.off, self.canaries, self.replays = cupy.cuda.get_current_stream(), [], 0, [0.002]
 
     def warm_up(self):
         pass
 
     def replay_overhead_ms(self, cold, repeats):
-        return 0.002
+        return self.replays.pop(0) if len(self.replays) > 1 else self.replays[0]
 
     def is_off(self, recorded):
         self.canaries += 1
@@ -87,7 +90,6 @@ def working(tmp_path, monkeypatch):
             "options": {"repeat_cap": 60, "time_cap_ms": 200},
             "uuid": "GPU-0",
             "copy_gb_per_s": 3000.0,
-            "replay_overhead_ms": 0.002,
         }
         cases = [[index, n] for index in range(len(KERNELS)) for n in N]
         yield worker.Worker(request), {"matrix": "u", "npz": f"{tmp_path}/u.npz", "cases": cases}
@@ -105,6 +107,30 @@ def test_every_case_gives_a_verified_row(working, told):
     for row in found.values():
         assert row["status"] == "ok", row
         assert row["time_ms"] == 0.01 and 0 < row["rel_error"] < 1e-3 and row["noisy"] is False
+
+
+def test_a_host_is_busy_by_what_is_usual_on_it(working, told, monkeypatch):
+    measuring, matrix = working
+    monkeypatch.setattr(worker, "PAUSE_S", 0)
+    # A host of the slower kind that is busy for a moment at first, then at rest.
+    measuring.clock.replays = [0.009, 0.0045]
+    assert measuring.measure(matrix)
+    assert {(row["disturbed"], row["noisy"], row["replay_ms"]) for row in rows(told).values()} == {("", False, 0.0045)}
+    told.clear()
+    measuring.clock.replays = [0.009]
+    assert measuring.measure(matrix)
+    for row in rows(told).values():
+        assert row["disturbed"] == "the host submits 2.0 times slower than usual" and row["noisy"]
+
+
+def test_a_host_that_was_busy_at_first_becomes_a_measure_of_its_own(working, told, monkeypatch):
+    measuring, matrix = working
+    monkeypatch.setattr(worker, "PAUSE_S", 0)
+    for replay_ms, busy in ((0.004, False), (0.002, False), (0.004, True)):
+        told.clear()
+        measuring.clock.replays = [replay_ms]
+        assert measuring.measure(matrix)
+        assert all(bool(row["disturbed"]) == busy for row in rows(told).values())
 
 
 def test_an_output_that_changes_after_it_was_verified_is_checked_anew(working, told, monkeypatch):

@@ -343,7 +343,7 @@ def test_a_job_brings_its_external_library(job, play, tmp_path):
     rows = measured(job, tmp_path)
     assert (rows.status == "ok").all() and (rows.study == "external").all() and (rows.dtype_c == "float32").all()
     # What the worker is told leads it to the same kernel.
-    record = {"copy_gb_per_s": 1, "replay_overhead_ms": 1}
+    record = {"copy_gb_per_s": 1}
     told = json.loads(json.dumps(request([job], device.Gpu("GPU-0", "", (9, 0), "580"), record, [])))
     (told,) = told["kernels"]
     head = heads(told["kernels"], tuple(told["external"]))[told["kernel"]]

@@ -103,7 +103,6 @@ def request(jobs: Sequence[Job], gpu: gpu_device.Gpu, record: dict[str, Any], ma
         "options": first.options,
         "uuid": gpu.uuid,
         "copy_gb_per_s": record["copy_gb_per_s"],
-        "replay_overhead_ms": record["replay_overhead_ms"],
         "matrices": matrices,
     }
 
