@@ -1,8 +1,8 @@
 """A worker that measures nothing: ``python stand_in_worker.py <acts> <calls>`` instead of the one with a device.
 
 ``acts`` is a JSON file that maps "matrix n" or "kernel matrix n" to what happens at that case; anything else goes
-well. ``calls`` is a text file that gets a line for each case that was asked; ``<kernel>.asked`` beside it holds the
-process that asked last, and the case.
+well. "library" is the version that rows name. ``calls`` is a text file that gets a line for each case that was asked;
+``<kernel>.asked`` beside it holds the process that asked last, and the case.
 """
 
 import ctypes
@@ -60,6 +60,8 @@ for matrix in job["matrices"]:
                 "useful_gflops": 1.0, "padded_gflops": 2.0, "rel_error": 1e-4, "max_row_error": 1e-3, "noisy": False,
                 "format_bytes": 8, "preprocess_ms": 0.1, "sm_clock_mhz": 1980, "message": "",
             }  # fmt: skip
+            if "library" in acts:
+                measured["cuda"] = acts["library"]
             tell(row=case | measured)
         else:
             tell(row={**case, "status": act, "message": f"it was {act}"})

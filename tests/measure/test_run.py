@@ -14,7 +14,7 @@ from spmm_roofline import contracts, folder, matrices
 from spmm_roofline.formats.pack import describe
 from spmm_roofline.kernels import heads
 from spmm_roofline.measure import device, run
-from spmm_roofline.measure.job import Job, request
+from spmm_roofline.measure.job import Job, inputs, request
 from spmm_roofline.measure.journal import after_timeout, finished
 from spmm_roofline.measure.record import record
 from spmm_roofline.measure.rows import compulsory_bytes, sizes
@@ -147,6 +147,43 @@ def test_a_case_without_its_energy_is_measured_again(job, play, tmp_path):
     play()
     measured(replace(job, options={**job.options, "energy": 1.0}), tmp_path)
     assert len(play.calls()) == 7
+
+
+def test_a_case_at_other_clocks_is_measured_again(job, play, tmp_path):
+    play(tall_32="wrong")
+    with pytest.raises(run.WrongResult):
+        measured(job, tmp_path)
+    _, row = job.matrices[0]
+    features = {"band": ("", contracts.read_row(row, "matrices"))}
+    locks = [{}, {"lock_clocks_mhz": 0.0}, {"lock_clocks_mhz": 1200.0}, {"lock_clocks_mhz": 1980.0}]
+    made_of = [
+        inputs(replace(job, options=job.options | lock), features, contracts.read_each)["band"] for lock in locks
+    ]
+    assert made_of[0] == made_of[1] and len({*made_of}) == 3
+    assert json.loads((tmp_path / ".journal").read_text().splitlines()[0])["inputs"] == made_of[0]
+
+
+@pytest.mark.parametrize("updated", [False, True])
+def test_rows_of_another_version_of_a_library_are_measured_again(job, play, tmp_path, updated):
+    for (npz, row), packed in zip(job.matrices, job.formats, strict=True):
+        describe("csr", npz, row, packed)
+    old = replace(job, kernel="cusparse_csr_alg2", cubin=None, kernel_row=None)
+    play(library="cuSPARSE 12.5.1", band_8="unsupported", tall_32="wrong")
+    with pytest.raises(run.WrongResult):
+        measured(old, tmp_path)
+    play(library="cuSPARSE 12.6.0" if updated else "cuSPARSE 12.5.1", mesh_8="wrong")
+    if not updated:
+        assert (measured(old, tmp_path).cuda.drop(("band", 8)) == "cuSPARSE 12.5.1").all()
+        assert play.calls() == ["started", "tall 32"]
+        return
+    with pytest.raises(run.WrongResult):
+        measured(old, tmp_path)
+    assert play.calls() == ["started", "tall 32", "started", "band 32", "mesh 8", "mesh 32", "tall 8"]
+    assert "[5/5] " in (tmp_path / "log" / "job.log").read_text()
+    # Nothing of the old version is left for a third run.
+    play(library="cuSPARSE 12.6.0")
+    rows = measured(old, tmp_path)
+    assert (rows.cuda.drop(("band", 8)) == "cuSPARSE 12.6.0").all() and play.calls() == ["started", "mesh 8"]
 
 
 def test_least_bytes_by_hand():

@@ -157,7 +157,7 @@ def check_source(kernel_row: str | Path, kernel_sha256: str) -> None:
 def inputs(job: Job, features: Mapping[str, tuple[str, dict[str, Any]]], read: Reader) -> dict[str, str]:
     """Matrix → fingerprint of what its rows are made of: its structure, its packing and the machine code.
 
-    Rows without energies do not do for a job that counts them.
+    Rows without energies do not do for a job that counts them, nor rows at other clocks for one that locks them.
     Raises :class:`~spmm_roofline.contracts.Damaged` for machine code that is not what the compiler wrote.
     """
     code = Path(job.cubin).read_bytes() if job.cubin and Path(job.cubin).exists() else b""
@@ -167,10 +167,12 @@ def inputs(job: Job, features: Mapping[str, tuple[str, dict[str, Any]]], read: R
         if wanted and hashlib.sha256(code).hexdigest() != wanted:
             raise contracts.Damaged({job.cubin: "not the machine code that was compiled"})
     libraries = [Path(path).read_bytes() for path in (*job.external, *filter(None, [job.packer_cubin]))]
-    energy = ["energy"] if job.options.get("energy") else []
+    asked = ["energy"] if job.options.get("energy") else []
+    if locked := job.options.get("lock_clocks_mhz"):
+        asked.append(f"clocks of {locked:g} MHz")
     packed = {row["matrix"]: _lasting(row) for row in read(job.formats, "formats")}
     return {
-        name: fingerprint.sha256(code, *libraries, row["matrix_sha256"], packed[name], *energy)
+        name: fingerprint.sha256(code, *libraries, row["matrix_sha256"], packed[name], *asked)
         for name, (_, row) in features.items()
     }
 

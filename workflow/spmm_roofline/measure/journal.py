@@ -68,6 +68,12 @@ class Journal:
         with self._path.open("a") as file:
             file.write(self._line(row))
 
+    def drop(self, cases: Iterable[Case]) -> None:
+        """Forget rows for good, so that no later job takes them over."""
+        for case in cases:
+            del self.rows[case]
+        contracts.write_text(self._path, "".join(map(self._line, self.rows.values())))
+
     def finish(self, made_of: str = "") -> None:
         """Write each row once, and that the table is written, ``made_of`` what the plan says."""
         end = json.dumps({FINISHED: made_of}) + "\n"

@@ -42,6 +42,10 @@ class Progress:
         self._total, self._busy = total, busy
         self._started = self._said = time.monotonic()
 
+    def expect(self, more: int) -> None:
+        """Count ``more`` rows that turned out to be needed."""
+        self._total += more
+
     def row(self, kernel: str, row: dict[str, Any]) -> None:
         """One more row is finished."""
         self.done += 1

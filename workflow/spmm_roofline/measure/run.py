@@ -79,6 +79,8 @@ class _Table:
         if job.kernel_row:
             check_source(job.kernel_row, self.common["kernel_sha256"])
         self.journal = Journal(task.journal, inputs(job, self.features, read), self.common, job.n)
+        #: Rows of a library may be of another version than today's, which only the worker that loads it can tell.
+        self.taken_over = dict(self.journal.rows)
         skip = reasons_to_skip(job, self.head, read)
         self.waiting: dict[tuple[str, int], None] = {}
         for name in self.features:
@@ -103,6 +105,17 @@ class _Table:
         row = self.journal.rows.get((matrix, n))
         if row is not None and row["status"] == "ok":
             self.keep({**row, "noisy": True})
+
+    def compare_library(self, vendor: str | None, version: str) -> int:
+        """Have rows that were taken over measured again if the library was another version; returns how many."""
+        if self.head.vendor != vendor:
+            return 0
+        again = [case for case, row in self.taken_over.items() if row["status"] == "ok" and row["cuda"] != version]
+        self.taken_over = {}
+        if again:
+            self.journal.drop(again)
+            self.waiting |= dict.fromkeys(again)
+        return len(again)
 
     def wrong(self) -> list[dict[str, Any]]:
         return [row for row in self.journal.rows.values() if row["status"] == "wrong"]
@@ -176,6 +189,8 @@ def _measure(
             elif "row" in event:
                 row = event["row"]
                 table = tables[row.pop("kernel")]
+                if "cuda" in row and not table.head.external:
+                    say.expect(sum(each.compare_library(table.head.vendor, row["cuda"]) for each in tables))
                 table.keep(row)
                 under_way = None
                 say.row(table.job.kernel, row)
