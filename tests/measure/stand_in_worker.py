@@ -65,5 +65,4 @@ for matrix in job["matrices"]:
             tell(row=case | measured)
         else:
             tell(row={**case, "status": act, "message": f"it was {act}"})
-    if acts.get("noisy") == matrix["matrix"]:
-        tell(noisy={"matrix": matrix["matrix"], "cases": matrix["cases"]})
+    tell(off=acts.get("noisy") == matrix["matrix"])

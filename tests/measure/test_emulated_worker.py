@@ -148,18 +148,18 @@ def test_an_output_that_changes_after_it_was_verified_is_checked_anew(working, t
 
 
 @pytest.mark.parametrize("every", [0, 3600])
-def test_rows_since_the_last_canary_are_noisy_if_the_next_one_is_off(working, told, monkeypatch, every):
+def test_a_canary_tells_of_all_rows_since_the_last_one(working, told, monkeypatch, every):
     measuring, matrix = working
     monkeypatch.setattr(worker, "CANARY_EVERY_S", every)
     measuring.clock.off = [False, False, True] if every == 0 else [False, True]
     assert measuring.measure(matrix)
-    marked = [event["noisy"]["cases"] for event in told if "noisy" in event]
+    said = [event["off"] if "off" in event else (event["row"]["kernel"], event["row"]["n"]) for event in told
+            if event.keys() & {"off", "row"}]  # fmt: skip
     if every == 0:  # before the matrix and after each of three formats
-        assert measuring.clock.canaries == 4 and marked == [[[1, 8], [1, 24]]]
+        assert said == [False, (0, 8), (0, 24), False, (1, 8), (1, 24), True, (2, 8), (2, 24), False]
         assert all(rows(told)[2, n]["noisy"] for n in N) and not rows(told)[0, 8]["noisy"]
     else:  # before the matrix and after it
-        assert measuring.clock.canaries == 2
-        assert sorted(marked[0]) == sorted(matrix["cases"]) and len(marked) == 1
+        assert said[0] is False and said[-1] is True and sorted(said[1:-1]) == sorted(map(tuple, matrix["cases"]))
 
 
 def test_the_answer_of_a_canary_holds_for_a_while(working, told, monkeypatch):

@@ -415,6 +415,23 @@ def test_a_drifting_machine_marks_the_matrix(job, play, tmp_path):
     assert rows.noisy["mesh"].all() and not rows.noisy.drop("mesh").any()
 
 
+@pytest.mark.parametrize("end", ["die", "hang", "sticky"])
+def test_rows_whose_worker_ended_before_the_next_canary_are_noisy(job, play, tmp_path, end):
+    play(mesh_32=end)
+    rows = measured(replace(job, options={**job.options, "case_timeout_s": 3}), tmp_path)
+    assert rows.status["mesh", 32] == ("timeout" if end == "hang" else "launch_failed")
+    assert rows.noisy["mesh", 8] and not rows.noisy[["band", "tall"]].any()
+
+
+def test_rows_that_no_canary_told_of_are_lost_with_the_job(job, play, tmp_path):
+    play(mesh_32="damaged")
+    with pytest.raises(contracts.Damaged):
+        measured(job, tmp_path)
+    play()
+    assert not measured(job, tmp_path).noisy.any()
+    assert play.calls() == ["started", "mesh 8", "mesh 32", "tall 8", "tall 32"]
+
+
 def test_without_a_gpu_the_error_says_so(job, tmp_path, monkeypatch):
     monkeypatch.setattr(device, "visible", lambda: [])
     with pytest.raises(device.NoDevice, match="no NVIDIA GPU is visible"):

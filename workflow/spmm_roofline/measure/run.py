@@ -1,8 +1,8 @@
 """A measure job: plan the cases of some tables, let a worker measure them, keep their rows, write the tables.
 
-Whatever happens to a worker (a broken context, a hang, the job cancelled) costs the case under way and nothing else:
-:mod:`.journal` has the finished rows. One worker measures all tables of a job, matrix by matrix, so that its start, the
-packed formats and the float64 products are paid once.
+Whatever happens to a worker (a broken context, a hang) costs the case under way and nothing else, and a cancelled job
+costs the rows since the last canary: :mod:`.journal` has all earlier ones. One worker measures all tables of a job,
+matrix by matrix, so that its start, the packed formats and the float64 products are paid once.
 """
 
 from __future__ import annotations
@@ -101,11 +101,6 @@ class _Table:
         )
         self.waiting.pop((row["matrix"], row["n"]), None)
 
-    def mark_noisy(self, matrix: str, n: int) -> None:
-        row = self.journal.rows.get((matrix, n))
-        if row is not None and row["status"] == "ok":
-            self.keep({**row, "noisy": True})
-
     def compare_library(self, vendor: str | None, version: str) -> int:
         """Have rows that were taken over measured again if the library was another version; returns how many."""
         if self.head.vendor != vendor:
@@ -179,6 +174,7 @@ def _measure(
     timeout_s = max(job.options["case_timeout_s"] for job in jobs)
     while any(table.waiting for table in tables):
         under_way: Case | None = None
+        unsure: list[tuple[_Table, dict[str, Any]]] = []
         before = say.done
         worker.ask(request(jobs, gpu, record, _by_matrix(tables)))
         # Writing the tables needs pandas, which takes its time to load: now, while the worker starts.
@@ -191,16 +187,20 @@ def _measure(
                 table = tables[row.pop("kernel")]
                 if "cuda" in row and not table.head.external:
                     say.expect(sum(each.compare_library(table.head.vendor, row["cuda"]) for each in tables))
-                table.keep(row)
+                if row["status"] == "ok":
+                    unsure.append((table, row))
+                else:
+                    table.keep(row)
                 under_way = None
                 say.row(table.job.kernel, row)
             elif "damaged" in event:
                 raise contracts.Damaged(event["damaged"])
             elif "spent" in event:
                 say("seconds: " + ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in event["spent"].items()))
-            elif "noisy" in event:
-                for index, n in event["noisy"]["cases"]:
-                    tables[index].mark_noisy(event["noisy"]["matrix"], n)
+            elif "off" in event:
+                _settle(unsure, event["off"])
+        # No canary will tell of the last rows of a worker that died.
+        _settle(unsure, off=True)
         if not any(table.waiting for table in tables):
             return
         if under_way is None:
@@ -218,6 +218,13 @@ def _measure(
         say.row(jobs[index].kernel, row)
         if any(table.waiting for table in tables):
             worker = WorkerProcess(WORKER_COMMAND)
+
+
+def _settle(unsure: list[tuple[_Table, dict[str, Any]]], off: bool) -> None:
+    """Keep the rows since the last canary, which are noisy if the machine is ``off``."""
+    for table, row in unsure:
+        table.keep({**row, "noisy": row["noisy"] or off})
+    unsure.clear()
 
 
 def _by_matrix(tables: Sequence[_Table]) -> list[dict[str, Any]]:

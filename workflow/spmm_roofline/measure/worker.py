@@ -1,8 +1,8 @@
 """The worker of measure jobs: the one process that touches a device, and measures any number of kernels on it.
 
 Reads a request (JSON) from standard input, writes one JSON object a line to standard output:
-``{"begin": case}`` before a case, ``{"row": {...}}`` after it, ``{"noisy": ...}`` where the canary after a matrix found
-the machine changed. :mod:`spmm_roofline.measure.run` listens, and starts another worker if this one dies.
+``{"begin": case}`` before a case, ``{"row": {...}}`` after it, ``{"off": ...}`` whether a canary found the machine
+changed since the one before. :mod:`spmm_roofline.measure.run` listens, and starts another worker if this one dies.
 
 Cases come matrix by matrix. What several kernels need of a matrix is made once and shared: its structure on the device,
 the random values in a dtype, B, the float64 product, and each packed format. After each case the shared arrays must
@@ -217,7 +217,7 @@ class Worker:
             self._look_at_host(l2)
         subject = Subject(self, matrix["npz"])
         off = self._ask_canary() if self._canary_is_due() else self.canary_off
-        groups, since_canary = list(by_packing(cases)), list[list[int]]()
+        groups = list(by_packing(cases))
         for chosen in groups:
             for kernel, n in chosen:
                 case = {"kernel": kernel.index, "matrix": matrix["matrix"], "n": n}
@@ -242,12 +242,8 @@ class Worker:
                     # What wrote a wrong C may have written elsewhere, even before A and B were there to show it.
                     subject.forget()
             subject.forget_packed()
-            since_canary += ([kernel.index, n] for kernel, n in chosen)
             if chosen is groups[-1] or self._canary_is_due():
-                was, off = off, self._ask_canary()
-                if off and not was:
-                    tell(noisy={"matrix": matrix["matrix"], "cases": since_canary})
-                since_canary = []
+                off = self._ask_canary()
         return True
 
     def _row(self, subject: Subject, kernel: Kernel, n: int, noisy: bool) -> dict[str, Any]:
@@ -375,10 +371,11 @@ class Worker:
         return time.monotonic() - self.canary_at >= CANARY_EVERY_S
 
     def _ask_canary(self) -> bool:
-        """Whether the machine is off its record now."""
+        """Whether the machine is off its record now, told to the parent as well."""
         with self.phase("canary"):
             self.canary_off = self.clock.is_off(self.request["copy_gb_per_s"])
         self.canary_at = time.monotonic()
+        tell(off=self.canary_off)
         return self.canary_off
 
 
