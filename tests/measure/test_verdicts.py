@@ -6,6 +6,7 @@ one of them, so that a tolerance cannot drift by such a factor unnoticed.
 """
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -15,7 +16,7 @@ from scipy.sparse import csr_array, random_array
 from spmm_roofline.formats.csr import Csr
 from spmm_roofline.kernels.operands import Dense
 from spmm_roofline.measure import verify
-from spmm_roofline.measure.verify import TOLERANCES, errors_of, judge
+from spmm_roofline.measure.verify import TOLERANCES, Errors, errors_of, judge
 
 CLASSES = list(TOLERANCES)
 C_TYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "float64": np.float64}
@@ -185,6 +186,27 @@ def test_a_lost_entry_an_entry_added_twice_and_two_swapped_rows_are_wrong(case, 
     wrong = c.copy()
     wrong[[10, 11]] = c[[11, 10]]
     assert verdict(a, b, wrong, *types).wrong
+
+
+@pytest.mark.parametrize(
+    ("types", "length"),
+    [
+        (("float16", "float16"), "400"),
+        (("float16", "float32"), "400"),
+        (("bfloat16", "bfloat16"), "123"),
+        (("float32", "bfloat16"), "1,100"),
+        (("float32", "float16"), "62,500"),
+        (("tf32", "float32"), "1,000,000"),
+    ],
+)
+def test_a_lost_value_shows_in_rows_of_the_length_that_the_page_says(types, length):
+    assert length in Path("docs/how/measuring.md").read_text().split()
+    rows = 1000
+    for factor, shows in ((0.95, True), (1.05, False)):
+        # All values are ±1, so that one row is off by 1 and every row has the norm √L.
+        norms = np.full(rows, np.sqrt(factor * int(length.replace(",", ""))))
+        errors = Errors(np.eye(1, rows)[0], norms, np.zeros(rows, dtype=bool), float((norms**2).sum()))
+        assert bool(judge(errors, *types).wrong) == shows
 
 
 @pytest.mark.parametrize("types", CLASSES, ids="-".join)
