@@ -102,8 +102,9 @@ def phases(folder: Path) -> Counter:
     """Phase of measuring → seconds, over all jobs."""
     spent = Counter()
     for log in folder.glob("results/measure/*/many/log/*.log"):
-        for phase, seconds in re.findall(r"(\w+) ([\d.]+) s(?=,|$)", log.read_text(), re.MULTILINE):
-            spent[phase] += float(seconds)
+        for said in re.findall(r"^seconds: (.+)$", log.read_text(), re.MULTILINE):
+            for phase, seconds in re.findall(r"(\w+) ([\d.]+)", said):
+                spent[phase] += float(seconds)
     return spent
 
 

@@ -66,3 +66,4 @@ for matrix in job["matrices"]:
         else:
             tell(row={**case, "status": act, "message": f"it was {act}"})
     tell(off=acts.get("noisy") == matrix["matrix"])
+tell(spent={"start": 1.2, "time": 0.305})

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import scale
 from spmm_roofline import contracts, folder, matrices
 from spmm_roofline.formats.pack import describe
 from spmm_roofline.kernels import heads
@@ -106,6 +107,14 @@ def test_all_goes_well(job, play, tmp_path):
     # band: 40 rows of about 5, int32 indices and halves
     row = rows.loc["band", 8]
     assert row.compulsory_bytes == row.nnz * 6 + 41 * 4 + 40 * 8 * 2 + 40 * 8 * 2
+
+
+def test_the_benchmark_of_scale_reads_the_seconds_of_each_phase(job, play, tmp_path):
+    play()
+    for shard in "01":
+        log = tmp_path / "results" / "measure" / "h200" / "many" / "log" / f"{shard}.log"
+        run.run([run.Task(job, tmp_path / "out.csv", tmp_path / f".journal.{shard}")], log)
+    assert scale.phases(tmp_path) == {"start": pytest.approx(2.4), "time": pytest.approx(0.6, abs=0.02)}
 
 
 def test_a_broken_context_costs_one_case(job, play, tmp_path):
