@@ -558,7 +558,7 @@ class Edges:
     def __init__(self, torch, a, order=None):
         self.shape, self.size = (2, a.nnz), a.shape
         self.csr_of = torch.tensor(a.indptr.astype("int64")), torch.tensor(a.indices.astype("int64"))
-        self.order = None if order is None else torch.argsort(torch.tensor(order))
+        self.order = None if order is None else torch.tensor(np.argsort(order))
 
     def get_csr(self):
         return self.csr_of, self.order
@@ -571,18 +571,19 @@ class Edges:
 def test_edges_keep_their_order(torch, a, by):
     from spmm_roofline import SpMM, sddmm, spmm
 
+    rows, columns = places(a)
     # Edge number -> entry of the CSR.
-    order = None if by == "row" else np.lexsort((places(a)[0], a.indices))
+    order = None if by == "row" else np.lexsort((rows, columns))
     multiply, b = SpMM(Edges(torch, a, order), "float32"), drawn(torch, (K, N), "float32")
-    values = np.random.default_rng(3).standard_normal(a.nnz).astype("float32")
     whole = a.copy()
-    whole.data = values.copy()
-    of_edges = torch.tensor(values if order is None else values[order]).to(b.device)
-    wanted = torch.tensor(whole.toarray()) @ b.cpu()
+    whole.data = np.random.default_rng(3).standard_normal(a.nnz)
+    of_edges = torch.tensor((whole.data if order is None else whole.data[order]).astype("float32"))
+    exact = b.cpu().double().numpy()
+    wanted = torch.tensor(whole.toarray() @ exact)
     near(spmm(multiply, b, of_edges), wanted, "float32")
-    x = drawn(torch, (M, 8), "float32")
-    rows, columns = places(a) if order is None else tuple(each[order] for each in places(a))
-    near(sddmm(multiply, x, b[:, :8]), (x.cpu()[rows] * b.cpu()[columns, :8]).sum(1), "float32")
+    x = drawn(torch, (M, N), "float32")
+    samples = (x.cpu().double().numpy()[rows] * exact[columns]).sum(1)
+    near(sddmm(multiply, x, b), torch.tensor(samples if order is None else samples[order]), "float32")
     multiply.update(of_edges)
     near(multiply(b), wanted, "float32")
 
@@ -602,7 +603,7 @@ def test_a_comes_as_a_sparse_tensor_of_torch_sparse(torch, a):
             return a.nnz
 
     b = drawn(torch, (K, N), "float32")
-    near(SpMM(Tensor(), "float32")(b), torch.tensor(a.toarray()).float() @ b.cpu(), "float32")
+    near(SpMM(Tensor(), "float32")(b), torch.tensor(a.toarray()) @ b.double(), "float32")
 
 
 def test_samples_of_tensors_that_require_a_gradient_have_one(torch, a):
