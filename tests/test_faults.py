@@ -201,6 +201,37 @@ def test_an_error_that_was_foreseen_is_one_sentence(project, tmp_path):
     assert "Traceback" in output and "ZeroDivisionError" in output
 
 
+def test_a_failed_analysis_or_report_is_carried_out_by_the_next_run(project):
+    page = project.root / "results/report/report.html"
+    for rule, jobs in (("analysis", {"analysis", "report"}), ("report", {"report"})):
+        old = page.read_bytes()
+        path = project.root / f"workflow/scripts/{rule}.py"
+        text, times = path.read_text(), path.stat()
+        path.write_text("1 / 0\n")
+        assert "ZeroDivisionError" in project.snakemake("report", check=False)
+        assert page.read_bytes() == old
+        # Back to a file as old as it was, as `mv` leaves it: no time tells of the failure.
+        path.write_text(text)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        assert project.jobs("report") == jobs
+        project.snakemake("report")
+        assert project.jobs("report") == set()
+
+
+def test_a_run_that_is_killed_in_the_analysis_goes_on_with_it(project):
+    script = project.root / "workflow/scripts/analysis.py"
+    text, times = script.read_text(), script.stat()
+    script.write_text("import time\ntime.sleep(600)\n")
+    process = project.start("report")
+    wait_for(lambda: not (project.root / "results/analysis/claims.csv").exists())
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    script.write_text(text)
+    os.utime(script, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert project.run("report") == {"analysis", "report"}
+    assert project.jobs("report") == set()
+
+
 def test_a_full_disk_leaves_nothing_half_written(project, tmp_path):
     nodes = 20_000
     path = tmp_path / "large.mtx"

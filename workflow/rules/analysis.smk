@@ -44,6 +44,7 @@ rule analysis:
 # recorded rows.
 rule selector:
     input:
+        folder.failures(),
         PLAN.modules_of("analysis", "selector"),
         cases="results/analysis/cases.csv",
         matrices="results/analysis/matrices.csv",

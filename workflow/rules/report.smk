@@ -1,5 +1,6 @@
 rule report:
     input:
+        folder.failures(),
         analysis=rules.analysis.output,
         profiled=PLAN.profiled(),
         code=PLAN.modules_of("figures", "report", "report/tables"),

@@ -27,6 +27,7 @@ class Reporter(ReporterBase):
         # Snakemake imports every plugin at its start; only this one pays for the library.
         import snakemake
 
+        from spmm_roofline import folder
         from spmm_roofline.report import crate
 
         jobs = [
@@ -35,7 +36,7 @@ class Reporter(ReporterBase):
                 rule=record.job.rule.name,
                 started=record.starttime,
                 ended=record.endtime,
-                inputs=tuple(map(str, record.job.input)),
+                inputs=tuple(file for file in map(str, record.job.input) if file != str(folder.FAILED)),
                 outputs=tuple(map(str, record.job.output)),
             )
             for record in self.jobs

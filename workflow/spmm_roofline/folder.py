@@ -11,12 +11,16 @@ import errno
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 #: Files that a run makes, and makes again when they are missing.
 RESULTS = "results"
+
+#: A text that changes with every run that fails.
+FAILED = Path(".snakemake/failed")
 
 _HELD: list[int] = []
 
@@ -72,13 +76,30 @@ def claim(folder: str | Path = ".snakemake") -> None:
         pass
 
 
-def drop_locks(folder: str | Path = ".snakemake") -> None:
-    """Delete what a killed run left. Call it only where :func:`enter` returned True.
+def drop_locks(folder: str | Path = ".snakemake") -> bool:
+    """Delete what a killed run left; return whether there was one. Call it only where :func:`enter` returned True.
 
     These are Snakemake's locks, and its copies of outputs under way, which it refuses to overwrite.
     """
+    locks = Path(folder) / "locks"
+    killed = locks.is_dir() and any(locks.iterdir())
     for left in ("locks", "backups"):
         shutil.rmtree(Path(folder) / left, ignore_errors=True)
+    return killed
+
+
+def mark_failed() -> None:
+    """Have the next run make again what :func:`failures` is an input of."""
+    FAILED.write_text(str(time.time_ns()), encoding="utf-8")
+
+
+def failures() -> list[str]:
+    """An input of the last jobs, newer than their outputs after a run that failed; empty if none has failed.
+
+    Of a failed job Snakemake deletes the outputs and forgets how they were made. It makes missing files again only if a
+    job that runs needs them, so without this input it would find the old page up to date.
+    """
+    return [str(FAILED)] if FAILED.exists() else []
 
 
 def set_aside(paths: Iterable[str | Path]) -> str:
