@@ -214,6 +214,29 @@ def test_each_edit_is_carried_out_and_nothing_else(project_to_break):
     assert project.jobs() == set()
 
 
+def keeping_its_time(path, old, new):
+    """Edit a file as `mv` of another one does: it is no newer than what was made of it."""
+    text, times = path.read_text(), path.stat()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "jobs"),
+    [
+        ("config/claims.yaml", "as fast as", "no slower than", FOLLOWS),
+        ("config/devices/h200.yaml", "l2_bytes: ", "l2_bytes: 1", FOLLOWS),
+        ("workflow/spmm_roofline/analysis/speedup.py", "ratios", "quotients", FOLLOWS),
+        ("workflow/spmm_roofline/figures/speedup.py", "s=12", "s=13", {"report"}),
+        ("report/style.css", "}", "} ", {"report"}),
+    ],
+)
+def test_an_edit_counts_whatever_its_time(project, path, old, new, jobs):
+    keeping_its_time(project.root / path, old, new)
+    assert project.jobs() == jobs
+
+
 def test_an_edited_template_reruns_the_report_alone(project):
     style = next((project.root / "report").glob("*.css"))
     style.write_text(style.read_text() + "\n/* wider */\n")
@@ -231,6 +254,8 @@ def test_a_bundle_holds_the_run_and_is_checked(project_to_break):
     output = project.snakemake("check_bundle", "--config", f"bundle={other}", check=False)
     assert f"{other}: not a whole bundle" in output and "Traceback" not in output
     assert project.jobs("bundle") == set()
+    keeping_its_time(project.root / "config/suites/quick.yaml", "nodes: 256}", "nodes: 255}")
+    assert project.jobs("bundle") == {"bundle"}
 
 
 def test_an_external_library_runs_alone_and_again_when_it_changes(project_to_break):

@@ -30,7 +30,16 @@ rule analysis:
     # them would wait for each other.
     threads: 1
     params:
-        recorded=PLAN.recorded_contents(),
+        # As they are when the run starts: the time of a file tells neither of an edit while the job runs nor of one that
+        # was undone.
+        fingerprint.of_contents(
+            PLAN.modules_of("analysis", "selector"),
+            [PLAN.claims],
+            PLAN.papers(),
+            PLAN.datasheets(),
+            PLAN.model(),
+        ),
+        recorded=PLAN.recorded_contents,
         fingerprints=PLAN.fingerprints,
         heads=PLAN.head_dicts(),
         devices=PLAN.datasheets(),
@@ -57,6 +66,9 @@ rule selector:
     conda:
         "../../envs/cpu.yaml"
     params:
+        fingerprint.of_contents(
+            PLAN.modules_of("analysis", "selector"), PLAN.datasheets()
+        ),
         heads=PLAN.head_dicts(),
         datasheets=PLAN.datasheets(),
     script:

@@ -30,6 +30,9 @@ rule report:
         "../../envs/cpu.yaml"
     threads: 16
     params:
+        fingerprint.of_contents(
+            PLAN.modules_of("figures", "report", "report/tables"), PLAN.template()
+        ),
         heads=PLAN.head_dicts(),
         provenance=PLAN.provenance(),
         suites=PLAN.shown_suites(),
@@ -57,6 +60,8 @@ rule bundle:
     conda:
         "../../envs/cpu.yaml"
     params:
+        fingerprint.of_contents(PLAN.config_files()),
+        PLAN.recorded_contents,
         folders=[*PLAN.config_files(), *PLAN.recorded()],
         provenance=PLAN.provenance(),
     script:

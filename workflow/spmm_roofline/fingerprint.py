@@ -11,7 +11,7 @@ import ast
 import hashlib
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -104,6 +104,11 @@ def of_content(path: str | Path) -> str:
     """Hex SHA-256 of a file's bytes."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def of_contents(*groups: Iterable[str | Path]) -> str:
+    """Hex SHA-256 of the names and the bytes of some groups of files."""
+    return sha256({str(path): of_content(path) for group in groups for path in group})
 
 
 def of_folder(folder: str | Path) -> str:

@@ -482,6 +482,7 @@ class Plan:
             raise PlanError(f"analysis.recorded names {unknown[0]!r}, but {RECORDED} has no such device{said}")
         return [present[name] for name in wanted]
 
+    @cached_property
     def recorded_contents(self) -> dict[str, str]:
         """Folder of a recorded device → fingerprint of its files.
 
