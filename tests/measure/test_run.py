@@ -479,6 +479,33 @@ def test_recording_merges_and_replaces(job, of_suite, tmp_path):
     assert contracts.document(folder / "device.json", "measured_device")["device"] == "h200"
 
 
+def test_what_explains_measured_rows_is_recorded_before_them(job, of_suite, tmp_path, monkeypatch):
+    counters = tmp_path / "profile" / "s" / "mma_bt.csv"
+    counters.parent.mkdir(parents=True)
+    contracts.write(contracts.frame([], "profile"), counters, "profile")
+    features = [row for _, row in job.matrices]
+    folder, write = tmp_path / "recorded", contracts.write
+
+    def killed(data, path, name):
+        if name == "measure":
+            raise KeyboardInterrupt
+        write(data, path, name)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(contracts, "write", killed)
+        record([of_suite], [counters], [job.device_record], features, job.formats, [job.kernel_row], folder)
+    present = {path.relative_to(folder).as_posix() for path in folder.rglob("*.*")}
+    assert present == {"device.json", "matrices.csv", "formats.csv", "kernels.csv", "profile/s/mma_bt.csv"}
+
+
+def test_counters_are_recorded_where_the_times_are_already(job, of_suite, tmp_path):
+    counters = tmp_path / "profile" / "s" / "mma_bt.csv"
+    counters.parent.mkdir(parents=True)
+    contracts.write(contracts.frame([], "profile"), counters, "profile")
+    record([], [counters], [job.device_record], [], [], [job.kernel_row], tmp_path / "recorded")
+    assert (tmp_path / "recorded/profile/s/mma_bt.csv").exists()
+
+
 def test_a_matrix_from_a_file_keeps_its_recorded_origin(job, of_suite, tmp_path):
     folder, columns = tmp_path / "recorded", ["source", "origin", "kind"]
     found = contracts.read_rows([row for _, row in job.matrices], "matrices").to_dict("records")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,23 +30,26 @@ def record(
     One file holds all rows of a kernel in a suite, from any number of shards. Its rows of a matrix replace those of the
     earlier record; other matrices, kernels and suites stay. ``ceilings``: the table ``measure_ceilings``, stored
     unchanged; ``blocks``: the table ``measure_blocks``, whose suites replace those of the earlier record. The record
-    stays as it is if nothing was measured.
+    stays as it is if nothing was measured or profiled.
+
+    Measured tables are stored after everything that explains them, because a run takes a table that is recorded for
+    finished: one that is killed here is made good by the next.
     """
     folder = Path(folder)
-    measured, kernels, blocks = list(measured), list(kernels), list(blocks)
-    if not (measured or blocks):
+    measured, profiled, kernels, blocks = list(measured), list(profiled), list(kernels), list(blocks)
+    if not (measured or profiled or blocks):
         print("Nothing to record: every table of these suites is recorded as it would be now.")
         return
-    _store(measured, folder, "measure")
-    _store(profiled, folder / "profile", "profile")
     for path in device_record:
-        shutil.copyfile(path, folder / "device.json")
+        contracts.write_text(folder / "device.json", Path(path).read_text(encoding="utf-8"))
     for path in ceilings:
         contracts.write(contracts.read(path, "measure_ceilings"), folder / "ceilings.csv", "measure_ceilings")
     if blocks:
         _replace(folder / "blocks.csv", blocks, "measure_blocks", "suite")
     for name, paths in (("matrices", matrices), ("formats", formats), ("kernels", kernels)):
         _merge(folder / f"{name}.csv", paths, name)
+    _store(profiled, folder / "profile", "profile")
+    _store(measured, folder, "measure")
     _forget(folder, kernels)
 
 
