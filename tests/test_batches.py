@@ -1,6 +1,7 @@
 """Which files are stale, and the jobs that make them again."""
 
 import json
+import os
 
 import pytest
 
@@ -82,6 +83,16 @@ def test_a_deleted_file_keeps_its_fingerprint_and_an_edited_one_gets_another(tmp
     assert contents(str(file)) == first and len(first) == 64
     file.write_text("other")
     assert contents(str(file)) not in ("", first)
+
+
+def test_a_file_of_the_same_size_and_time_is_read_again(tmp_path):
+    contents, file = batches.Contents(tmp_path / "contents.json"), tmp_path / "a.mtx"
+    found = set()
+    for text in ("one", "two"):
+        file.write_text(text)
+        os.utime(file, ns=(0, 0))
+        found.add(contents(str(file)))
+    assert len(found) == 2
 
 
 def test_an_unchanged_file_is_read_once(tmp_path, monkeypatch):

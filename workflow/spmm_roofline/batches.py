@@ -82,7 +82,7 @@ class Contents:
             found = Path(file).stat()
         except OSError:
             return str(content)
-        now = [found.st_size, found.st_mtime_ns]
+        now = [found.st_size, found.st_ctime_ns]
         if state != now:
             content = fingerprint.of_content(file)
             contracts.write_text(self._path, json.dumps(known | {path: [*now, content]}))
