@@ -134,6 +134,20 @@ def test_a_command_that_makes_everything_is_told_from_others(words, everything):
     assert console.makes_everything(words) == everything
 
 
+@pytest.mark.parametrize(
+    ("words", "targets"),
+    [
+        (["-c", "4", "profile"], {"4", "profile"}),
+        (["measure", "--omit-from", "profile", "record"], {"measure"}),
+        (["-nO", "profile", "--forceall", "measure"], {"measure"}),
+        (["-U", "profile", "-n", "report"], {"report"}),
+        (["--forcerun", "profile", "--", "report"], {"report"}),
+    ],
+)
+def test_rules_that_options_name_are_no_targets(words, targets):
+    assert {*console.targets_among(words)} == targets
+
+
 def test_the_letters_without_a_value_are_those_of_snakemake():
     actions = get_argument_parser()._actions
     letters = {option[1] for action in actions for option in action.option_strings if len(option) == 2}

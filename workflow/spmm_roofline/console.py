@@ -32,6 +32,9 @@ TOLD = {"told": True}
 #: Snakemake's options of one letter that take no value.
 FLAGS = "ntkfFaplSDvh"
 
+#: Snakemake's options whose values name rules and files that are no targets.
+NAMING = re.compile(rf"--(until|omit-from|forcerun|prioritize|allowed-rules)|-[{FLAGS}]*[UORP]")
+
 CANCELLED = "Cancelled. What was finished is kept: the same command goes on from there."
 
 
@@ -153,6 +156,17 @@ def makes_everything(words: Iterable[str]) -> bool:
     """Whether a command of Snakemake makes files that are up to date as well, or reports on their jobs."""
     # Letters without a value may share a dash; after a letter with a value comes the value.
     return any(re.match(rf"--forcea|--reporter\b|-[{FLAGS}]*F", word) for word in words)
+
+
+def targets_among(words: Iterable[str]) -> list[str]:
+    """The words of a command of Snakemake that may be targets: no options, nor rules that options name."""
+    found, named = [], False
+    for word in words:
+        if word.startswith("-"):
+            named = bool(NAMING.fullmatch(word))
+        elif not named:
+            found.append(word)
+    return found
 
 
 def at_start(logger: logging.Logger, act: Callable[[], None]) -> None:
