@@ -244,6 +244,15 @@ def test_a_kernel_with_a_bad_head_is_left_out_and_that_is_said(config):
         Plan(config)
 
 
+@pytest.mark.parametrize("name", ["recorded", "profile"])
+def test_a_suite_is_not_called_as_something_else(config, name):
+    suite_with()
+    text = Path("config/suites/mine.yaml").read_text().replace("name: mine", f"name: {name}")
+    Path(f"config/suites/{name}.yaml").write_text(text)
+    with pytest.raises(ContractError, match=f"'{name}' has a meaning of its own: .* recorded suites"):
+        Plan(config | {"suite": "recorded"}).provenance()
+
+
 # --- matrices of the user's own ---------------------------------------------------------------------------------------
 
 

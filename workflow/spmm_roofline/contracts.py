@@ -678,6 +678,8 @@ def _sentence(error: Any) -> str:
     elif error.validator == "oneOf" and isinstance(error.instance, Mapping):
         needed = [" and ".join(one["required"]) for one in error.validator_value if "required" in one]
         said = f"the mapping is not valid under any of the given schemas; it needs {', or '.join(needed)}"
+    elif error.validator == "not":
+        said = f"{error.instance!r} has a meaning of its own: {schema.get('description', 'take another name')}"
     return f"{at}: {said}"
 
 
