@@ -37,7 +37,7 @@ def judged(expression, **options):
     return row
 
 
-def judged_on(expression, sets, *, times=TIMES, noisy=(), stale=(), why="", **expect):
+def judged_on(expression, sets, *, times=TIMES, noisy=(), stale=(), why="", left_out=(), **expect):
     """The rows of one claim on sets of suites; ``noisy`` and ``stale`` are the kernels and matrices whose rows are."""
     cases = pd.DataFrame(
         [
@@ -103,7 +103,7 @@ def judged_on(expression, sets, *, times=TIMES, noisy=(), stale=(), why="", **ex
     claim = {"id": "x", "study": "smat", "source": "section", "says": "it is so", "unit": "times"}
     claim |= {"sets": {name: list(suites) for name, suites in sets.items()}, "why": why}
     claim |= {"value": expression, "expect": expect or {"at_least": 0}}
-    found = claims(cases, matrices, formats, counters, [claim], HEADS, RIVALS, {"h200": 12_800}, 100)
+    found = claims(cases, matrices, formats, counters, [claim], HEADS, RIVALS, {"h200": 12_800}, 100, left_out)
     return found.to_dict("records")
 
 
@@ -298,6 +298,12 @@ def test_what_has_no_rows_is_not_testable_and_says_why(expression, options, why)
 def test_what_cannot_be_read_is_refused(expression):
     with pytest.raises(ClaimError, match="claim x: "):
         judged(expression)
+
+
+def test_a_claim_on_a_kernel_that_is_left_out_is_not_testable():
+    row = judged('geomean(speedup("mma_zz", "mma_t"))', left_out=["kernels/smat/mma_zz.cu"])
+    assert row["verdict"] == "not_testable"
+    assert row["message"] == "no kernel is called 'mma_zz'; left out was kernels/smat/mma_zz.cu"
 
 
 def test_ids_are_unique():

@@ -147,7 +147,7 @@ def judged():
         claims=ROOT / "config/claims.yaml",
     )
     made = {"files": files, "fingerprints": {name: head.sha256() for name, head in found.items()}}
-    made |= {"heads": {name: head.as_dict() for name, head in found.items()}, "resamples": 200}
+    made |= {"heads": {name: head.as_dict() for name, head in found.items()}, "resamples": 200, "left_out": []}
     for step in ordered(steps(), made.keys(), ["claims"]):
         made[step.name] = step.make(*[made[name] for name in step.inputs])
     return made["claims"]

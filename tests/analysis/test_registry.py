@@ -7,7 +7,7 @@ from spmm_roofline.analysis import registry
 from spmm_roofline.analysis.registry import RegistryError, Step, ordered
 
 #: What :func:`spmm_roofline.analysis.run` hands over.
-GIVEN = {"files", "fingerprints", "heads", "resamples", "own", "model"}
+GIVEN = {"files", "fingerprints", "heads", "resamples", "own", "model", "left_out"}
 #: Contracts of tables that are read and not made.
 READ = {"analysis_papers"}
 

@@ -43,6 +43,7 @@ rule analysis:
         fingerprints=PLAN.fingerprints,
         heads=PLAN.head_dicts(),
         devices=PLAN.datasheets(),
+        left_out=[str(path) for path in PLAN.refused],
         own=PLAN.own_matrices(),
         bootstrap=PLAN.config["analysis"].get("bootstrap", 2000),
     script:

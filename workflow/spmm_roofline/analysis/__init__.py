@@ -5,7 +5,7 @@ Each analysis declares its table and its inputs where it is defined (:mod:`.regi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -42,6 +42,7 @@ def run(
     measured_blocks: Iterable[str | Path] = (),
     own: Mapping[str, Mapping[str, Any]] | None = None,
     model: Iterable[str | Path] = (),
+    left_out: Collection[str] = (),
     processes: int = 0,
 ) -> None:
     """Write every table of :func:`tables` as ``<out>/<name>.csv``.
@@ -52,7 +53,8 @@ def run(
     ``measured_device`` made here; ``heads``: kernel → head as plain values; ``claims``: the document of that name, if
     any; ``papers``: CSVs of the table ``analysis_papers``; ``bootstrap``: resamples of an interval;
     ``measured_ceilings`` and ``measured_blocks``: tables of that kind made here; ``own``: matrix of the user → the
-    widths ``n`` and the state ``l2`` to predict its times for; ``model``: the file of the selector that predicts them.
+    widths ``n`` and the state ``l2`` to predict its times for; ``model``: the file of the selector that predicts them;
+    ``left_out``: files of kernels whose heads cannot be read.
     Each input may be empty: local rows alone, recorded rows alone and neither are all fine. ``processes``: how many
     work at a time, by default one on each processor up to :data:`PROCESSES`; the tables do not depend on it. Raises
     :class:`contracts.ContractError` at the first bad file, :class:`claims.ClaimError` at a claim that cannot be read.
@@ -80,6 +82,7 @@ def run(
         "fingerprints": fingerprints,
         "heads": heads,
         "resamples": bootstrap,
+        "left_out": left_out,
         "own": own or {},
         "model": next(map(str, model), None),
     }

@@ -7,7 +7,7 @@ A claim is judged on each of its sets of suites by itself, and its verdict says 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -34,12 +34,14 @@ def claims(
     rivals: Mapping[str, Iterable[str]],
     l2_bytes: Mapping[str, int],
     resamples: int,
+    left_out: Collection[str] = (),
 ) -> pd.DataFrame:
     """Table ``analysis_claims``: a row for each device, claim and set of suites.
 
     The first four are tables of the analysis. ``claim_documents``: the list in ``config/claims.yaml``; ``heads``:
     kernel → head, for the studies that patterns name; ``rivals``: see :mod:`.rivals`; ``l2_bytes``: device → size of
-    its L2; ``resamples``: of a bootstrap interval. Raises :class:`.vocabulary.ClaimError` where an expression calls
+    its L2; ``resamples``: of a bootstrap interval; ``left_out``: files of kernels that cannot be read, so that a claim
+    may name a kernel without a head. Raises :class:`.vocabulary.ClaimError` where an expression calls
     what is not in its vocabulary or names an unknown kernel.
     """
     evidence = Evidence(
@@ -51,6 +53,7 @@ def claims(
         rivals,
         l2_bytes,
         resamples,
+        left_out,
     )
 
     def judged(device: str) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ series; the aggregate that an expression ends with has an interval, a bootstrap 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import cached_property
@@ -71,6 +71,8 @@ class Evidence:
     """device → size of L2"""
     resamples: int
     """resamples of an interval"""
+    left_out: Collection[str] = ()
+    """files of kernels that are not among the heads, because theirs cannot be read"""
 
     @cached_property
     def case_index(self) -> pd.MultiIndex:
@@ -394,6 +396,9 @@ class Vocabulary:
         found: list[str] = []
         for pattern in [patterns] if isinstance(patterns, str) else patterns:
             named = matching(pattern, self.evidence.heads)
+            if not named and self.evidence.left_out:
+                lost = ", ".join(self.evidence.left_out)
+                raise NothingToTest(f"no kernel is called {pattern!r}; left out was {lost}")
             if not named:
                 raise ClaimError(f"claim {self.claim}: no kernel is called {pattern!r}")
             found += named
