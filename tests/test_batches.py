@@ -74,6 +74,17 @@ def test_the_jobs_of_a_run_see_what_it_saw_when_it_started(tmp_path):
     assert batches.read_snapshot(tmp_path / "none.json") == {}
 
 
+def test_a_job_whose_sources_have_changed_since_the_run_started_has_its_files_made_again(tmp_path):
+    files = "results/formats/csr/a.json", "results/formats/csr/b.json"
+    batches.write_snapshot(
+        batches_of("pack_formats", [(file, (file,), {file: "then"}) for file in files], 2), tmp_path / "s"
+    )
+    seen = Stale(batches.read_snapshot(tmp_path / "s"))
+    now = {files[0]: "then", files[1]: "now"}
+    assert seen.agreed(now) == {files[0]: "then", files[1]: ""}
+    assert Stale().agreed(now) == now
+
+
 def test_a_deleted_file_keeps_its_fingerprint_and_an_edited_one_gets_another(tmp_path):
     contents, file = batches.Contents(tmp_path / "contents.json"), tmp_path / "a.mtx"
     assert contents(str(file)) == ""

@@ -20,7 +20,7 @@ for batch in PLAN.packings:
         resources:
             mem_mb=8000,
         params:
-            made_of=batch.made_of,
+            made_of=PLAN.stale.agreed(batch.made_of),
             # Written with the matrix. Not an input: features that are computed differently must not repack the matrix.
             features=f"results/matrices/{batch.items[0]}.json",
         script:

@@ -19,7 +19,7 @@ for batch in PLAN.compilations:
         conda:
             "../../envs/compile.yaml"
         params:
-            made_of=batch.made_of,
+            made_of=PLAN.stale.agreed(batch.made_of),
             lineinfo=PLAN.config["kernels"].get("lineinfo", False),
         script:
             "../scripts/compile_kernels.py"

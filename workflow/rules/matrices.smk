@@ -22,7 +22,7 @@ for batch in PLAN.imports:
         resources:
             mem_mb=4000,
         params:
-            made_of=batch.made_of,
+            made_of=PLAN.stale.agreed(batch.made_of),
             specs=[PLAN.specs[name] for name in batch.items],
         script:
             "../scripts/import_matrices.py"

@@ -95,7 +95,7 @@ for batch in PLAN.measurements:
             **PLAN.gpu_resources,
             mem_mb=16000,
         params:
-            made_of=batch.made_of,
+            made_of=PLAN.stale.agreed(batch.made_of),
         script:
             "../scripts/measure_kernels.py"
 

@@ -21,7 +21,7 @@ for batch in PLAN.profiles:
             **PLAN.gpu_resources,
             mem_mb=16000,
         params:
-            made_of=batch.made_of,
+            made_of=PLAN.stale.agreed(batch.made_of),
             ncu=PLAN.config["profile"].get("ncu"),
         script:
             "../scripts/profile_kernels.py"

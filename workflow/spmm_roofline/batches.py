@@ -45,7 +45,7 @@ class Batch:
 
 
 class Stale:
-    """Tells stale files from others; ``snapshot``: file → rule, as the run decided when it started."""
+    """Tells stale files from others; ``snapshot``: stale file → what it would be made of when the run started."""
 
     def __init__(self, snapshot: Mapping[str, str] | None = None, everything: bool = False) -> None:
         self._snapshot = snapshot
@@ -58,6 +58,15 @@ class Stale:
         if self._everything or not all(Path(path).exists() for path in (witness, *others)):
             return True
         return said(witness) != made_of
+
+    def agreed(self, made_of: Mapping[str, str]) -> dict[str, str]:
+        """File → what it shall say that it is made of: nothing if the sources have changed since the run started.
+
+        Other jobs of the run may have worked with the earlier sources, so the next run makes such a file again.
+        """
+        if self._snapshot is None:
+            return dict(made_of)
+        return {file: what if self._snapshot.get(file) == what else "" for file, what in made_of.items()}
 
 
 class Contents:
@@ -114,8 +123,9 @@ def _last_line(path: Path) -> str:
 
 
 def write_snapshot(batches: Sequence[Batch], path: Path = SNAPSHOT) -> None:
-    """Keep which files are stale for the jobs of this run."""
-    contracts.write_text(path, json.dumps({file: batch.rule for batch in batches for file in batch.files}))
+    """Keep for the jobs of this run which files are stale, and what they will say that they are made of."""
+    stale = {file: batch.made_of.get(file, "") for batch in batches for file in batch.files}
+    contracts.write_text(path, json.dumps(stale))
 
 
 def take_over(batches: Sequence[Batch]) -> None:
@@ -125,7 +135,7 @@ def take_over(batches: Sequence[Batch]) -> None:
 
 
 def read_snapshot(path: Path = SNAPSHOT) -> dict[str, str]:
-    """File → rule, as :func:`write_snapshot` kept it; empty if it is missing."""
+    """Stale file → what it will say, as :func:`write_snapshot` kept it; empty if it is missing."""
     try:
         found: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
