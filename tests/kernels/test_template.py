@@ -53,7 +53,7 @@ def test_the_command_writes_a_kernel_and_says_what_comes_next(kernels, capsys):
 
 def test_a_kernel_of_a_new_study_is_measured_nowhere_yet(kernels, capsys):
     assert main(["new-kernel", "mine", "--study", "ours", "--format", "hrpb", "--kernels", str(kernels)]) == 0
-    assert "`mine` is measured in no suite; to add it to another one, name it or `ours/*`" in capsys.readouterr().out
+    assert "`mine` is measured in no suite; to add it to one, name it or `ours/*`" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
