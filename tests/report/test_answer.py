@@ -57,6 +57,10 @@ def fastest(*found):
 def test_who_wins(rows, said):
     assert answer.sentence(fastest(*rows), rows[0]["precision"]) == said
     assert answer.sentence(fastest(*rows), "float64") == "", "no row of another precision enters"
+    others = [row | {"general": False} for row in rows]
+    assert answer.sentence(fastest(*rows, *others), rows[0]["precision"]) == said, (
+        "no case that users have no kernel for"
+    )
 
 
 def bound(*found):

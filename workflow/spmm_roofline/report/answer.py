@@ -162,7 +162,7 @@ def sentence(fastest: pd.DataFrame, precision: str) -> str:
     name = PRECISIONS[precision]
     if rows.empty:
         return ""
-    known, wins = _won(fastest, precision)
+    known, wins = _won(rows, precision)
     rival = "cuSPARSE in FP32" if precision == "tf32" else "cuSPARSE"
     rest = len(rows) - len(known)
     more = f" {counted(rest, 'more case has', 'more cases have')} no baseline." if rest else ""
