@@ -1101,6 +1101,13 @@ def test_a_may_change_after_it_was_planned(form, dtype):
     check(multiply.T(x), csr_array(doubled.T), exact_x, dtype)
 
 
+def split_rows():
+    """A whose full rows, and windows with them, several CTAs share: their partial sums arrive in any order."""
+    a = sparse(3000, 4000, 0.02)
+    a[[5, 700]] = 1.0
+    return a.tocsr()
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_equal_operands_give_equal_bits(dtype, device):
@@ -1110,10 +1117,7 @@ def test_equal_operands_give_equal_bits(dtype, device):
 
     if device != "gpu":
         pytest.skip("the emulated device runs CTAs in one order")
-    # Split rows and windows, whose partial sums arrive in any order.
-    a = sparse(3000, 4000, 0.02)
-    a[[5, 700]] = 1.0
-    multiply = SpMM(a.tocsr(), dtype)
+    multiply = SpMM(split_rows(), dtype)
     for n in (24, 128):
         b, _ = dense(4000, n, dtype)
         first, of_sample = multiply(b).copy(), multiply.sample(multiply(b), b)
@@ -1134,9 +1138,7 @@ def test_every_general_kernel_gives_equal_bits(n, device):
 
     if device != "gpu":
         pytest.skip("the emulated device runs CTAs in one order")
-    a = sparse(3000, 4000, 0.02)
-    a[[5, 700]] = 1.0
-    a = a.tocsr()
+    a = split_rows()
     streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(4)]
     for head in general_kernels():
         multiply = SpMM(a, head.dtype["a"], head.name)
@@ -1160,9 +1162,7 @@ def test_equal_values_give_equal_bits_after_every_update(dtype, device):
 
     if device != "gpu":
         pytest.skip("the emulated device runs CTAs in one order")
-    a = sparse(3000, 4000, 0.02)
-    a[[5, 700]] = 1.0
-    a = a.tocsr()
+    a = split_rows()
     multiply = SpMM(a, dtype)
     (b, _), (x, _) = dense(4000, 128, dtype), dense(3000, 128, dtype, 2)
     drawn = [cupy.array(np.random.default_rng(seed).random(a.nnz) - 0.5, dtype="float32") for seed in range(2)]
@@ -1185,9 +1185,7 @@ def test_every_replay_of_a_graph_gives_equal_bits(dtype, device):
 
     if device != "gpu":
         pytest.skip("CUDA graphs need a GPU")
-    a = sparse(3000, 4000, 0.02)
-    a[[5, 700]] = 1.0
-    multiply = SpMM(a.tocsr(), dtype)
+    multiply = SpMM(split_rows(), dtype)
     b, _ = dense(4000, 128, dtype)
     c = cupy.empty((3000, 128), dtype=b.dtype)
     expected = multiply(b, out=c).copy()

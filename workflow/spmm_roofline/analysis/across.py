@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import contracts
-from .cases import HOST_TOLERANCE, once, timed
+from .cases import HOST_TOLERANCE, once, replay_us, timed
 from .registry import table
 
 if TYPE_CHECKING:
@@ -21,15 +21,14 @@ def across(cases: pd.DataFrame) -> pd.DataFrame:
     suites counts once, with its fastest row.
     """
     import numpy as np
-    import pandas as pd
 
     ran = once(timed(cases)).drop_duplicates(["device", "kernel", "matrix_sha256", "n", "l2"])
     group = ["kernel", "l2"]
     devices = ran.groupby(group)["device"].transform("nunique")
     case = [*group, "matrix_sha256", "n"]
     shared = ran.groupby(case)["device"].transform("size")
-    replay_us = pd.to_numeric(ran["host"].replace("", pd.NA)).groupby([ran[name] for name in case])
-    unequal = replay_us.transform("max") > (1 + HOST_TOLERANCE) * replay_us.transform("min")
+    replays = replay_us(ran["host"]).groupby([ran[name] for name in case])
+    unequal = replays.transform("max") > (1 + HOST_TOLERANCE) * replays.transform("min")
     ran = ran[(devices > 1) & (shared == devices) & ~unequal].assign(
         log_rate=lambda rows: np.log(rows["useful_gflops"].clip(lower=1e-12)),
         log_speedup=lambda rows: np.log(rows["speedup"]),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from .. import contracts
-from .cases import HOST_TOLERANCE, is_derived, timed
+from .cases import HOST_TOLERANCE, is_derived, replay_us, timed
 from .registry import table
 
 if TYPE_CHECKING:
@@ -109,8 +109,8 @@ def alike(one: pd.Series, other: pd.Series) -> pd.Series:
     """Whether two kinds of host, as :func:`.cases.hosts` names them, launch in the same time, as far as is known."""
     import pandas as pd
 
-    replay_us = pd.concat([pd.to_numeric(hosts.replace("", pd.NA)) for hosts in (one, other)], axis=1)
-    return ~(replay_us.max(axis=1) > (1 + HOST_TOLERANCE) * replay_us.min(axis=1))
+    replays = pd.concat([replay_us(one), replay_us(other)], axis=1)
+    return ~(replays.max(axis=1) > (1 + HOST_TOLERANCE) * replays.min(axis=1))
 
 
 def _means(both: pd.DataFrame) -> dict[str, Any]:

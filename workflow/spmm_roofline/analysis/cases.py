@@ -112,6 +112,13 @@ def hosts(rows: pd.DataFrame) -> pd.Series:
     return found
 
 
+def replay_us(kinds: pd.Series) -> pd.Series:
+    """The replay of an empty graph on a kind of host, as :func:`hosts` names it, in µs: float64, missing if unknown."""
+    import pandas as pd
+
+    return pd.to_numeric(kinds.replace("", pd.NA)).astype("float64")
+
+
 def timed(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows whose time enters means, comparisons and claims: verified, and not noisy."""
     return rows[(rows["status"] == "ok") & ~rows["noisy"].fillna(False).astype(bool)]

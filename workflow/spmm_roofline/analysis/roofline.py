@@ -139,7 +139,8 @@ def memory_limits(
     written = rows["m"].astype("float64") * rows["n"].astype("float64") * rows["dtype_c"].map(VALUE_BYTES)
     compulsory = rows["compulsory_bytes"].astype("float64")
     csr = rows["nnz"].astype("float64") * (rows["dtype_a"].map(VALUE_BYTES) + 4) + (rows["m"].astype("float64") + 1) * 4
-    # Where A has no structure to store, its CSR is not among the compulsory bytes.
+    # Where A has no structure to store, its CSR is not among the compulsory bytes. Nor is all of it where one entry
+    # stands in for none.
     stores = rows["format"].isin([name for name, form in FORMATS.items() if form.stores_structure])
     saved = (csr - rows["format_bytes"].astype("float64")).where(stores & (compulsory - written >= csr)).fillna(0.0)
     compulsory -= saved.clip(lower=0.0)

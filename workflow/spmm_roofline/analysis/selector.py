@@ -17,7 +17,7 @@ from ..selector.document import make, text
 from ..selector.terms import FEATURES, Rates
 from ..selector.training import LEAST_MATRICES, fastest_ms
 from ..selector.validation import Validation
-from .cases import is_derived, timed
+from .cases import is_derived, replay_us, timed
 from .ceilings import bandwidths
 from .registry import ordered, steps, table, value
 from .roofline import unit
@@ -81,17 +81,15 @@ def gather(cases: pd.DataFrame, matrices: pd.DataFrame, device: str) -> pd.DataF
     geometric mean of its times, on the kind of host that launches fastest; noisy rows and the derived cusparse_best are
     left out. Rows of a kernel that has changed since stay until it is measured again: an old time says more than none.
     """
-    import pandas as pd
-
     rows = timed(cases)
     rows = rows[(rows["device"] == device) & (rows["time_ms"] > 0)]
     rows = rows[(rows["protocol"] == rows["protocol"].max()) & ~is_derived(rows["kernel"])]
-    replay_us = pd.to_numeric(rows["host"].replace("", pd.NA)).fillna(0.0)
-    least = replay_us.groupby([rows[name] for name in ("precision", "kernel", "matrix_sha256", "n", "l2")])
-    rows = rows[replay_us == least.transform("min")]
+    structure = ["precision", "kernel", "matrix_sha256", "n", "l2"]
+    replays = replay_us(rows["host"]).fillna(0.0)
+    rows = rows[replays == replays.groupby([rows[name] for name in structure]).transform("min")]
     time_ms = rows["time_ms"].astype("float64")
     rows = rows.assign(log_ms=np.log(time_ms), slots=rows["padded_gflops"] * time_ms * 1e6 / (2 * rows["n"]))
-    once = rows.groupby(["precision", "kernel", "matrix_sha256", "n", "l2"], as_index=False).agg(
+    once = rows.groupby(structure, as_index=False).agg(
         log_ms=("log_ms", "mean"),
         study=("study", "first"),
         format=("format", "first"),

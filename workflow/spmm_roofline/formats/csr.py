@@ -28,7 +28,7 @@ class Csr(Format):
     def from_csr(cls, a: Any, dtype: str = "float32") -> Self:
         """Pack a canonical CSR (m×k); see :meth:`Format.from_csr`.
 
-        Raises :class:`FormatError` for 2³¹ or more non-zeros, too many for 32-bit row pointers.
+        Raises :class:`FormatError` for more than :data:`MOST` non-zeros.
         """
         if a.nnz > MOST:
             raise FormatError(f"{cls.name} holds up to {MOST:,} non-zeros, and A has {a.nnz:,}: positions have 32 bits")

@@ -317,7 +317,8 @@ def arrays_of(a: Any) -> tuple[Any, Any, Any, tuple[int, int] | None] | None:
 
 
 def order_of_edges(a: Any) -> Any:
-    """Entry of the CSR that :func:`arrays_of` gives → its position among the caller's edges; None if in that order.
+    """Entry of the CSR that :func:`arrays_of` gives → its position among the caller's edges, an integer tensor [nnz];
+    None if in that order.
 
     An ``EdgeIndex`` of PyTorch Geometric that is sorted by columns makes its CSR by a permutation.
     """
