@@ -3,9 +3,9 @@
     python benchmarks/judge.py
 
 A row is a set of matrices, a device and a dtype: how much longer the chosen kernel takes than the best one known, and
-how often a kernel is ahead that is no general one. The real matrices that costs are fitted to are two halves, each
-judged by a fit to the other one, which takes three minutes. Of other sets, matrices do not count that are among the
-fitted ones by another name. `regret.py` names the cases.
+how often a kernel is ahead that is no general one. The real matrices that costs are fitted to, timed for the purpose or
+recorded, are two halves, each judged by a fit to the other one, which takes four minutes. Of other sets, matrices do
+not count that are among the fitted ones by another name. `regret.py` names the cases.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
@@ -34,8 +34,10 @@ TABLES = {
     "sampled": "judged-{}-sampled.csv.gz",
     "small": "judged-{}-files.csv.gz",
 }
-#: The set that costs are fitted to, each half judged by a fit to the other one.
-IN_HALVES = "real"
+#: Set of recorded matrices → the suite in which all kernels are recorded, and the devices on which they are.
+RECORDED = {"recorded": ("flagship", regret.DEVICES), "cold": ("cutespmm", ("h100",))}
+#: The sets that costs are fitted to, each half judged by a fit to the other one.
+IN_HALVES = ("real", *RECORDED)
 #: The set of sampled products, whose costs are fitted to others of their kind.
 SAMPLED = "sampled"
 #: Others are ahead from this on; times vary by less.
@@ -45,14 +47,19 @@ AHEAD = 0.03
 def made_from() -> str:
     """Fingerprint of the costs, the rule and the times that the table follows from."""
     rule = fingerprint.modules(Path(choose.__file__), Path(costs.__file__), Path(regret.__file__))
-    return fingerprint.sha256(COSTS.read_bytes(), *(path.read_bytes() for _, _, path in timed()), rule)[:16]
+    return fingerprint.sha256(COSTS.read_bytes(), *(path.read_bytes() for path in chain(*timed().values())), rule)[:16]
 
 
-def timed() -> list[tuple[str, str, Path]]:
-    """Each set of matrices on each device on which it was timed, with its table."""
+def timed() -> dict[tuple[str, str], list[Path]]:
+    """Each set of matrices on each device on which it was timed, with its tables."""
     named = product(TABLES, regret.DEVICES)
-    every = [(name, device, regret.CHOICES / TABLES[name].format(device)) for name, device in named]
-    return [found for found in every if found[-1].exists()]
+    tables = {(name, device): [regret.CHOICES / TABLES[name].format(device)] for name, device in named}
+    recorded = {
+        (name, device): sorted((regret.RECORDED / device / suite).glob("*.csv"))
+        for name, (suite, devices) in RECORDED.items()
+        for device in devices
+    }
+    return {found: paths for found, paths in (tables | recorded).items() if paths[0].exists()}
 
 
 def row(cases: pd.DataFrame, matrices: str) -> dict[str, object]:
@@ -105,13 +112,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         cases = Path(folder) / "cases.csv"
         in_halves = halves(Path(folder))
-        for matrices, device, table in timed():
+        for (matrices, device), tables in timed().items():
+            which = ("--suite", RECORDED[matrices][0]) if matrices in RECORDED else ("--times", *tables)
             judged = []
-            for options in in_halves if matrices == IN_HALVES else [()]:
-                run("regret.py", "--times", table, "--device", device, "--write", cases, *options)
+            for options in in_halves if matrices in IN_HALVES else [()]:
+                run("regret.py", *which, "--device", device, "--write", cases, *options)
                 judged.append(pd.read_csv(cases))
             found = pd.concat(judged)
-            if matrices != IN_HALVES:
+            if matrices not in IN_HALVES:
                 found = regret.unseen(found, fitted(matrices == SAMPLED))
             rows += [row(own, matrices) for dtype, own in found.groupby("dtype") if dtype in DTYPES]
     table = pd.DataFrame(rows).assign(made_from=made_from())

@@ -61,6 +61,8 @@ SUITES = (
 #: Tables of times: fitted-<device>.csv.gz, and judged-<device>.csv.gz for judging alone. The names of those of sampled
 #: products end in -sampled, and of those of real matrices in -files.
 CHOICES = ROOT / "resources/choices"
+#: Recorded rows, one folder a device.
+RECORDED = ROOT / "resources/recorded"
 #: Group of the matrices of files in its tables.
 FILES = "files"
 DEVICES = ("h100", "h200")
@@ -145,7 +147,7 @@ def rows_of_table(path: Path, device: str, kernels: Mapping[str, Head]) -> pd.Da
 def rows_to_fit(kernels: Mapping[str, Head]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """What costs are fitted to: rows that were recorded, and those of tables."""
     tables = sorted(CHOICES.glob("fitted-*"))
-    recorded = (rows_of(ROOT / "resources/recorded", device, SUITES, kernels) for device in DEVICES)
+    recorded = (rows_of(RECORDED, device, SUITES, kernels) for device in DEVICES)
     timed = (rows_of_table(path, path.name.split(".")[0].split("-")[1], kernels) for path in tables)
     return pd.concat(recorded), pd.concat(timed)
 
@@ -261,7 +263,7 @@ def summary(cases: pd.DataFrame) -> pd.DataFrame:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--recorded", type=Path, default=ROOT / "resources/recorded", help="folder of the devices")
+    parser.add_argument("--recorded", type=Path, default=RECORDED, help="folder of the devices")
     parser.add_argument("--device", action="append", help="device, h100 or h200; both by default")
     parser.add_argument("--suite", action="append", help="suite; by default all that measure the general kernels")
     parser.add_argument("--dtype", action="append", choices=DTYPES)

@@ -157,6 +157,8 @@ REGRETS = ("float16", "float32", "tf32", "float64")
 JUDGED = {
     "generated": "{} generated ones",
     "real": "{} real ones, each half by costs that are fitted to the other",
+    "recorded": "{} recorded real ones, in halves as well",
+    "cold": "the same with a cold L2",
     "small": "{} small real ones, of {} to {} rows",
     "sampled": "sampled products with the patterns of {}",
 }
@@ -171,7 +173,7 @@ def regret(sets: str) -> str:
     for (name, device), group in groupby(rows, key=itemgetter("matrices", "device")):
         own = {row["dtype"]: row for row in group}
         first = own["float16"]
-        means = [f"{100 * float(own[dtype]['mean_regret']):.1f}" for dtype in dtypes]
+        means = [f"{100 * float(own[dtype]['mean_regret']):.1f}" if dtype in own else "–" for dtype in dtypes]
         worst = max(1 + float(row["worst_regret"]) for row in own.values())
         about = JUDGED[name].format(first["count"], *(f"{int(first[which]):,}" for which in ("least_m", "most_m")))
         line = [about, device.upper(), f"{first['least_n']} to {first['most_n']}"]
