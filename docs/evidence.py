@@ -28,7 +28,6 @@ from spmm_roofline import contracts, fingerprint, forked
 from spmm_roofline.figures import Drawn, Kind, draw_all, kinds, style
 from spmm_roofline.kernels.registry import heads
 
-COMMAND = "python docs/evidence.py"
 FIGURES = DOCS / "figures"
 #: The figure of the first page.
 OPENING = FIGURES / "opening.svg"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .svg import MONOSPACED, Drawing, number
+from .svg import HUES, MONOSPACED, Drawing, number
 
 #: The hue of the entry with a value; values number the entries.
 Colours = Callable[[int], str]
@@ -47,27 +47,10 @@ def matrix(
     return x + k * pitch, y + m * down
 
 
-def outline(
-    d: Drawing,
-    x: float,
-    y: float,
-    pitch: float,
-    rows: slice,
-    columns: slice,
-    colour: str,
-    kind: str = "thick",
-    down: float = 0,
-) -> None:
-    """A frame around rows and columns of a matrix that :func:`matrix` drew at (x, y)."""
-    down = down or pitch
-    d.rect(
-        x + columns.start * pitch,
-        y + 17 + rows.start * down,
-        (columns.stop - columns.start) * pitch,
-        (rows.stop - rows.start) * down,
-        f"{kind} frame",
-        colour,
-    )
+def outline(d: Drawing, a: Any, pitch: float, first: int, rows: int) -> None:
+    """A dashed frame around ``rows`` rows of a matrix, or those left, that :func:`matrix` drew at the origin."""
+    m, k = a.shape
+    d.rect(0, 17 + first * pitch, k * pitch, (min(first + rows, m) - first) * pitch, "thick dashed frame", HUES[5])
 
 
 def strip(

@@ -113,7 +113,7 @@ def condensed(name: str) -> Drawing:
     )
     matrix(d, 0, 0, a, 11, colours)
     for first in range(0, 20, 16):
-        outline(d, 0, 0, 11, slice(first, min(first + 16, 20)), slice(0, 40), HUES[5], "thick dashed")
+        outline(d, a, 11, first, 16)
     # What the kernel makes of it, from `row` and `condensed` alone.
     x = 470
     d.text(x, 10, "the tiles, which are not stored", "bold", 11)
@@ -296,7 +296,7 @@ def blocks(name: str) -> Drawing:
         d, x, y, room, "indices", packed.indices, [hue(i) for i in range(packed.blocks)], note="columns of blocks"
     )
     if has_map:
-        y = _map(d, x, y, packed.block_map, lambda code: hue(code), "block_map", "on request")
+        y = _map(d, x, y, packed.block_map, hue)
     y = max(heading(d, x, y, "data", packed.data), 0)
     pitch = {"bcsr_16x16": 4.5, "bcsr_16x32": 4.2, "bcsr_tiled": 3.0}[name]
     with d.group(data_array="data", data_values="1"):
@@ -314,10 +314,10 @@ def _block_outline(
     d.text(x + inset + 4, y + inset + 11, text, "bold", 10, colour=colour)
 
 
-def _map(d: Drawing, x: float, y: float, codes: Any, colour: Callable[[int], str], name: str, note: str) -> float:
-    """A dense map of blocks, a cell per block; returns the lower edge."""
-    y = heading(d, x, y, name, codes, note)
-    with d.group(data_array=name):
+def _map(d: Drawing, x: float, y: float, codes: Any, colour: Callable[[int], str]) -> float:
+    """The dense map of blocks, a cell per block; returns the lower edge."""
+    y = heading(d, x, y, "block_map", codes, "on request")
+    with d.group(data_array="block_map"):
         for r, row in enumerate(codes.reshape(-1, codes.shape[-1])):
             for c, code in enumerate(row):
                 d.rect(
@@ -417,7 +417,7 @@ def classed(name: str) -> Drawing:
             told = [colour(int(code)) if code >= 0 else "" for code in codes for _ in range(each)]
         y = strip(d, x, y, room, field, array, told)
     if "block_map" in arrays:
-        y = _map(d, x, y, arrays["block_map"], colour, "block_map", "on request")
+        y = _map(d, x, y, arrays["block_map"], colour)
     y = max(y, 17 + 288) + 6
     y = heading(d, 0, y, "data24", packed.data24, "2:4 tiles, two values per group of four columns")
     pitch = 4.5 if width == 16 else 4.0
@@ -501,7 +501,7 @@ def windows(name: str) -> Drawing:
     )
     _, bottom = matrix(d, 0, 0, a, 11, colours)
     for first in range(0, 20, window):
-        outline(d, 0, 0, 11, slice(first, min(first + window, 20)), slice(0, 40), HUES[5], "thick dashed")
+        outline(d, a, 11, first, window)
         d.text(446, 17 + 11 * first + 14, f"window {first // window}", "quiet", 10)
     x = 520
     y = strip(d, x, 60, WIDTH - x, "ends", packed.ends, [hue(t) for t in range(packed.blocks)])
@@ -568,8 +568,7 @@ def listed_panels(name: str) -> Drawing:
     )
     _, bottom = matrix(d, 0, 0, a, pitch, colours, False, every=CORE)
     for first in range(0, a.shape[0], ROWS):
-        own = slice(first, min(first + ROWS, a.shape[0]))
-        outline(d, 0, 0, pitch, own, slice(0, a.shape[1]), HUES[5], "thick dashed")
+        outline(d, a, pitch, first, ROWS)
     x, across = a.shape[1] * pitch + 16, COLUMNS * pitch + 6
     d.text(x, 10, "the tiles, which are not stored, in core matrices of 8×8", "bold", 11)
     panel_of = {int(t): int(panel) for begin, end, panel, _ in packed.work for t in range(begin, end)}
@@ -698,7 +697,7 @@ def panels(name: str) -> Drawing:
     )
     _, bottom = matrix(d, 0, 0, a, 11, colours)
     for first in range(0, 20, packed.tm):
-        outline(d, 0, 0, 11, slice(first, min(first + packed.tm, 20)), slice(0, 40), HUES[5], "thick dashed")
+        outline(d, a, 11, first, packed.tm)
         d.text(446, 17 + 11 * first + 14, f"panel {first // packed.tm}", "quiet", 10)
     x, y = 500, 40.0
     for field in ("block_row_ptr", "size_ptr", "chunks", "clear_panels"):

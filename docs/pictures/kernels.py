@@ -28,7 +28,6 @@ from .scheme import (
     THREAD,
     Scene,
     bars,
-    lanes,
     notes,
     panel,
 )
@@ -1194,7 +1193,8 @@ def split(d: Drawing, x: float, y: float, head: Head) -> float:
         _partition(s, 6 + 6 * number, 12 + 6 * number, colour, columns)
     top = aside(d, x, y, "equal batches")
     for number, colour in enumerate((GROUP, OTHER_GROUP, THIRD_GROUP)):
-        lanes(d, x + 33 * number, top, [colour] * 8, 8, 4)
+        for lane in range(8):
+            d.rect(x + 33 * number + lane % 4 * 8, top + lane // 4 * 8, 8, 8, "tint frame", colour)
     half = head.name == "split_f16"
     per = 4 if half else 8
     return beside(

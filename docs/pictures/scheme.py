@@ -91,8 +91,8 @@ class Scene:
             self.area(self.names[1], (j, j + 1), columns, colour)
 
 
-def panel(d: Drawing, x: float, y: float, head: Head, *facts: str) -> float:
-    """Name, idea and facts of a kernel; returns where its scene begins."""
+def panel(d: Drawing, x: float, y: float, head: Head) -> float:
+    """Name and idea of a kernel; returns where its scene begins."""
     d.text(x, y + 11, head.name, "mono bold", 12)
     if head.after:
         d.text(x + 12 * 0.602 * len(head.name) + 10, y + 11, f"after {head.after}", "quiet", 9.5)
@@ -113,13 +113,6 @@ def notes(d: Drawing, x: float, y: float, width: float, *told: tuple[str, str]) 
             y += 12.5
         y += 3
     return y
-
-
-def lanes(d: Drawing, x: float, y: float, colours: Iterable[str], size: float = 8, per_line: int = 16) -> None:
-    """Lanes of a warp as cells, a colour each, "" for an idle one."""
-    for index, colour in enumerate(colours):
-        place = (x + index % per_line * size, y + index // per_line * size, size, size)
-        d.rect(*place, "tint frame" if colour else "paper faint", colour)
 
 
 def bars(

@@ -103,7 +103,7 @@ for batch in PLAN.measurements:
 # What is missing from the record is measured first, then what has changed; what is as it would be stays.
 rule record:
     input:
-        measured=PLAN.to_record() if PLAN.device else [],
+        measured=PLAN.to_record(),
         profiled=PLAN.profiled(),
         device_record=PLAN.device_records(),
         ceilings=PLAN.ceilings(),

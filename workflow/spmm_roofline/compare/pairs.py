@@ -86,7 +86,7 @@ def pair(
             if len(devices) > 1:
                 raise CompareError(f"{side.name} holds rows of {', '.join(devices)}; name a folder of one device")
     if match:
-        rows_a, rows_b = _matched(a, rows_a, rows_b, match)
+        rows_a, rows_b = _matched(rows_a, rows_b, match)
     rows_a, rows_b = (
         rows.sort_values("measured_at", kind="stable").drop_duplicates(by, keep="last") for rows in (rows_a, rows_b)
     )
@@ -133,9 +133,7 @@ def _like(kernels: pd.Series, studies: pd.Series, pattern: str) -> pd.Series:
     return pd.Series([fits[key] for key in zip(kernels, studies, strict=True)], index=kernels.index, dtype=bool)
 
 
-def _matched(
-    a: Side, rows_a: pd.DataFrame, rows_b: pd.DataFrame, match: tuple[str, str]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _matched(rows_a: pd.DataFrame, rows_b: pd.DataFrame, match: tuple[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Both sides with the two kernels under one common name; other kernels stay as controls."""
     name = "=".join(match)
     renamed = []

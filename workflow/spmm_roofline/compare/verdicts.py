@@ -101,7 +101,7 @@ class Comparison:
         return 3 if strict and not self.judged else 0
 
 
-def compare(a: str | Path, b: str | Path, options: Options | None = None) -> Comparison:
+def compare(a: str | Path, b: str | Path, options: Options) -> Comparison:
     """Compare the measured rows of ``b`` (new) with those of ``a`` (old); each is a folder or a bundle.
 
     Raises :class:`.CompareError` for input that cannot be compared.
@@ -109,7 +109,7 @@ def compare(a: str | Path, b: str | Path, options: Options | None = None) -> Com
     one_folder = Path(a).resolve() == Path(b).resolve()
     first = side(a)
     second = Side(str(b), first.rows, first.code) if one_folder else side(b)
-    return judge(first, second, options or Options(), one_folder)
+    return judge(first, second, options, one_folder)
 
 
 def judge(a: Side, b: Side, options: Options, one_run: bool = False) -> Comparison:
@@ -134,7 +134,7 @@ def judge(a: Side, b: Side, options: Options, one_run: bool = False) -> Comparis
     kernels = _judge_kernels(table, spread, shift_error, options)
     changed = table[~table["same_code"].astype(bool)]
     whole = _whole(changed if len(changed) else table, spread, shift_error, options)
-    notes = _notes(a, b, cases, spread, options, common)
+    notes = _notes(a, b, cases, spread, common)
     return Comparison(a, b, options, _written(table), kernels, whole, paired.unpaired, spread, notes)
 
 
@@ -298,7 +298,7 @@ def _nothing(a: Side, b: Side, options: Options, paired: Paired) -> str:
     return f"no case has a time on both sides ({said or 'no row is left'}){other}"
 
 
-def _notes(a: Side, b: Side, cases: pd.DataFrame, spread: Spread, options: Options, common: bool) -> list[str]:
+def _notes(a: Side, b: Side, cases: pd.DataFrame, spread: Spread, common: bool) -> list[str]:
     """Sentences on what a reader should know before believing a verdict."""
     notes = []
     drivers = [", ".join(sorted(each.rows["driver"].unique())) for each in (a, b)]

@@ -24,15 +24,15 @@ from .head import Head
 from .registry import of_study
 
 
-def shipped_heads(root: Path = KERNELS) -> list[Head]:
+def shipped_heads() -> list[Head]:
     """General kernels, each also compiled with factors and with its epilogue, and all of these for unaligned rows where
     the code takes them; kernels of sampled products; packers. Each is compiled for the targets that can run it.
     """
-    general = of_study(GENERAL, root).values()
+    general = of_study(GENERAL, KERNELS).values()
     scaled = (head.scaled(epilogue) for epilogue in (False, True) for head in general)
     multiplying = [*general, *scaled]
     unaligned = (head.unaligned() for head in multiplying if head.takes_unaligned)
-    serving = (of_study(study, root).values() for study in (SAMPLING, PACKING))
+    serving = (of_study(study, KERNELS).values() for study in (SAMPLING, PACKING))
     return [*multiplying, *unaligned, *chain.from_iterable(serving)]
 
 
