@@ -37,6 +37,15 @@ def real_data() -> Path:
     return folder
 
 
+@pytest.fixture
+def cupy():
+    """The stand-in for CuPy of the emulated device."""
+    from tests import emulation
+
+    with emulation.emulated() as cupy:
+        yield cupy
+
+
 @pytest.fixture(scope="session")
 def finished_project(tmp_path_factory):
     """A copy of the project whose suite ``tiny`` has run up to the report; a test that edits it restores it.

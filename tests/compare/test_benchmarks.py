@@ -14,7 +14,6 @@ from scipy.sparse import random_array
 from spmm_roofline.kernels.launch import Call
 from spmm_roofline.kernels.libraries._cusparse import CusparseError
 from spmm_roofline.measure.timing import Timing
-from tests import emulation
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ("sampled", "widths", "transposed", "plans")
@@ -55,14 +54,6 @@ def imported(monkeypatch):
     yield import_module
     for name in MODULES:
         sys.modules.pop(name, None)
-
-
-@pytest.fixture
-def cupy():
-    if not emulation.compiler():
-        pytest.skip("the emulation of a device needs the C++ compiler g++")
-    with emulation.emulated() as cupy:
-        yield cupy
 
 
 def matrix(m, k):

@@ -12,24 +12,13 @@ from spmm_roofline.compare.pairs import pair
 from spmm_roofline.compare.sides import side
 from spmm_roofline.kernels import heads
 from spmm_roofline.measure.device import Gpu
-from spmm_roofline.measure.timing import Timing
-from tests import emulation
+from tests.compare import test_benchmarks
 from tests.kernels.external.build import on_host
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-class Clock:
-    """A clock that calls once and has times of its own."""
-
-    def __init__(self, cupy):
-        self.stream, self.calls = cupy.cuda.Stream(), 0
-
-    def time(self, call, cold, repeat_cap, time_cap_ms):
-        call(self.stream)
-        self.calls += 1
-        return Timing(*(self.calls * x for x in (1.0, 0.99, 1.01, 0.995, 1.005)), 40)
-
+class Clock(test_benchmarks.Clock):
     def replay_overhead_ms(self):
         return 0.0044
 
@@ -41,14 +30,6 @@ def peers(monkeypatch):
 
     yield peers
     del sys.modules["peers"]
-
-
-@pytest.fixture
-def cupy():
-    if not emulation.compiler():
-        pytest.skip("the emulation of a device needs the C++ compiler g++")
-    with emulation.emulated() as cupy:
-        yield cupy
 
 
 def rows_of(peers, cupy, monkeypatch, *paths):

@@ -18,14 +18,6 @@ OPERATORS = ("spmm", "sddmm", "linear")
 KEPT = {"GL07", "GL08", "PR01", "PR02", "PR03", "PR09", "RT03", "SS01"}
 
 
-@pytest.fixture
-def device():
-    if not emulation.compiler():
-        pytest.skip("the emulation of a device needs the C++ compiler g++")
-    with emulation.emulated() as cupy:
-        yield cupy
-
-
 def documented(name):
     if name in OPERATORS:
         pytest.importorskip("torch")
@@ -41,14 +33,14 @@ def test_a_docstring_says_what_goes_in_and_what_comes_out(name):
 
 
 @pytest.mark.parametrize("name", OFFERED)
-def test_the_examples_of_a_docstring_run(name, device):
+def test_the_examples_of_a_docstring_run(name, cupy):
     rng = np.random.default_rng(0)
     a = sparse.random_array((50, 70), density=0.1, format="csr", rng=rng)
     mask = sparse.random_array((40, 40), density=0.2, format="csr", rng=rng)
-    q = device.asarray(rng.standard_normal((2, 40, 64)).astype("float16"))
+    q = cupy.asarray(rng.standard_normal((2, 40, 64)).astype("float16"))
     names = {"a": a, "mask": mask, "q": q, "k": q, "v": q}
-    names |= {"b": device.asarray(rng.standard_normal((70, 16)).astype("float16"))}
-    names |= {"bias": device.asarray(rng.standard_normal(16).astype("float16"))}
+    names |= {"b": cupy.asarray(rng.standard_normal((70, 16)).astype("float16"))}
+    names |= {"bias": cupy.asarray(rng.standard_normal(16).astype("float16"))}
     examples = doctest.DocTestParser().get_examples(documented(name).__doc__)
     assert examples, f"the docstring of {name} has no example"
     if name in OPERATORS:

@@ -264,8 +264,6 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(monkeypatch):
 def test_the_python_of_the_page_on_multiplying_runs():
     """On the emulated device, with tensors of PyTorch on the CPU."""
     torch = pytest.importorskip("torch")
-    if not emulation.compiler():
-        pytest.skip("the emulation of a device needs the C++ compiler g++")
     a = sparse.random_array((50, 70), density=0.1, format="csr", rng=np.random.default_rng(0))
     mask = sparse.random_array((40, 40), density=0.2, format="csr", rng=np.random.default_rng(1))
     q, k, v = torch.randn(3, 1, 2, 40, 64).half()

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests import emulation
-
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
@@ -47,10 +45,8 @@ def graphed(action):
 
 
 def on_the_host(name, monkeypatch):
-    """The example as a module that finds a GPU, and PyTorch. Skips without PyTorch and without a C++ compiler."""
+    """The example as a module that finds a GPU, and PyTorch. Skips without PyTorch."""
     torch = pytest.importorskip("torch")
-    if not emulation.compiler():
-        pytest.skip("the emulation of a device needs the C++ compiler g++")
     module = loaded(name)
     monkeypatch.setattr(module, "missing", str)
     return module, torch

@@ -65,8 +65,6 @@ def test_what_does_not_fit_is_refused(monkeypatch):
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 def test_the_packer_makes_the_same_arrays(dtype):
     """On the host, as the emulation of a device runs it."""
-    if not emulation.compiler():
-        pytest.skip("the emulation of a device needs the C++ compiler g++")
     rng = np.random.default_rng()
     rows = [random_array((m, 900), density=d, format="csr", rng=rng) for m, d in ((40, 0.0), (21, 0.03), (7, 0.5))]
     a = csr_array(vstack([*rows, csr_array((1, 900))]))

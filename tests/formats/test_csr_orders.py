@@ -56,8 +56,6 @@ def test_bins_count_rows_and_runs_name_their_entries(a):
 
 @pytest.mark.parametrize("shape", [(0, 3), (1, 1), (90, 700), (600, 70)])
 def test_a_device_makes_the_same_runs(shape):
-    if not emulation.compiler():
-        pytest.skip("the emulation of a device needs the C++ compiler g++")
     rng = np.random.default_rng(4)
     a = canonical(rng.random(shape) < rng.random((shape[0], 1)) ** 3)
     form = FORMATS["csr_binned"]

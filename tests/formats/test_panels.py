@@ -129,8 +129,6 @@ def test_the_packer_makes_the_same_arrays(columns, panels):
     Columns that lie far apart are marked in several sections, rows of many columns have tiles of several groups, and
     partitions get several panels.
     """
-    if not emulation.compiler():
-        pytest.skip("the emulation of a device needs the C++ compiler g++")
     rng = np.random.default_rng()
     rows = [random_array((40, columns), density=d, format="csr", rng=rng) for d in (0.0, 20 / columns, 200 / columns)]
     rows += [csr_array((1, columns)), random_array((1, columns), density=min(max(0.01, 3000 / columns), 1.0), rng=rng)]

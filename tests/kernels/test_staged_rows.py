@@ -15,14 +15,6 @@ from tests import emulation
 TOLERANCE = {"float16": 2e-3, "float32": 2e-6}
 
 
-@pytest.fixture
-def cupy():
-    if not emulation.compiler():
-        pytest.skip("the emulation of a device needs the C++ compiler g++")
-    with emulation.emulated() as cupy:
-        yield cupy
-
-
 def uneven():
     """Empty rows, short ones that begin at every alignment, and rows around the sizes of a batch and of a segment."""
     rng = np.random.default_rng(0)

@@ -54,8 +54,6 @@ def told(monkeypatch):
 @pytest.fixture
 def working(tmp_path, monkeypatch):
     """A worker with three kernels, and what it is asked to measure: one matrix, two widths."""
-    if not emulation.compiler():
-        pytest.skip("the emulation of a device needs the C++ compiler g++")
     spec = {"generator": "uniform", "name": "u", "rows": 90, "columns": 70, "nnz_per_row": 5}
     (spec,) = matrices.expand({"name": "s", "matrices": {"generated": [spec]}}, {})
     matrices.build(spec, {}, f"{tmp_path}/u.npz", f"{tmp_path}/u.json")

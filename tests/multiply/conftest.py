@@ -17,8 +17,6 @@ def device(request):
             cupy.cuda.set_allocator(None)
         yield request.param
         return
-    if not emulation.compiler():
-        pytest.skip("the emulation of a device needs the C++ compiler g++")
     with emulation.emulated():
         yield request.param
 
