@@ -12,7 +12,7 @@ from spmm_roofline.formats import FORMATS
 from spmm_roofline.kernels import includes
 from spmm_roofline.kernels.front_matter import SERVING
 from spmm_roofline.kernels.registry import heads
-from spmm_roofline.plan import Plan
+from spmm_roofline.suites import resolve
 
 ROOT = Path(__file__).resolve().parents[1]
 WORKFLOW = ROOT / "workflow"
@@ -73,7 +73,11 @@ EDGES = {
     ("plan", "batches"): "stale files become a few jobs",
     ("plan", "run_config"): "a config that cannot be run is refused before it is planned",
     ("plan", "analysis"): "the registry of analyses says which tables it writes",
-    ("plan", "matrices"): "the matrices of a suite become file names",
+    ("plan", "matrices"): "the code that fetches a matrix is part of its fingerprint",
+    ("plan", "suites"): "the matrices of a suite become file names",
+    ("suites", "matrices"): "a suite is planned by the names of its matrices",
+    ("suites", "kernels"): "heads say which kernels a pattern chooses, and which matrices they take",
+    ("suites", "run_config"): "a suite that cannot be run is refused before it is planned",
     ("plan", "formats"): "the code of a format is part of its fingerprint",
     ("plan", "kernels"): "heads say which format a kernel needs and what it includes",
     ("plan", "measure"): "the plan names the device and the protocol",
@@ -483,7 +487,7 @@ def test_each_suite_names_what_exists_or_what_a_study_will_bring(path):
     sources = {**suite["matrices"], "suitesparse": named} if entries else suite["matrices"]
     specs = matrices.expand({**suite, "matrices": sources}, config)
     assert specs or len(named) < len(entries), f"{relative(path)} names no matrix"
-    _, missing = Plan(config).resolve(suite["kernels"])
+    _, missing = resolve(suite["kernels"], registry())
     for pattern in missing:
         assert pattern.split("/")[0] in studies(), f"{relative(path)}: {pattern!r} matches no kernel and names no study"
     # `tcgnn/*` of a planned study is fine; `smat/mma_bd` of a study that has kernels is a typo.

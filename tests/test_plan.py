@@ -16,7 +16,8 @@ from spmm_roofline.batches import Stale, journal
 from spmm_roofline.kernels import heads
 from spmm_roofline.matrices.generated import GENERATORS
 from spmm_roofline.measure import blocks, device
-from spmm_roofline.plan import CLOCK_KERNELS, Plan, PlanError, Shard, shards, takes
+from spmm_roofline.plan import CLOCK_KERNELS, Plan, PlanError
+from spmm_roofline.suites import Shard, resolve, shards, takes
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -89,13 +90,13 @@ def test_a_gpu_without_cupy_is_left_alone_and_that_is_said(config, gpu):
 
 
 def test_patterns_name_kernels_and_what_they_miss(config):
-    kernels, missing = Plan(config).resolve(["smat/*", "cusparse_csr_alg2", "nobody/*"])
+    kernels, missing = resolve(["smat/*", "cusparse_csr_alg2", "nobody/*"], Plan(config).heads)
     assert kernels == ["cusparse_csr_alg2", "mma_t", "mma_bt", "mma_bt_f32", "mma_cbt"]
     assert missing == ["nobody/*"]
 
 
 def test_microbenchmarks_of_the_machine_are_no_spmm(config):
-    assert Plan(config).resolve(["*"])[0].count("dram_copy") == 0
+    assert resolve(["*"], Plan(config).heads)[0].count("dram_copy") == 0
 
 
 def test_ceilings_are_the_kernels_that_multiply_no_matrix(config, gpu):
@@ -375,9 +376,11 @@ def test_what_a_suite_chooses_to_profile_is_in_it(config):
         suite = yaml.safe_load(path.read_text())
         wanted = suite.get("profile", {})
         assert set(wanted.get("n", [])) <= set(suite["n"]), f"{path.name} profiles a width that it does not measure"
-        own = set(plan.resolve(suite["kernels"])[0])
+        own = set(resolve(suite["kernels"], plan.heads)[0])
         for pattern in wanted.get("kernels", []):
-            assert own & set(plan.resolve([pattern])[0]), f"{path.name}: {pattern!r} matches no kernel of the suite"
+            assert own & set(resolve([pattern], plan.heads)[0]), (
+                f"{path.name}: {pattern!r} matches no kernel of the suite"
+            )
         queried = any("query" in entry for entry in suite["matrices"].get("suitesparse", []))
         if wanted.get("matrices") and not queried:  # a query needs the network
             strange = set(wanted["matrices"]) - {spec["matrix"] for spec in matrices.expand(suite, config)}

@@ -95,6 +95,13 @@ def test_a_config_that_breaks_its_schema_is_refused(config, entries, sentence):
     assert sentence in refusal(config, ContractError, **entries)
 
 
+def test_a_config_of_before_an_optional_key_came_still_runs(config):
+    needed = {"kernels": ["archs"], "measure": ["device", "suites"], "profile": ["suites"], "analysis": ["recorded"]}
+    old = config | {stage: {key: config[stage][key] for key in keys} for stage, keys in needed.items()} | {"report": {}}
+    plan, new = Plan(old), Plan(config)
+    assert plan.suites == new.suites and plan.blocks() == new.blocks() and plan.shown_suites() == new.shown_suites()
+
+
 def test_a_text_that_is_no_number_is_refused(config):
     said = refusal(config, ContractError, measure=config["measure"] | {"shard": "[1"})
     assert said == "config: measure.shard: '[1' is not of type 'integer'"

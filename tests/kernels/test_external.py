@@ -27,6 +27,7 @@ from spmm_roofline.kernels.libraries._external import (
 from spmm_roofline.kernels.operands import Dense
 from spmm_roofline.measure.verify import TOLERANCES
 from spmm_roofline.plan import Plan
+from spmm_roofline.suites import resolve
 from tests.kernels.external.build import INCLUDE, on_device, on_host
 from tests.kernels.test_launch import SHAPES, multiply, structure
 
@@ -318,7 +319,7 @@ def test_only_its_own_jobs_load_a_library(planned, library):
 
 
 def test_patterns_find_it_by_its_study(planned):
-    assert planned.resolve(["external/*"]) == (["peer_on_host"], [])
+    assert resolve(["external/*"], planned.heads) == (["peer_on_host"], [])
 
 
 # --- on a device ----------------------------------------------------------------------------------------------------

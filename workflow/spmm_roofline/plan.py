@@ -6,10 +6,8 @@ The Snakefile builds one :class:`Plan` and asks it for paths and parameters; rul
 from __future__ import annotations
 
 import csv
-import fnmatch
 import importlib.metadata
 import importlib.util
-import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,16 +29,14 @@ from .run_config import (
     SUITES,
     PlanError,
     block_document,
-    check_files,
-    check_patterns,
     check_profiled,
     checked,
     own_suites,
-    resolved,
     suite_document,
     suite_names,
 )
 from .spelling import choices
+from .suites import Shard, Suite, suite_of, takes
 
 #: Kernels that every measurement needs: one flushes L2, one is the canary, one verifies.
 CLOCK_KERNELS = {"read_cubin": "dram_read", "copy_cubin": "dram_copy"}
@@ -72,43 +68,6 @@ MATRICES = Path(matrices.__file__).parent
 BLOCK_WORKER = PACKAGE / "measure" / "block_worker.py"
 
 
-@dataclass(frozen=True)
-class Shard:
-    """At most ``measure.shard`` matrices of a suite: one measure job. ``suffix`` is part of its file name."""
-
-    suffix: str
-    matrices: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Sample:
-    """What of a suite is profiled."""
-
-    matrices: tuple[str, ...]
-    """Names; empty for the first matrices of the suite, as many as the config says."""
-    n: list[int]
-    kernels: list[str]
-
-
-@dataclass(frozen=True)
-class Suite:
-    """A suite with its matrices expanded and its kernel patterns resolved."""
-
-    name: str
-    title: str
-    specs: dict[str, dict[str, Any]]
-    n: list[int]
-    kernels: list[str]
-    formats: list[str]
-    """Formats that its kernels read."""
-    l2: str
-    shards: tuple[Shard, ...]
-    suffixes: frozenset[str]
-    """Of all its shards, also those that this run leaves out."""
-    missing_kernels: tuple[str, ...]
-    sample: Sample
-
-
 @dataclass
 class Plan:
     """A validated config and everything derived from it."""
@@ -137,14 +96,16 @@ class Plan:
     def suites(self) -> dict[str, Suite]:
         """The suites of this run: those of the config, or one for each matrix of ``--config matrix=…``."""
         if "matrix" in self.config:
-            found = {name: self._suite(document) for name, document in self._own[0].items()}
+            documents = self._own[0]
         else:
             chosen = self.config["measure"]["suites"]
             if "suite" in self.config:
                 chosen = [name.strip() for name in self.config["suite"].split(",")]
                 if chosen == ["recorded"]:
                     chosen = sorted({path.parent.name for path in paths.find_all(RECORDED, "*/*/*.csv")} - {"profile"})
-            found = {name: self._suite(suite_document(name)) for name in chosen}
+            documents = {name: suite_document(name) for name in chosen}
+        lost = {path.stem for path in self.refused}
+        found = {name: suite_of(each, self.config, self.heads, lost) for name, each in documents.items()}
         check_profiled(self.config["profile"]["suites"], found)
         return found
 
@@ -152,62 +113,6 @@ class Plan:
     def _own(self) -> tuple[dict[str, dict[str, Any]], list[str]]:
         """Suites of the user's own matrices, and sentences on their names."""
         return own_suites(self.config)
-
-    def _suite(self, document: dict[str, Any]) -> Suite:
-        specs = {spec["matrix"]: spec for spec in matrices.expand(document, self.config)}
-        check_files(specs.values())
-        # An external library that the config names is measured in every suite.
-        named = [name for name, head in self.heads.items() if head.external]
-        kernels, missing = self.resolve([*document["kernels"], *named])
-        lost = {path.stem for path in self.refused}
-        spelt = [pattern for pattern in missing if not fnmatch.filter(lost, pattern.rpartition("/")[2])]
-        check_patterns(document["name"], spelt, kernels, self._multiplying)
-        every = shards(list(specs), self.config["measure"].get("shard", 16))
-        cut = self._chosen(document["name"], every)
-        return Suite(
-            name=document["name"],
-            title=document["title"],
-            specs={name: specs[name] for shard in cut for name in shard.matrices},
-            n=sorted(document["n"]),
-            kernels=kernels,
-            formats=sorted({self.heads[kernel].format for kernel in kernels}),
-            l2=document["protocol"]["l2"],
-            shards=cut,
-            suffixes=frozenset(shard.suffix for shard in every),
-            missing_kernels=tuple(missing),
-            sample=self._sample(document, kernels),
-        )
-
-    def _sample(self, document: dict[str, Any], kernels: list[str]) -> Sample:
-        """What ``profile`` of a suite chooses among its matrices, widths and ``kernels``."""
-        wanted = document.get("profile", {})
-        widths = sorted(wanted.get("n", document["n"]))
-        strange = sorted(set(widths) - set(document["n"]))
-        if strange:
-            raise PlanError(f"suite {document['name']} profiles N = {strange[0]}, which it does not measure")
-        matched, missing = self.resolve(wanted.get("kernels", ["*"]))
-        check_patterns(document["name"], missing, kernels, self._multiplying)
-        return Sample(tuple(wanted.get("matrices", ())), widths, [name for name in kernels if name in matched])
-
-    def _chosen(self, suite: str, cut: tuple[Shard, ...]) -> tuple[Shard, ...]:
-        """The shards of a suite to run: those that the config's ``shards`` selects, or all."""
-        if "shards" not in self.config:
-            return cut
-        first, _, last = str(self.config["shards"]).partition("-")
-        chosen = cut[int(first) : int(last or first) + 1]
-        if not chosen:
-            raise PlanError(f"shards is {self.config['shards']}, but suite {suite} has shards 0 to {len(cut) - 1}")
-        return chosen
-
-    def resolve(self, patterns: list[str]) -> tuple[list[str], list[str]]:
-        """Kernels that ``patterns`` choose, in ladder order, and patterns without a match; see :func:`.resolved`."""
-        found, missing = resolved(patterns, self._multiplying)
-        return [name for name in self.heads if name in found], missing
-
-    @cached_property
-    def _multiplying(self) -> dict[str, str]:
-        """Kernel → study, of the kernels that multiply a sparse matrix."""
-        return {name: head.study for name, head in self.heads.items() if head.format != "none"}
 
     def check_targets(self, targets: Iterable[str]) -> None:
         """Raise :class:`PlanError` if a target names a stage that this run cannot carry out, or a file is missing."""
@@ -382,7 +287,9 @@ class Plan:
         present source and compiler: edited and new ones.
         """
         if self.device is None:
-            known = compiled_already()
+            known = {
+                (row["kernel"], row["arch"]): (row["kernel_sha256"], row["compiler"]) for row in self._compilations
+            }
             return [
                 (kernel, arch)
                 for kernel in self.compiled
@@ -518,8 +425,7 @@ class Plan:
 
     def modules_of(self, *folders: str) -> list[str]:
         """Modules in folders of the package, as inputs of a rule: Snakemake tracks scripts, not what they import."""
-        package = Path(__file__).parent
-        found = sorted(path for folder in folders for path in (package / folder).glob("*.py"))
+        found = sorted(path for folder in folders for path in (PACKAGE / folder).glob("*.py"))
         return [str(paths.shown(path)) for path in found]
 
     def analysis_tables(self, *without: str) -> list[str]:
@@ -927,23 +833,6 @@ class Plan:
         return {name: head.sha256() for name, head in self.heads.items()}
 
 
-def takes(head: Head, spec: dict[str, Any]) -> bool:
-    """Whether a kernel takes a matrix: no option of its format contradicts a parameter of the matrix's generator.
-
-    A kernel for one stencil takes only grids of that stencil; its format cannot hold other matrices.
-    """
-    made = spec.get("parameters", {})
-    return all(made[name] == value for name, value in head.format_options.items() if name in made)
-
-
-def shards(names: list[str], most: int) -> tuple[Shard, ...]:
-    """``names`` cut into shards of at most ``most``; a single shard has no suffix, several get ``.000``, ``.001``, …"""
-    count = max(1, math.ceil(len(names) / most))
-    if count == 1:
-        return (Shard("", tuple(names)),)
-    return tuple(Shard(f".{i:03d}", tuple(names[i * most : (i + 1) * most])) for i in range(count))
-
-
 def _titles() -> dict[str, str]:
     """Suite → title, for every suite: the report shows recorded rows of suites outside this run too."""
     found = (contracts.document(path, "suite") for path in paths.find_all(SUITES, "*.yaml"))
@@ -965,12 +854,6 @@ def compiler_family() -> str:
     """The compiler's name as rows of table ``kernels`` have it, read without loading it."""
     version = compiler_version().rpartition(" ")[2].split(".")
     return f"NVRTC {'.'.join(version[:2])}"
-
-
-def compiled_already() -> dict[tuple[str, str], tuple[str, str]]:
-    """(kernel, arch) → (fingerprint of the source, compiler) of the rows that ship in :data:`.paths.COMPILED`."""
-    rows = _read(paths.find(paths.COMPILED))
-    return {(row["kernel"], row["arch"]): (row["kernel_sha256"], row["compiler"]) for row in rows}
 
 
 def _stage(path: str) -> str:
