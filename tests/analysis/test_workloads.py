@@ -30,7 +30,6 @@ def test_intensities():
     assert module.spmv_csr_intensity() == pytest.approx(1 / 6)
     assert module.stencil_intensity(5) == 5 / 8
     assert module.stencil_intensity(5, steps=4) == 4 * 5 / 8
-    assert module.scale_intensity(4) == 1 / 8 and module.stencil_intensity(5, value_bytes=4) == 5 / 4
 
 
 def test_blocked_time():

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .. import contracts
-from .bootstrap import geomean_interval
+from .bootstrap import summary
 from .cases import COMPARABLE, timed
 from .registry import table
 
@@ -29,11 +29,5 @@ def ladder(cases: pd.DataFrame, heads: Mapping[str, Mapping[str, Any]], resample
     speedups = (pairs["after_ms"] / pairs["time_ms"]).to_numpy(dtype=float)
     result = []
     for key, own in sorted(pairs.groupby(keys).indices.items()):
-        ratios = speedups[own]
-        mean, low, high = geomean_interval(ratios, key, resamples)
-        result.append(
-            dict(zip(keys, key, strict=True))
-            | {"matrices": len(ratios), "geomean": mean, "geomean_low": low, "geomean_high": high}
-            | {"best": ratios.max(), "worst": ratios.min(), "wins": int((ratios > 1).sum())}
-        )
+        result.append(dict(zip(keys, key, strict=True)) | summary(speedups[own], key, resamples))
     return contracts.frame(result, "analysis_ladder")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import contracts
-from .bootstrap import geomean_interval
+from .bootstrap import summary
 from .cases import is_derived
 from .registry import table
 
@@ -25,12 +25,6 @@ def speedup(cases: pd.DataFrame, resamples: int) -> pd.DataFrame:
     speedups, stale = rows["speedup"].to_numpy(dtype=float), rows["stale"].fillna(False).to_numpy(dtype=bool)
     result = []
     for key, own in sorted(rows.groupby(keys).indices.items()):
-        ratios = speedups[own]
-        mean, low, high = geomean_interval(ratios, key, resamples)
-        result.append(
-            dict(zip(keys, key, strict=True))
-            | {"matrices": len(ratios), "geomean": mean, "geomean_low": low, "geomean_high": high}
-            | {"best": ratios.max(), "worst": ratios.min(), "wins": int((ratios > 1).sum())}
-            | {"stale": bool(stale[own].any())}
-        )
+        about = summary(speedups[own], key, resamples) | {"stale": bool(stale[own].any())}
+        result.append(dict(zip(keys, key, strict=True)) | about)
     return contracts.frame(result, "analysis_speedup")

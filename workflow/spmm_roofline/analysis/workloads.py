@@ -27,24 +27,24 @@ VALUE_BYTES, INDEX_BYTES = 8, 4
 STENCILS = {"2d5pt": (1, 3), "2d9pt": (1, 3), "2d13pt": (1,), "2d49pt": (1,), "3d7pt": (1, 3), "3d27pt": (1, 3)}
 
 
-def scale_intensity(value_bytes: int = VALUE_BYTES) -> float:
+def scale_intensity() -> float:
     """SCALE, a = q b: one operation for one load and one store. 1/16 in float64, section 3.1."""
-    return 1 / (2 * value_bytes)
+    return 1 / (2 * VALUE_BYTES)
 
 
-def gemv_intensity(value_bytes: int = VALUE_BYTES) -> float:
+def gemv_intensity() -> float:
     """A dense matrix times a vector, equation (7), for a matrix much larger than the vectors: 2 / D."""
-    return 2 / value_bytes
+    return 2 / VALUE_BYTES
 
 
-def spmv_csr_intensity(value_bytes: int = VALUE_BYTES, index_bytes: int = INDEX_BYTES) -> float:
+def spmv_csr_intensity() -> float:
     """SpMV in CSR, equation (10), for long rows: 2 / (D + I)."""
-    return 2 / (value_bytes + index_bytes)
+    return 2 / (VALUE_BYTES + INDEX_BYTES)
 
 
-def stencil_intensity(points: int, steps: int = 1, value_bytes: int = VALUE_BYTES) -> float:
+def stencil_intensity(points: int, steps: int = 1) -> float:
     """Each value loaded and stored once, 2 |S| operations a step: equation (12), and (13) for blocked time steps."""
-    return steps * 2 * points / (2 * value_bytes)
+    return steps * 2 * points / (2 * VALUE_BYTES)
 
 
 def binding(intensity: float, balance: float) -> str:
@@ -52,9 +52,9 @@ def binding(intensity: float, balance: float) -> str:
     return "compute" if intensity > balance else "memory"
 
 
-def steps_to_compute_bound(points: int, balance: float, value_bytes: int = VALUE_BYTES) -> float:
+def steps_to_compute_bound(points: int, balance: float) -> float:
     """Blocked time steps above which a stencil is bound by computation: equation (14)."""
-    return balance / stencil_intensity(points, 1, value_bytes)
+    return balance / stencil_intensity(points)
 
 
 def unit_limit(alpha: float) -> float:
