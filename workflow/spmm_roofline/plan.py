@@ -114,6 +114,8 @@ class Plan:
         """Suites of the user's own matrices, and sentences on their names."""
         return own_suites(self.config)
 
+    # --- what cannot be run, and what the user should know -----------------------------------------------------------
+
     def check_targets(self, targets: Iterable[str]) -> None:
         """Raise :class:`PlanError` if a target names a stage that this run cannot carry out, or a file is missing."""
         targets = {*targets}
