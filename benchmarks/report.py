@@ -102,7 +102,7 @@ def analysis(folder: Path) -> None:
 
 
 def report(folder: Path, processes: int = 2) -> None:
-    """The stage *report* on the tables of the analysis, its figures drawn in two processes as the rule does."""
+    """The stage *report* on the tables of the analysis, with its figures drawn in two processes."""
     from spmm_roofline.report import build
 
     plain = {name: head.as_dict() for name, head in heads(str(ROOT / "kernels")).items()}
