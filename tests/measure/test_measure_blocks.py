@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from spmm_roofline.matrices.canonical import MatrixError
 from spmm_roofline.measure import blocks, device
 from spmm_roofline.measure.timing import Timing
 from tests import emulation
+from tests.measure.played import device_record, lease
 
 SUITES = {path.stem: contracts.document(path, "block") for path in sorted(Path("config/blocks").glob("*.yaml"))}
 
@@ -141,26 +141,16 @@ def weights(tmp_path):
 @pytest.fixture
 def job(tmp_path, monkeypatch, weights):
     """``job(**acts)``: rows of a measurement of both suites."""
-    record = {
-        "device": "h200", "product": "NVIDIA H200", "arch": "sm_90a", "driver": "580", "cuda": "13.0",
-        "multiprocessors": 132, "l2_bytes": 2 << 20, "memory_bytes": 1, "copy_gb_per_s": 4000.0,
-        "replay_overhead_ms": 0.004, "measured_at": "2026-01-01T00:00:00Z",
-    }  # fmt: skip
-    (tmp_path / "device.json").write_text(json.dumps(record))
+    record = device_record(tmp_path, l2_bytes=2 << 20)
     (tmp_path / "worker.py").write_text(WORKER)
-
-    @contextmanager
-    def leased(**_):
-        yield device.Gpu("GPU-0", "NVIDIA H200", (9, 0), "580")
-
-    monkeypatch.setattr(device, "lease", leased)
+    lease(monkeypatch)
 
     def measured(command=None, timeout_s=5, **acts):
         played = [sys.executable, str(tmp_path / "worker.py"), json.dumps(acts)]
         monkeypatch.setattr(blocks, "WORKER_COMMAND", command or played)
         blocks.measure(
             {"device": "h200", "arch": "sm_90a", "suites": [PRUNED, MASKED]}, weights, "read.cubin", "copy.cubin",
-            str(tmp_path / "device.json"), {"case_timeout_s": timeout_s}, tmp_path / "blocks.csv", tmp_path / "log",
+            record, {"case_timeout_s": timeout_s}, tmp_path / "blocks.csv", tmp_path / "log",
         )  # fmt: skip
         return contracts.read(tmp_path / "blocks.csv", "measure_blocks")
 

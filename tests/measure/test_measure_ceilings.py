@@ -3,7 +3,6 @@
 import itertools
 import json
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ import yaml
 from spmm_roofline import contracts
 from spmm_roofline.kernels import heads
 from spmm_roofline.measure import ceilings, device
+from tests.measure.played import device_record, lease
 
 KERNELS = {name: head for name, head in heads().items() if head.work}
 L2_BYTES = 60 << 20
@@ -175,19 +175,9 @@ for name, size in request["cases"]:
 @pytest.fixture
 def job(tmp_path, monkeypatch):
     """``job(compiled={}, **acts)``: rows of a measurement of three kernels by kernel and working set."""
-    record = {
-        "device": "h200", "product": "NVIDIA H200", "arch": "sm_90a", "driver": "580", "cuda": "13.0",
-        "multiprocessors": 132, "l2_bytes": 2 << 20, "memory_bytes": 1, "copy_gb_per_s": 4000.0,
-        "replay_overhead_ms": 0.004, "measured_at": "2026-01-01T00:00:00Z",
-    }  # fmt: skip
-    (tmp_path / "device.json").write_text(json.dumps(record))
+    record = device_record(tmp_path, l2_bytes=2 << 20)
     (tmp_path / "worker.py").write_text(WORKER)
-
-    @contextmanager
-    def leased(**_):
-        yield device.Gpu("GPU-0", "NVIDIA H200", (9, 0), "580")
-
-    monkeypatch.setattr(device, "lease", leased)
+    lease(monkeypatch)
 
     def measured(compiled=None, edits=None, **acts):
         monkeypatch.setattr(ceilings, "WORKER_COMMAND", [sys.executable, str(tmp_path / "worker.py"), json.dumps(acts)])
@@ -199,7 +189,7 @@ def job(tmp_path, monkeypatch):
             rows[-1].write_text(json.dumps(row | {"message": "" if status == "ok" else "it is old"} | (edits or {})))
         ceilings.measure(
             {"device": "h200", "arch": "sm_90a", "kernels": {name: KERNELS[name].sha256() for name in names}},
-            [f"{name}.cubin" for name in names], rows, "read.cubin", "copy.cubin", str(tmp_path / "device.json"),
+            [f"{name}.cubin" for name in names], rows, "read.cubin", "copy.cubin", record,
             SHIPPED["measure"] | {"case_timeout_s": 2}, tmp_path / "ceilings.csv", tmp_path / "log",
         )  # fmt: skip
         table = contracts.read(tmp_path / "ceilings.csv", "measure_ceilings")

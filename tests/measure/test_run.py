@@ -4,7 +4,6 @@ import json
 import sys
 import threading
 import time
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from spmm_roofline.measure.record import record
 from spmm_roofline.measure.rows import compulsory_bytes, sizes
 from tests.analysis import synthetic
 from tests.kernels.external.build import on_host
+from tests.measure.played import device_record, lease
 
 MATRICES = ("band", "mesh", "tall")
 
@@ -54,17 +54,11 @@ def job(tmp_path):
         "spill_store_bytes": 0, "spill_load_bytes": 0, "static_shared_bytes": 0, "compiler": "none",
     }  # fmt: skip
     contracts.write_row(compiled, tmp_path / "kernel.json", "kernels")
-    found = {
-        "device": "h200", "product": "NVIDIA H200", "arch": "sm_90a", "driver": "580", "cuda": "13.0",
-        "multiprocessors": 132, "l2_bytes": 1, "memory_bytes": 1, "copy_gb_per_s": 4000.0, "replay_overhead_ms": 0.004,
-        "measured_at": "2026-01-01T00:00:00Z",
-    }  # fmt: skip
-    (tmp_path / "device.json").write_text(json.dumps(found))
     return Job(
         suite="s", kernel="mma_bt", device="h200", arch="sm_90a", n=[8, 32], l2="cold", matrices=files, formats=formats,
         kernel_row=str(tmp_path / "kernel.json"), cubin="x.cubin", read_cubin="r.cubin", copy_cubin="c.cubin",
         check_cubin="k.cubin",
-        device_record=str(tmp_path / "device.json"),
+        device_record=device_record(tmp_path),
         options={"repeat_cap": 200, "time_cap_ms": 1000, "case_timeout_s": 20},
     )  # fmt: skip
 
@@ -73,12 +67,7 @@ def job(tmp_path):
 def play(tmp_path, monkeypatch):
     """``play(**acts)`` sets the stage for the next run; ``play.calls()`` tells what workers were asked since."""
     acts, calls = tmp_path / "acts.json", tmp_path / "calls"
-
-    @contextmanager
-    def leased(**_):
-        yield device.Gpu("GPU-0", "NVIDIA H200", (9, 0), "580")
-
-    monkeypatch.setattr(device, "lease", leased)
+    lease(monkeypatch)
     monkeypatch.setattr(run, "WORKER_COMMAND", [sys.executable, str(WORKER), str(acts), str(calls)])
 
     class Stage:

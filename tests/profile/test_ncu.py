@@ -1,10 +1,8 @@
 """Profiling with a profiler that is played, its words read, and every way in which it can fail a row."""
 
-import json
 import stat
 import sys
 import time
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from spmm_roofline.measure import device
 from spmm_roofline.measure.job import DEFAULT_OPTIONS, Job
 from spmm_roofline.measure.run import Task
 from spmm_roofline.profile import ncu
+from tests.measure.played import device_record, lease
 
 PAGE = """==PROF== Connected
 "ID","Process ID","Kernel Name","device__cc","gpu__time_duration.sum","lts__t_bytes.sum","lts__t_sector_hit_rate.pct"
@@ -70,19 +69,11 @@ def job(tmp_path, monkeypatch):
     for spec in matrices.expand(suite, {}):
         files.append(tuple(f"{tmp_path}/{spec['matrix']}.{end}" for end in ("npz", "json")))
         matrices.build(spec, {}, *files[-1])
-    record = dict(device="h200", product="NVIDIA H200", arch="sm_90a", driver="580", cuda="13.0", multiprocessors=132)
-    record |= dict(l2_bytes=1, memory_bytes=1, copy_gb_per_s=4e3, replay_overhead_ms=0.004, measured_at="2026-01-01")
-    (tmp_path / "device.json").write_text(json.dumps(record))
-
-    @contextmanager
-    def leased(**_):
-        yield device.Gpu("GPU-0", "NVIDIA H200", (9, 0), "580")
-
-    monkeypatch.setattr(device, "lease", leased)
+    lease(monkeypatch)
     return Job(
         suite="s", kernel="mma_bt", device="h200", arch="sm_90a", n=[8], l2="cold", matrices=files, formats=[],
         kernel_row=None, cubin="x", read_cubin="r", copy_cubin="c", check_cubin="k",
-        device_record=f"{tmp_path}/device.json", options=dict(DEFAULT_OPTIONS),
+        device_record=device_record(tmp_path), options=dict(DEFAULT_OPTIONS),
     )  # fmt: skip
 
 
