@@ -1,6 +1,7 @@
 """SpMM for PyTorch: tensors, gradients, compiled functions."""
 
 import gc
+import itertools
 
 import numpy as np
 import pytest
@@ -463,6 +464,25 @@ def test_a_whole_graph_is_compiled(torch, a, backend, n):
         for compiled, tensor in zip(found, inputs, strict=True):
             near(compiled, tensor.grad, "float32", 100)
             tensor.grad = None
+
+
+@pytest.mark.parametrize("product", ["spmm", "linear", "sddmm"])
+def test_a_compiled_function_on_disk_is_not_that_of_another_matrix(torch, product, monkeypatch, tmp_path):
+    import spmm_roofline
+    from spmm_roofline import SpMM
+    from spmm_roofline.multiply import plan
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    function = getattr(spmm_roofline, product)
+    for m, density in ((M, 0.1), (M + 10, 0.1), (M + 10, 0.2)):
+        # As in another process: nothing is compiled, and plans are counted anew.
+        torch._dynamo.reset()
+        monkeypatch.setattr(plan, "_numbers", itertools.count(1))
+        multiply = SpMM(sparse(m, K, density), "float32")
+        b = drawn(torch, (K, N), "float32")
+        operands = {"spmm": (b,), "linear": (b.T,), "sddmm": (drawn(torch, (m, N), "float32"), b)}[product]
+        compiled = torch.compile(lambda *operands, multiply=multiply: function(multiply, *operands), fullgraph=True)
+        assert torch.equal(compiled(*operands), function(multiply, *operands))
 
 
 @pytest.mark.gpu

@@ -6,6 +6,7 @@ import dataclasses
 import gc
 import itertools
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, cached_property, partial
@@ -264,7 +265,10 @@ class SpMM(OnDevice):
             return matrix.with_rows(order.rows) if order else matrix
 
     def _register(self) -> None:
-        self.number = next(_numbers)
+        # Compiled functions are kept on disk by the arguments of their operators, and other processes count from 1 as
+        # well. So the number also tells all that the shapes of results follow from.
+        of_results = zlib.crc32(repr((self.shape, self.nnz, self.stored, self.multiple)).encode())
+        self.number = of_results << 31 | next(_numbers)
         PRODUCTS[self.number] = self
 
     # --- products ---------------------------------------------------------------------------------------------------
