@@ -126,6 +126,25 @@ def test_entries_of_one_place_are_added(of, is_sorted, arrays):
     same(matrix, pointers, columns, 2 * values)
 
 
+@pytest.mark.parametrize("most_slots", [None, 40])
+def test_zeros_within_diagonals_are_no_entries(most_slots, monkeypatch):
+    from scipy.sparse import diags_array
+
+    from spmm_roofline import SpMM
+    from spmm_roofline.multiply import blocks
+
+    if most_slots:
+        monkeypatch.setattr(blocks, "MOST_SLOTS", most_slots)
+    below, on = np.arange(29.0), np.where(np.arange(30) % 3, 2.0, 0.0)
+    a = diags_array([below, on], offsets=[-1, 0])
+    multiply, b = SpMM(a, "float64"), np.random.default_rng(9).standard_normal((30, 5))
+    multiply.update(on_device([np.arange(1.0, multiply.nnz + 1)], ["float64"])[0])
+    wanted = a.tocsr()
+    assert multiply.nnz == wanted.nnz == np.count_nonzero(a.toarray())
+    wanted.data = np.arange(1.0, wanted.nnz + 1)
+    assert np.allclose(multiply(*on_device([b], ["float64"])).get(), wanted @ b)
+
+
 def test_what_scipy_says_of_its_order_is_not_trusted(arrays):
     other, _ = shuffled(arrays, np.random.default_rng(7))
     a = csr_array((other[2], other[1], other[0]), shape=(M, K))

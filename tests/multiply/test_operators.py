@@ -362,6 +362,27 @@ def test_a_view_that_negates_its_memory_is_refused(torch, a):
     near(multiply(of_conjugate.resolve_neg()), -multiply(b), "float32")
 
 
+def test_factors_that_require_a_gradient_are_refused(torch, a):
+    from spmm_roofline import MaskedAttention, SpMM, spmm
+
+    multiply, attend = SpMM(a, "float32"), MaskedAttention(a)
+    b, q, k = drawn(torch, (K, 8), "float32"), drawn(torch, (M, 64), "float16"), drawn(torch, (K, 64), "float16")
+    factor, out = torch.nn.Parameter(torch.tensor(1.0)), multiply(b)
+    for product in (
+        lambda: spmm(multiply, b, alpha=factor),
+        lambda: spmm(multiply, b.clone().requires_grad_(), alpha=factor),
+        lambda: multiply(b, alpha=factor),
+        lambda: multiply(b, out=out, beta=2 * factor),
+    ):
+        with pytest.raises(ValueError, match=r"(alpha|beta) requires a gradient"):
+            product()
+    with pytest.raises(ValueError, match="has no gradient"):
+        attend(q, k, k, factor)
+    with torch.no_grad():
+        assert torch.equal(multiply(b, alpha=2 * factor), 2 * out)
+        assert torch.equal(attend(q, k, k, factor / 8), attend(q, k, k))
+
+
 def test_a_gradient_has_a_gradient(torch, a):
     from spmm_roofline import SpMM, sddmm
 

@@ -234,6 +234,15 @@ def requires_gradient(array: Any) -> bool:
     return bool(array.requires_grad and torch.is_grad_enabled())
 
 
+def check_factor(factor: Any, name: str) -> None:
+    """Raise ``ValueError`` for a factor that requires a gradient: it becomes a number, and a product gives it none."""
+    if requires_gradient(factor):
+        raise ValueError(
+            f"{name} requires a gradient, which a product does not give it: pass a number, and multiply the result by "
+            f"{name}"
+        )
+
+
 @cache
 def _cupy() -> Library:
     import cupy

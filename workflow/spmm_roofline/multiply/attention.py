@@ -135,7 +135,7 @@ class MaskedAttention(OnDevice):
         NotImplementedError
             For tangents of forward mode.
         """
-        if needs_operator(q, k, v):
+        if needs_operator(q, k, v, scale):
             from . import operators
 
             return operators.attention(self, q, k, v, scale)

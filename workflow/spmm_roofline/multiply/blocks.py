@@ -23,6 +23,7 @@ from .matrix import (
     order_of_edges,
     shape_of,
     size_of,
+    without_diagonals,
 )
 from .plan import Family, SpMM, _check_room
 
@@ -50,6 +51,7 @@ class RowBlocks(SpMM):
     def _begin(self, a: Any, dtype: str, kernel: str | None, tune: bool, n: int, shape: tuple[int, int] | None) -> None:
         able = kernels_of(dtype, kernel)
         check_may_plan()
+        a = without_diagonals(a)
         self._given = size_of(a)
         if hasattr(a, "tocsr") and getattr(a, "format", None) != "csr":  # a CSR keeps its order
             a = canonical(a)

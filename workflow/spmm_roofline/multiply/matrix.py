@@ -226,6 +226,11 @@ def canonical(a: Any) -> Any:
     return a
 
 
+def without_diagonals(a: Any) -> Any:
+    """A matrix in DIA as CSR, which lacks the zeros within diagonals: they are no entries. Any other as it is."""
+    return a.tocsr() if getattr(a, "format", None) == "dia" else a
+
+
 def shape_of(own: tuple[int, int] | None, given: tuple[int, int] | None) -> tuple[int, int]:
     """m and k of a matrix of arrays. Raises ``ValueError`` if neither the arrays nor the caller say them."""
     shape = given or own
@@ -274,7 +279,9 @@ def matrix_of(
         )
     if a.dtype.kind == "c":
         raise ValueError(f"A is {a.dtype}; kernels multiply real numbers")
-    given, has_order = int(a.nnz), getattr(a, "format", None) == "csr"
+    has_order = getattr(a, "format", None) == "csr"
+    a = without_diagonals(a)
+    given = int(a.nnz)
     if not sparse.issparse(a):
         a = a.astype(_held(a.dtype), copy=False)
     a = a.tocsr()

@@ -23,7 +23,7 @@ except ModuleNotFoundError as error:
     raise ImportError("spmm, sddmm and linear multiply tensors of PyTorch: pip install torch") from error
 
 from . import arrays
-from .arrays import check_tangents, current_stream, is_traced, is_watched
+from .arrays import check_factor, check_tangents, current_stream, is_traced, is_watched, requires_gradient
 from .attention import PLANS, MaskedAttention
 from .choice import kernels_of, multiple_of
 from .copies import ALIGNED
@@ -68,7 +68,7 @@ def spmm(
         default, the values that A was planned with, or its last ``update``. A tensor batch×nnz gives batch products of
         one pattern; ``b`` is then k×n or batch×k×n.
     alpha
-        Factor of the product.
+        Factor of the product, a number: a tensor that requires a gradient is refused.
     bias
         Tensor n, on the same GPU and of the dtype of ``b``: one value for each column, added to every row. Its gradient
         is the sum of the rows of the gradient. Autocast casts it as well.
@@ -99,6 +99,8 @@ def spmm(
     """
     if not isinstance(a, SpMM):
         raise _no_plan(a)
+    if type(alpha) is not float:
+        check_factor(alpha, "alpha")
     if values is None and _is_eager(a, b, bias):
         return _own_product(a, b, alpha, bias, relu)
     b = _autocast(b)
@@ -290,7 +292,7 @@ def attention(a: MaskedAttention, q: Tensor, k: Tensor, v: Tensor, scale: float 
     Within ``torch.autocast`` operands are cast. Raises ``ValueError`` if one of them requires a gradient.
     """
     check_tangents(q, k, v)
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (q, k, v)):
+    if any(map(requires_gradient, (q, k, v, scale))):
         raise ValueError("masked attention has no gradient: call it within torch.no_grad()")
     q, k, v = map(_autocast, (q, k, v))
     scale = q.shape[-1] ** -0.5 if scale is None else scale

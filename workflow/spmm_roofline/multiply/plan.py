@@ -30,6 +30,7 @@ from .arrays import (
     View,
     call_on,
     capturing,
+    check_factor,
     check_no_capture,
     cupy_stream,
     library_of,
@@ -312,17 +313,20 @@ class SpMM(OnDevice):
         Raises
         ------
         ValueError
-            For operands that do not fit, and for a gradient with ``out`` or ``beta``.
+            For operands that do not fit, for a gradient with ``out`` or ``beta``, and for factors that require one.
         NotImplementedError
             For tangents of forward mode.
         """
+        if type(alpha) is not float or type(beta) is not float:  # a fast call asks no more
+            check_factor(alpha, "alpha")
+            check_factor(beta, "beta")
         if needs_operator(b, bias, out):
             from . import operators
 
             if out is not None or beta != 0:
                 raise ValueError(
-                    "a product with out or beta has no gradient, and autocast does not cast it: detach b, bias and "
-                    "out, or disable autocast"
+                    "a product with out or beta has no gradient, autocast does not cast it, and no compiler sees it: "
+                    "detach b, bias and out, and call it outside of autocast and compiled functions"
                 )
             return operators.spmm(self, b, alpha=alpha, bias=bias, relu=relu)
         return self.multiply(b, out, alpha, beta, bias, relu)
