@@ -131,7 +131,7 @@ class MaskedAttention(OnDevice):
         Raises
         ------
         ValueError
-            For operands that do not fit, and for a first call within a capture.
+            For operands that do not fit or require a gradient, and for a first call within a capture.
         NotImplementedError
             For tangents of forward mode.
         """

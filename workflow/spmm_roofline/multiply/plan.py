@@ -613,7 +613,7 @@ class SpMM(OnDevice):
         ------
         ValueError
             If A was given with duplicate entries, if the kernel is a library's that keeps its own values, and for
-            values that require a gradient.
+            values that do not fit or require a gradient.
         """
         if requires_gradient(values):
             raise ValueError(
