@@ -94,6 +94,8 @@ def test_a_kernel_that_hangs_is_a_row_that_the_report_shows(project):
     counts = contracts.read(project.root / "results/analysis/status.csv", "analysis_status").set_index("kernel")
     assert counts[counts.status == "timeout"].message.to_dict() == {"mma_bt": "no answer within 5 s"}
     assert "no answer within 5 s" in (project.root / "results/report/report.html").read_text()
+    project.edit("config/config.yaml", "case_timeout_s: 5", "case_timeout_s: 10")
+    assert project.jobs("measure") == measured("mma_bt")
 
 
 def test_a_kernel_that_does_not_compile_ends_every_run_that_asks_for_it(project):

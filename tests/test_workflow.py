@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import zipfile
 from pathlib import Path
@@ -118,6 +119,19 @@ def test_prose_of_a_head_reruns_what_shows_it(project):
 def test_a_changed_launch_reruns_its_own_road(project):
     project.edit("kernels/smat/mma_t.cu", "  block: 32", "  block: 16 * 2")
     assert project.jobs() == compiles("mma_t") | measures("mma_t") | FOLLOWS
+
+
+def test_an_edit_counts_where_snakemake_has_no_record_of_a_job(project_to_break):
+    project = project_to_break
+    shutil.rmtree(project.root / ".snakemake")
+    assert project.jobs() == set()
+    project.edit("kernels/smat/mma_t.cu", "  block: 32", "  block: 16 * 2")
+    own_road = compiles("mma_t") | measures("mma_t") | FOLLOWS
+    assert project.jobs() == own_road
+    assert project.jobs("report", "--rerun-triggers", "mtime") == own_road
+    # Whoever says so takes the files as they are.
+    project.snakemake("--touch", "report")
+    assert project.jobs() == set()
 
 
 def files_that_include(root, header):

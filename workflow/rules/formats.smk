@@ -9,6 +9,7 @@ for batch in PLAN.packings:
         name:
             batch.rule
         input:
+            marked,
             npz=batch.inputs[0],
         output:
             batch.files,

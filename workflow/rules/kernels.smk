@@ -11,6 +11,7 @@ for batch in PLAN.compilations:
             batch.rule
         input:
             ancient(batch.inputs),
+            marked,
         output:
             batch.files,
         log:

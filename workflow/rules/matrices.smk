@@ -12,6 +12,7 @@ for batch in PLAN.imports:
             batch.rule
         input:
             ancient(batch.inputs),
+            marked,
         output:
             batch.files,
         log:

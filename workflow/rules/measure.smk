@@ -83,6 +83,7 @@ for batch in PLAN.measurements:
             batch.rule
         input:
             batch.inputs,
+            marked,
             PLAN.rehearsal(),
         output:
             batch.files,

@@ -10,6 +10,7 @@ for batch in PLAN.profiles:
             batch.rule
         input:
             batch.inputs,
+            marked,
             metrics=PLAN.metrics,
         output:
             batch.files,

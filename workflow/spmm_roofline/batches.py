@@ -21,6 +21,9 @@ from . import contracts, fingerprint, folder
 #: The batches of the run under way, for jobs on other machines, which read the Snakefile again.
 SNAPSHOT = Path(".snakemake/batches.json")
 
+#: What is stale, and what it says: newer than any stale file.
+STALE = Path(".snakemake/stale.json")
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -126,6 +129,19 @@ def write_snapshot(batches: Sequence[Batch], path: Path = SNAPSHOT) -> None:
     """Keep for the jobs of this run which files are stale, and what they will say that they are made of."""
     stale = {file: batch.made_of.get(file, "") for batch in batches for file in batch.files}
     contracts.write_text(path, json.dumps(stale))
+
+
+def mark_stale(batches: Sequence[Batch], path: Path = STALE) -> list[str]:
+    """Write what is stale to ``path``, unless it says so already; return it as an input of the jobs that make it.
+
+    Snakemake compares a job with its own record of the last one. It does not know what files say, and it has no record
+    where ``.snakemake`` was deleted or ``results`` came from elsewhere. With ``--touch`` it still takes files as they
+    are, until others become stale.
+    """
+    text = json.dumps({file: [said(file), what] for batch in batches for file, what in batch.made_of.items()})
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        contracts.write_text(path, text)
+    return [str(path)]
 
 
 def take_over(batches: Sequence[Batch]) -> None:
