@@ -155,6 +155,18 @@ def test_files_that_did_not_change_are_not_read_again(results, monkeypatch):
     assert damage.find() == {}
 
 
+def test_what_a_run_has_just_written_is_read_only_if_it_changes(results, monkeypatch):
+    table = Path("results/analysis/speedup.csv")
+    damage.trust([table, table.parent, "results/none.csv"])
+    asked = []
+    monkeypatch.setitem(damage.CHECKS, "analysis/*.csv", lambda paths: asked.extend(paths) or {})
+    damage.find()
+    assert asked and table not in asked
+    table.write_text("")
+    damage.find()
+    assert asked[-1] == table
+
+
 def test_an_old_date_hides_nothing(results):
     damage.find()
     path = results / "report/figures/speedup.svg"

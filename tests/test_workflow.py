@@ -225,6 +225,8 @@ def test_each_edit_is_carried_out_and_nothing_else(project_to_break):
     style = next((project.root / "report").glob("*.css"))
     style.write_text(style.read_text() + "\n/* wider */\n")
     assert project.run("report") == measures(*everything) | {"measure_ceilings:h200"} | FOLLOWS
+    whole = (project.root / ".snakemake/whole.json").read_text()
+    assert "results/analysis/claims.csv" in whole, "the next start reads tables that were just written"
     assert project.jobs() == set()
 
 
