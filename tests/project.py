@@ -56,8 +56,8 @@ def lease(**_):
 
 device.lease = lease
 run.WORKER_COMMAND = [sys.executable, "workflow/scripts/stand_in_worker.py", "acts.json", "calls"]
-carry_out(snakemake, run.run, Plan(snakemake.config).tasks(snakemake.output, snakemake.params.made_of),
-          log=snakemake.log[0])
+plan = Plan(snakemake.config, compiler=snakemake.params.compiler)
+carry_out(snakemake, run.run, plan.tasks(snakemake.output, snakemake.params.made_of), log=snakemake.log[0])
 """
 
 STAND_IN_CEILINGS = """

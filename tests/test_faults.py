@@ -9,6 +9,7 @@ import time
 import pytest
 
 from spmm_roofline import contracts
+from tests.project import TINY
 
 MEASURED = "results/measure/h200/tiny"
 
@@ -232,6 +233,28 @@ def test_a_run_that_is_killed_in_the_analysis_goes_on_with_it(project):
     os.utime(script, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert project.run("report") == {"analysis", "report"}
     assert project.jobs("report") == set()
+
+
+def test_what_was_made_of_sources_that_were_edited_during_a_run_is_made_again(project):
+    measure_again(project, "mma_t", "mma_bt")
+    for name in ("kernels/sm_90a/mma_t.cubin", "matrices/band.json"):
+        (project.root / "results" / name).unlink()
+    script = project.root / "workflow/scripts/import_matrices.py"
+    waiting = "import os, time\nopen('waits', 'w')\nwhile not os.path.exists('go'):\n    time.sleep(0.05)\n"
+    script.write_text(waiting + script.read_text())
+    process = project.start("measure", "--cores", "1")
+    wait_for((project.root / "waits").exists)
+    edited = [project.root / path for path in ("kernels/smat/mma_t.cu", "config/suites/tiny.yaml")]
+    before = [path.read_text() for path in edited]
+    project.edit("kernels/smat/mma_t.cu", "  block: 32", "  block: 16 * 2")
+    project.write_yaml("config/suites/tiny.yaml", {**TINY, "n": [16]})
+    (project.root / "go").touch()
+    process.communicate()
+    for path, text in zip(edited, before, strict=True):
+        path.write_text(text)
+    assert project.run("measure") == {"compile_kernel:mma_t"} | measured("mma_t", "mma_bt")
+    assert (table(project, "mma_bt").n == 8).all()
+    assert project.jobs("measure") == set()
 
 
 def test_a_full_disk_leaves_nothing_half_written(project, tmp_path):

@@ -21,6 +21,7 @@ for batch in PLAN.compilations:
             "../../envs/compile.yaml"
         params:
             made_of=PLAN.stale.agreed(batch.made_of),
+            sources={name: PLAN.fingerprints[name] for name in batch.items},
             lineinfo=PLAN.config["kernels"].get("lineinfo", False),
         script:
             "../scripts/compile_kernels.py"

@@ -97,6 +97,7 @@ for batch in PLAN.measurements:
             mem_mb=16000,
         params:
             made_of=PLAN.stale.agreed(batch.made_of),
+            compiler=PLAN.compiler,
         script:
             "../scripts/measure_kernels.py"
 

@@ -23,6 +23,7 @@ for batch in PLAN.profiles:
             mem_mb=16000,
         params:
             made_of=PLAN.stale.agreed(batch.made_of),
+            compiler=PLAN.compiler,
             ncu=PLAN.config["profile"].get("ncu"),
         script:
             "../scripts/profile_kernels.py"

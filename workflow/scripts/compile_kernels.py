@@ -8,6 +8,7 @@ carry_out(
     compile_all,
     rows=[path for path in snakemake.output if path.endswith(".json")],
     made_of=snakemake.params.made_of,
+    sources=snakemake.params.sources,
     lineinfo=snakemake.params.lineinfo,
     log=snakemake.log[0],
 )

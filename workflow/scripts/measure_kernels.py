@@ -7,6 +7,6 @@ from spmm_roofline.rule import carry_out
 carry_out(
     snakemake,
     run,
-    Plan(snakemake.config).tasks(snakemake.output, snakemake.params.made_of),
+    Plan(snakemake.config, compiler=snakemake.params.compiler).tasks(snakemake.output, snakemake.params.made_of),
     log=snakemake.log[0],
 )

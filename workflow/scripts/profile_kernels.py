@@ -7,7 +7,7 @@ from spmm_roofline.rule import carry_out
 carry_out(
     snakemake,
     profile,
-    Plan(snakemake.config).tasks(snakemake.output, snakemake.params.made_of),
+    Plan(snakemake.config, compiler=snakemake.params.compiler).tasks(snakemake.output, snakemake.params.made_of),
     metrics=snakemake.input.metrics,
     path=snakemake.params.ncu,
     log=snakemake.log[0],

@@ -75,9 +75,12 @@ class Plan:
     config: dict[str, Any]
     stale: Stale = field(default_factory=Stale)
     """Tells the files that this run makes again."""
+    compiler: str = ""
+    """Package and version of the compiler of the run, which the environment of a job need not have; "" if it has."""
 
     def __post_init__(self) -> None:
         self.config = checked(self.config)
+        self.compiler = self.compiler or compiler_version()
         self._fingerprints: dict[Path, str] = {}
         self._contents: dict[str, str] = {}
         self._taken: dict[tuple[str, str], list[str]] = {}
@@ -529,27 +532,27 @@ class Plan:
         """Jobs that profile, one a shard of a suite, with all kernels whose tables are stale there."""
         return [
             batch
-            for name, tables in self._stale_tables(self.profiled(), self.metrics)
+            for name, tables in self._stale_tables(self.profiled())
             for batch in batches_of(f"profile_{name}", tables, len(tables), self._inputs_of_tables)
         ]
 
-    def _stale_tables(self, tables: Iterable[str], *others: str) -> list[tuple[str, list[Any]]]:
-        """Stale tables, each as an item of a batch, by suite and shard; ``others`` are files that they depend on."""
+    def _stale_tables(self, tables: Iterable[str]) -> list[tuple[str, list[Any]]]:
+        """Stale tables, each as an item of a batch, by suite and shard."""
         found: dict[str, list[Any]] = {}
         for path in tables:
             suite, _, shard = self._of_table(path)
-            acceptable = self._acceptable(path, *others)
+            acceptable = self._acceptable(path)
             if all(self.stale(path, made_of) for made_of in acceptable):
                 name = f"{suite.name}{shard.suffix}".replace("-", "_").replace(".", "_")
                 found.setdefault(name, []).append((path, (path,), {path: acceptable[0]}))
         return list(found.items())
 
-    def _acceptable(self, table: str, *others: str) -> list[str]:
+    def _acceptable(self, table: str) -> list[str]:
         """What an up-to-date table may say that it was made of; a new one says the first.
 
         A table with energies has all that one without them has. Rows ``timeout`` hold for the limit that they had.
         """
-        made_of = self._made_of_table(table, *others)
+        made_of = self._made_of_table(table)
         if _stage(table) == "profile":
             return [made_of]
         options = options_of(self.config["measure"])
@@ -634,9 +637,14 @@ class Plan:
         return self._params(suite, kernel) | ({"n": suite.sample.n} if _stage(table) == "profile" else {})
 
     def tasks(self, tables: Iterable[str], made_of: Mapping[str, str]) -> list[Task]:
-        """What a job that measures ``tables`` is to do; ``made_of``: of its batch."""
+        """What a job that measures ``tables`` is to do; ``made_of``: of its batch.
+
+        A table whose sources have changed since the run started says nothing, so that the next run makes it again.
+        """
+        agreed = {path: made_of[path] if made_of[path] == self._acceptable(path)[0] else "" for path in tables}
         return [
-            Task(self.job(path), Path(path), journal(path), made_of[path], self._left_over(path)) for path in tables
+            Task(self.job(path), Path(path), journal(path), what, self._left_over(path))
+            for path, what in agreed.items()
         ]
 
     def _left_over(self, table: str) -> tuple[Path, ...]:
@@ -665,17 +673,18 @@ class Plan:
     def _compiled(self, kernel: str) -> str:
         """Fingerprint of a compilation: source, compiler and options."""
         lineinfo = bool(self.config["kernels"].get("lineinfo", False))
-        return fingerprint.sha256(self.fingerprints[kernel], compiler_version(), lineinfo)
+        return fingerprint.sha256(self.fingerprints[kernel], self.compiler, lineinfo)
 
-    def _made_of_table(self, table: str, *others: str) -> str:
-        """Fingerprint of a table: how it is made, the kernel, its format, the matrices and the ``others``, files."""
+    def _made_of_table(self, table: str) -> str:
+        """Fingerprint of a table: how it is made, the kernel, its format, the matrices and the counters to collect."""
         _, kernel, _ = self._of_table(table)
         head = self.heads[kernel]
+        counters = [self.metrics] if _stage(table) == "profile" else []
         return fingerprint.sha256(
             self._params_of(table),
-            compiler_version() if not head.vendor else "",
+            self.compiler if not head.vendor else "",
             self.format_fingerprint(head.format),
-            *(Contents()(path) for path in (*self._external(kernel), *others)),
+            *(Contents()(path) for path in (*self._external(kernel), *counters)),
             {name: self._content(name) for name in self._matrices_of(table)},
         )
 
@@ -826,7 +835,7 @@ class Plan:
             ],
             "suites": _titles() | {name: suite.title for name, suite in self.suites.items()},
             "device": self.device_name,
-            "compiler": compiler_version(),
+            "compiler": self.compiler,
         }
 
     @cached_property

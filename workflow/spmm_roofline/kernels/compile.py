@@ -27,19 +27,21 @@ _SERIAL = re.compile(r"\(C\d+\) (.*(?:are serialized due to|warpgroup\.wait is i
 _importing = Lock()
 
 
-def compile_all(rows: Iterable[str], made_of: Mapping[str, str], lineinfo: bool, log: str) -> None:
+def compile_all(
+    rows: Iterable[str], made_of: Mapping[str, str], sources: Mapping[str, str], lineinfo: bool, log: str
+) -> None:
     """:func:`compile_kernel` for each of ``rows``, ``<arch>/<kernel>.json``, with the cubin beside its row.
 
-    ``made_of``: row → fingerprint of what it is made of; ``log``: a text file with what the compiler said of kernels
-    that it refused.
+    ``made_of``: row → fingerprint of what it is made of; ``sources``: kernel → fingerprint of its source when the run
+    started. A row of another source says nothing, so that the next run makes it again. ``log``: a text file with what
+    the compiler said of kernels that it refused.
     """
     said = []
     for row in rows:
         path = Path(row)
         head = registry.head(path.stem)
-        message = compile_kernel(
-            head, {path.parent.name: (str(path.with_suffix(".cubin")), row)}, lineinfo, made_of[row]
-        )
+        agreed = made_of[row] if head.sha256() == sources[head.name] else ""
+        message = compile_kernel(head, {path.parent.name: (str(path.with_suffix(".cubin")), row)}, lineinfo, agreed)
         said += [f"{message}\n"] * bool(message)
     contracts.write_text(log, "".join(said))
 
