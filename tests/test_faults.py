@@ -231,6 +231,7 @@ def test_a_run_that_is_killed_in_the_analysis_goes_on_with_it(project):
     process.wait()
     script.write_text(text)
     os.utime(script, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert project.jobs("report") == {"analysis", "report"}
     assert project.run("report") == {"analysis", "report"}
     assert project.jobs("report") == set()
 

@@ -76,16 +76,19 @@ def claim(folder: str | Path = ".snakemake") -> None:
         pass
 
 
-def drop_locks(folder: str | Path = ".snakemake") -> bool:
-    """Delete what a killed run left; return whether there was one. Call it only where :func:`enter` returned True.
+def was_killed(folder: str | Path = ".snakemake") -> bool:
+    """Whether a killed run left its locks. Call it only where :func:`enter` returned True."""
+    locks = Path(folder) / "locks"
+    return locks.is_dir() and any(locks.iterdir())
+
+
+def drop_locks(folder: str | Path = ".snakemake") -> None:
+    """Delete what a killed run left. Call it only where :func:`enter` returned True.
 
     These are Snakemake's locks, and its copies of outputs under way, which it refuses to overwrite.
     """
-    locks = Path(folder) / "locks"
-    killed = locks.is_dir() and any(locks.iterdir())
     for left in ("locks", "backups"):
         shutil.rmtree(Path(folder) / left, ignore_errors=True)
-    return killed
 
 
 def mark_failed() -> None:
