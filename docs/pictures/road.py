@@ -22,24 +22,15 @@ STAGES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 #: What somebody edits → the stages that run again: all of it (True) or only where the result of the edit differs.
-RERUNS: tuple[tuple[str, dict[str, bool]], ...] = (
-    ("a comment in a kernel or format, or its date", {}),
-    ("the code of a kernel", {"kernels": True, "measure": False, "profile": False, "analysis": False, "report": False}),
-    (
-        "a shared header: the kernels that include it",
-        {"kernels": True, "measure": False, "profile": False, "analysis": False, "report": False},
-    ),
-    (
-        "a format or its packer: its kernels",
-        {"formats": True, "measure": True, "profile": True, "analysis": True, "report": True},
-    ),
-    (
-        "a matrix of a suite, or your own file",
-        {"matrices": True, "formats": True, "measure": True, "profile": True, "analysis": True, "report": True},
-    ),
-    ("the widths or the L2 state of a suite", {"measure": True, "profile": True, "analysis": True, "report": True}),
-    ("an analysis, a claim, a recorded row", {"analysis": True, "report": True}),
-    ("a figure, or the style of the page", {"report": True}),
+RERUNS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("a comment in a kernel or format, or its date", ()),
+    ("the code of a kernel", ("kernels", "measure", "profile", "analysis", "report")),
+    ("a shared header: the kernels that include it", ("kernels", "measure", "profile", "analysis", "report")),
+    ("a format or its packer: its kernels", ("formats", "measure", "profile", "analysis", "report")),
+    ("a matrix of a suite, or your own file", ("matrices", "formats", "measure", "profile", "analysis", "report")),
+    ("the widths or the L2 state of a suite", ("measure", "profile", "analysis", "report")),
+    ("an analysis, a claim, a recorded row", ("analysis", "report")),
+    ("a figure, or the style of the page", ("report",)),
 )
 
 WIDE, HIGH, ACROSS, DOWN = 168.0, 84.0, 184.0, 112.0
@@ -132,12 +123,7 @@ def reruns() -> Drawing:
         for column, stage in enumerate(STAGES):
             x = left + (column + 0.5) * step
             if stage in again:
-                d.circle(x, y + 12.5, 5.5, "disc" if again[stage] else "ring thick", _colour(stage))
+                d.circle(x, y + 12.5, 5.5, "disc", _colour(stage))
             else:
                 d.text(x, y + 16, "·", "quiet", 11, "middle")
-    y = 24 + 25 * len(RERUNS) + 16
-    d.circle(left + 8, y - 4, 5, "disc", BLUE)
-    d.text(left + 18, y, "runs again", "quiet", 10)
-    d.circle(left + 98, y - 4, 5, "ring thick", BLUE)
-    d.text(left + 108, y, "runs again where the machine code differs", "quiet", 10)
     return d
