@@ -8,6 +8,7 @@ well. "library" is the version that rows name. ``calls`` is a text file that get
 import ctypes
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -41,6 +42,8 @@ for matrix in job["matrices"]:
         if act == "die":
             print("Traceback\nCUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access", file=sys.stderr, flush=True)
             os._exit(1)
+        elif act == "cancelled":
+            os.kill(os.getpid(), signal.SIGTERM)
         elif act == "hang":
             time.sleep(60)
         elif act == "damaged":

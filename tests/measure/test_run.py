@@ -16,6 +16,7 @@ from spmm_roofline.kernels import heads
 from spmm_roofline.measure import device, run
 from spmm_roofline.measure.job import Job, inputs, request
 from spmm_roofline.measure.journal import after_timeout, finished
+from spmm_roofline.measure.process import NoWorker
 from spmm_roofline.measure.record import record
 from spmm_roofline.measure.rows import compulsory_bytes, sizes
 from tests.analysis import synthetic
@@ -421,9 +422,10 @@ def test_rows_whose_worker_ended_before_the_next_canary_are_noisy(job, play, tmp
     assert rows.noisy["mesh", 8] and not rows.noisy[["band", "tall"]].any()
 
 
-def test_rows_that_no_canary_told_of_are_lost_with_the_job(job, play, tmp_path):
-    play(mesh_32="damaged")
-    with pytest.raises(contracts.Damaged):
+@pytest.mark.parametrize(("end", "error"), [("damaged", contracts.Damaged), ("cancelled", NoWorker)])
+def test_rows_that_no_canary_told_of_are_lost_with_the_job(job, play, tmp_path, end, error):
+    play(mesh_32=end)
+    with pytest.raises(error):
         measured(job, tmp_path)
     play()
     assert not measured(job, tmp_path).noisy.any()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import subprocess
 import tempfile
 import time
@@ -69,6 +70,10 @@ class WorkerProcess:
             if not ended:  # it hangs, or it would once its pipe is full, because the consumer has failed
                 self._process.kill()
             self._process.wait()
+
+    def was_cancelled(self) -> bool:
+        """Whether it was told to end: schedulers tell all processes of a job, this one perhaps before its parent."""
+        return self._process.returncode == -signal.SIGTERM
 
     def complaint(self) -> str:
         """The last line of its standard error, which names the exception."""

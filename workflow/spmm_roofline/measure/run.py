@@ -199,6 +199,8 @@ def _measure(
                 say("seconds: " + ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in event["spent"].items()))
             elif "off" in event:
                 _settle(unsure, event["off"])
+        if worker.was_cancelled():
+            raise NoWorker(f"{jobs[0].suite}: the job was cancelled; the next run goes on from its last sure row")
         # No canary will tell of the last rows of a worker that died.
         _settle(unsure, off=True)
         if not any(table.waiting for table in tables):
