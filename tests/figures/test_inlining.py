@@ -81,3 +81,9 @@ def test_a_page_says_each_style_once_and_every_reference_still_finds_its_shape()
     ids = re.findall(r'\bid="([^"]+)"', page.removeprefix(aside))
     assert ids == re.findall('href="#([^"]+)"', page) and len(set(ids)) == 2
     assert inlining.with_classes("".join([aside, *figures])) == (sheet, page)
+
+
+def test_a_style_that_refers_to_a_pattern_still_finds_it():
+    body = '<defs><pattern id="h{n}"><path d="M0 {n}"/></pattern></defs><path d="M1 1" style="fill: url(#h{n})"/>'
+    sheet, page = inlining.with_classes("".join(inline(body.format(n=n), name) for n, name in enumerate("ab")))
+    assert sorted(re.findall(r"url\(#([^)]+)\)", sheet)) == sorted(re.findall(r'\bid="([^"]+)"', page))

@@ -92,6 +92,27 @@ def test_scale_is_shown_over_its_size():
     assert scale.draw(vectors(rows[:2]), {}) is None, "one size is no curve"
 
 
+def test_the_mean_of_scale_hides_no_mark():
+    # The last size but one inside L2 is a little above the mean, on which the label would lie; beyond L2 it is below.
+    gains = [(1, 1.06), (2, 1.05), (4, 1.17), (8, 1.26), (17, 1.13), (34, 1.02), (67, 1.0), (270, 0.99), (540, 0.985)]
+    rows = [
+        {"kernel": kernel, "matrix": f"v{size}", "kind": "diagonal", "compulsory_bytes": size * 10**6, "time_ms": time}
+        for size, gain in gains
+        for kernel, time in (("scale_cc", 1.0), ("scale_tc", gain))
+    ]
+    world = vectors(rows)
+    with matplotlib.rc_context(style.RC):
+        figure = scale.draw(world, style.kernel_styles(world["cases"]))
+        figure.draw_without_rendering()
+    ax = figure.axes[-1]
+    (marks,) = (line for line in ax.lines if line.get_linestyle() == "None")
+    places = ax.transData.transform(marks.get_xydata())
+    assert len(places) == len(gains) and len(ax.texts) == 2
+    for label in ax.texts:
+        hidden = [at for at in places if label.get_bbox_patch().get_window_extent().contains(*at)]
+        assert not hidden, f"{label.get_text()} lies on a mark"
+
+
 def test_matrices_times_vectors_are_shown_inside_l2_and_beyond():
     rows = [
         {"kernel": kernel, "matrix": matrix, "kind": "mesh", "nnz": nnz, "compulsory_bytes": size, "time_ms": time}

@@ -209,3 +209,16 @@ def test_gains_name_each_precision_that_another_kernel_wins():
     assert (
         answer.gains(fastest(OURS | {"study": "cusparse", "speedup": NONE})) == "No kernel is known to beat cuSPARSE."
     )
+
+
+def test_an_answer_counts_the_doubtful_rows_of_its_own_state_of_l2():
+    rows = pd.DataFrame(
+        [("h200", "warm", "a", True), ("h200", "cold", "a", True), ("h200", "cold", "cusparse_best_f16", True)],
+        columns=["device", "l2", "kernel", "stale"],
+    ).assign(noisy=False, throttled=False)
+    own = answer.measured({"cases": rows}, "h200", "warm")
+    claims = pd.DataFrame({"device": ["h200"], "claim": ["one"], "overall": ["reproduced"]})
+    assert answer.trust(claims, "h200", own) == (
+        "Every result was compared with float64 before its time counted; of these rows, 1 is stale, 0 noisy and "
+        "0 throttled; 1 of 1 claim of the studies is reproduced."
+    )

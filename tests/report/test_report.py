@@ -290,7 +290,8 @@ def test_claims_lead_to_the_suites_that_they_were_judged_on(outline):
 
 
 def test_stale_rows_are_marked(outline):
-    assert "Kernels have changed since 18 of the rows were recorded" in outline.text
+    assert "of these rows, 18 are stale, " in outline.text
+    assert "Kernels have changed since the rows marked stale were recorded." in outline.text
     assert re.search(r"mma_t stale smat FP16", outline.text)
     assert not re.search(r"mma_bt stale", outline.text)
 

@@ -180,11 +180,15 @@ def with_classes(page: str) -> tuple[str, str]:
     styles = _named("f", (style for svg in figures for style in _STYLE.findall(svg)))
     ids = _named("i", (name for svg in figures for _, name in _ID.findall(svg)))
 
-    def rename(svg: re.Match) -> str:
-        classed = _STYLE.sub(lambda found: f' class="{styles[found[1]]}"', svg[0])
-        return _ID.sub(lambda found: found[1] + ids[found[2]], classed)
+    def renamed(text: str) -> str:
+        return _ID.sub(lambda found: found[1] + ids[found[2]], text)
 
-    return "\n".join(f".{name}{{{style}}}" for style, name in styles.items()), _SVG.sub(rename, page)
+    def rename(svg: re.Match) -> str:
+        return renamed(_STYLE.sub(lambda found: f' class="{styles[found[1]]}"', svg[0]))
+
+    # A style may refer to an id as well: the hatching of an empty cell does.
+    sheet = "\n".join(f".{name}{{{renamed(style)}}}" for style, name in styles.items())
+    return sheet, _SVG.sub(rename, page)
 
 
 def _named(letter: str, found: Iterable[str]) -> dict[str, str]:

@@ -70,8 +70,13 @@ def draw(tables, styles):
             mean = ratio.hlines(_mean(subset), *span, color=styles[subset["kernel"].iloc[0]]["color"], linewidth=2)
             call(mean, f"mean {side} L2")
             label, end = f"mean {times(_mean(subset))}", (span[1], _mean(subset))
+            away, va = (0, 6), "bottom"
+            # The label takes the right half of the line, on the side where the marks there are farther from it.
+            marks = (1 / subset["gain"] - _mean(subset))[subset["compulsory_bytes"] ** 2 > span[0] * span[1]]
+            if marks[marks > 0].min() < marks[marks <= 0].abs().min() or (marks > 0).all():
+                away, va = (0, -6), "top"
             ratio.annotate(
-                label, end, (0, 6), textcoords="offset points", ha="right", fontsize=8, bbox=HALO, zorder=5,
+                label, end, away, textcoords="offset points", ha="right", va=va, fontsize=8, bbox=HALO, zorder=5,
             )  # fmt: skip
     ratio.axhline(1, color=INK, linewidth=1)
     ratio.axhline(1 / ratios["gain_limit"].max(), color=INK, linewidth=0.9, linestyle="dashed")

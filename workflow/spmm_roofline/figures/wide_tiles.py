@@ -61,7 +61,7 @@ def draw(tables, styles):
         own = rows[rows["below"] == below].sort_values(["matrix", "n"])
         for position, name in enumerate(QUANTITIES):
             ratios = own[name] / own[f"below_{name}"]
-            heights = [-position + 0.05 * (rank * 3 % 9 - 4) for rank in range(len(own))]
+            heights = [-position + 0.05 * ((rank * 2 + 4) % 9 - 4) for rank in range(len(own))]
             look = {"linestyle": "none", "markersize": 4, "markeredgewidth": 0, "label": kernel} | styles[kernel]
             ax.plot(ratios, heights, **look)
             median = ax.vlines(ratios.median(), -position - 0.36, -position + 0.36, color=INK, linewidth=1.4)

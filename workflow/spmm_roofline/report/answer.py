@@ -27,7 +27,7 @@ def answers(tables: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
                 "l2": l2,
                 "local": int(about["local_rows"]),
                 "rows": int(rows[device, l2]),
-                "stale": int(about["stale_rows"]),
+                "stale": bool(measured(tables, device, l2)["stale"].fillna(False).any()),
                 "facts": facts(about),
                 "short": short(tables, about, cases, l2),
                 "alone": alone(cases),
@@ -48,15 +48,20 @@ def answers(tables: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
 
 def short(tables: dict[str, pd.DataFrame], about: pd.Series, fastest: pd.DataFrame, l2: str) -> list[tuple[str, str]]:
     """The answer in four sentences: what was measured, what wins by how much, what limits it, how far to trust it."""
-    cases = tables["cases"]
-    rows = cases[(cases["device"] == about.name) & (cases["l2"] == l2)]
-    rows = rows[~rows["kernel"].str.startswith("cusparse_best_")]
+    rows = measured(tables, str(about.name), l2)
     return [
         ("Measured", covered(tables, rows)),
         ("Fastest", gains(fastest)),
         ("Limit", limits(fastest)),
         ("Trust", trust(tables["claims"], str(about.name), rows)),
     ]
+
+
+def measured(tables: dict[str, pd.DataFrame], device: str, l2: str) -> pd.DataFrame:
+    """The measured rows of a device in a state of L2: all but those of the best of cuSPARSE, which are derived."""
+    cases = tables["cases"]
+    rows = cases[(cases["device"] == device) & (cases["l2"] == l2)]
+    return rows[~rows["kernel"].str.startswith("cusparse_best_")]
 
 
 def covered(tables: dict[str, pd.DataFrame], launched: pd.DataFrame) -> str:
@@ -90,13 +95,14 @@ def gains(fastest: pd.DataFrame) -> str:
 
 def trust(claims: pd.DataFrame, device: str, launched: pd.DataFrame) -> str:
     """What was checked, which of the rows are doubtful, and how many claims of the studies hold on the device."""
-    marks = ("stale", "noisy", "throttled")
-    doubtful = listed([f"{int(launched[name].fillna(False).sum()):,} {name}" for name in marks])
-    said = f"Every result was compared with float64 before its time counted; of these rows {doubtful}"
+    stale, noisy, throttled = (int(launched[name].fillna(False).sum()) for name in ("stale", "noisy", "throttled"))
+    doubtful = f"{stale:,} {'is' if stale == 1 else 'are'} stale, {noisy:,} noisy and {throttled:,} throttled"
+    said = f"Every result was compared with float64 before its time counted; of these rows, {doubtful}"
     verdicts = dict(scorecard(claims, device))
     tested = sum(count for name, count in verdicts.items() if name != "not_testable")
     if tested:
-        said += f"; {verdicts['reproduced']} of {counted(tested, 'claim')} of the studies reproduced"
+        are = "is" if verdicts["reproduced"] == 1 else "are"
+        said += f"; {verdicts['reproduced']} of {counted(tested, 'claim')} of the studies {are} reproduced"
     return f"{said}."
 
 
