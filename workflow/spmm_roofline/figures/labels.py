@@ -98,6 +98,11 @@ def plain_log(axis, room: int = 7, ticks: Iterable[float] | None = None) -> None
     choices += [[10.0**power for power in powers if power % apart == 0] for apart in (2, 3, 4)]
     inside = [[value for value in choice if low <= value <= high] for choice in choices]
     few = [choice for choice in inside if len(choice) <= room]
+    if few and len(few[0]) < 2 and ticks is None:
+        from matplotlib.ticker import MaxNLocator
+
+        # Less than a step apart, both ends are on an axis that is as good as linear.
+        few = [[at for at in MaxNLocator(room, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high) if low <= at <= high]]
     fitting(axis, [list(ticks)] if ticks is not None else few or inside[-1:])
 
 
