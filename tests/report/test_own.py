@@ -92,6 +92,19 @@ def test_the_line_of_python_names_a_kernel_only_if_spmm_takes_it(kernel, line):
     assert line in said and ("kernel=" in said) is (kernel == "rows_fma"), said
 
 
+@pytest.mark.parametrize(
+    ("origin", "lines"),
+    [
+        ("a.mtx.gz", 'import scipy.io, spmm_roofline\n\na = scipy.io.mmread("a.mtx.gz")\n'),
+        ("a.npz", 'import scipy.sparse, spmm_roofline\n\na = scipy.sparse.load_npz("a.npz")\n'),
+        ("a.mtx.xz", "import spmm_roofline\n\na = …  # your matrix\n"),
+    ],
+)
+def test_the_lines_of_python_read_what_scipy_reads(origin, lines):
+    row = pd.Series({"study": "cusparse", "kernel": "cusparse_csr", "precision": "float32", "n": 32})
+    assert own.python(pd.Series({"origin": origin, "k": 5}), row, {}).startswith(lines)
+
+
 def test_every_kernel_has_its_time(folder, page):
     rows = analysis.read(folder / "analysis")["predicted"]
     section = page[page.index("Every kernel</h3>") : page.index('id="answer"')]
@@ -125,8 +138,8 @@ def test_the_advice_says_how_fast_why_and_what_is_next():
     assert own.advice(rows, rows.iloc[0]) == (
         "In FP32 at N = 32, take rows: 20.0 µs predicted (18.0 µs to 22.0 µs), 1.50× as fast as the fastest algorithm "
         "of cuSPARSE. It cannot take less than 10.0 µs, the time of moving what must pass through memory, and reaches "
-        "50 % of that limit; by the prediction, the largest part of it goes into what a call costs whatever the "
-        "matrix. The next kernel, cusparse_csr, takes 50 % longer."
+        "50 % of that limit; by the prediction, the largest part of it goes into the fixed cost of a call. "
+        "The next kernel, cusparse_csr, takes 50 % longer."
     )
     measured = table(case(measured_ms=0.04, origin="local"), vendor)
     assert own.advice(measured, measured.iloc[0]).startswith("In FP32 at N = 32, take rows: 40.0 µs measured here.")

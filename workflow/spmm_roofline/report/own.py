@@ -268,7 +268,12 @@ def trust(rows: pd.DataFrame, row: pd.Series) -> str:
 
 def python(about: pd.Series, row: pd.Series, heads: Mapping[str, Mapping[str, Any]]) -> str:
     """Lines of Python that use the kernel, or the one that ``SpMM`` chooses where it does not take this one."""
-    read = f'scipy.io.mmread("{about["origin"]}")' if str(about["origin"]).endswith(".mtx") else "…  # your matrix"
+    origin = str(about["origin"])
+    imported, read = "", "…  # your matrix"
+    if origin.endswith((".mtx", ".mtx.gz")):
+        imported, read = "scipy.io, ", f'scipy.io.mmread("{origin}")'
+    elif origin.endswith(".npz"):
+        imported, read = "scipy.sparse, ", f'scipy.sparse.load_npz("{origin}")'
     kernel, note = "", ""
     if row["study"] != BASELINE:
         if refusal := heads.get(row["kernel"], {}).get("refusal"):
@@ -276,7 +281,7 @@ def python(about: pd.Series, row: pd.Series, heads: Mapping[str, Mapping[str, An
         else:
             kernel = f', kernel="{row["kernel"]}"'
     return (
-        f"import scipy.io, spmm_roofline\n\na = {read}\n{note}"
+        f"import {imported}spmm_roofline\n\na = {read}\n{note}"
         f'multiply = spmm_roofline.SpMM(a, "{row["precision"]}"{kernel})\n'
         f"c = multiply(b)  # b: a cupy or torch array, {about['k']} × {row['n']}"
     )

@@ -25,7 +25,7 @@ VALUE_BYTES = {"float8_e4m3": 1, "float16": 2, "bfloat16": 2, "tf32": 4, "float3
 #: Term → the work that it stands for, as a sentence names it. Terms of the same work are reported together. ``launch``
 #: is the constant of a kernel: the launch, and all else that does not grow with A and B.
 TERMS = {
-    "launch": "what a call costs whatever the matrix",
+    "launch": "the fixed cost of a call",
     "read_a": "moving A, B and C once through DRAM",
     "read_b": "moving A, B and C once through DRAM",
     "write_c": "moving A, B and C once through DRAM",
