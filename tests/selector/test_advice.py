@@ -456,7 +456,9 @@ def test_the_compilation_is_told_apart(tmp_path):
     path.write_text(json.dumps(content))
     found = select(random_matrix(), 128, model=path)
     assert found.choices[0].compile_ms == 321.0
-    assert f"compiled once for each installation: {found.kernel} 321 ms" in printed(found, 1, 1, 1)
+    assert f"compilation, once, where the package brings no machine code: {found.kernel} 321 ms" in printed(
+        found, 1, 1, 1
+    )
 
 
 def test_without_the_stored_model_the_error_says_where_it_was_looked_for(monkeypatch, tmp_path):

@@ -65,5 +65,9 @@ def _written(head: Head, folder: Path) -> Iterator[bytes]:
 
 
 if __name__ == "__main__":
+    print(
+        f"compiling {len(shipped_heads())} kernels for {', '.join((*SHIPPED, PTX))}: two minutes on two cores",
+        flush=True,
+    )
     written = ship(Path(sys.argv[1]))
     print(f"wrote {written / 1e6:.1f} MB of machine code for {', '.join((*SHIPPED, PTX))} to {sys.argv[1]}")

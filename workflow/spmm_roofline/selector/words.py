@@ -89,7 +89,7 @@ def printed(advice: Advice, m: int, k: int, nnz: int) -> str:
     if advice.baseline:
         lines += ["", f"before: packing A and analysing it, once. pays back: {_against(advice)}"]
     compiled = [f"{choice.kernel} {duration(choice.compile_ms)}" for choice in advice.choices if choice.compile_ms]
-    lines += [f"compiled once for each installation: {', '.join(compiled)}"] if compiled else []
+    lines += [f"compilation, once, where the package brings no machine code: {', '.join(compiled)}"] if compiled else []
     return "\n".join(lines)
 
 
