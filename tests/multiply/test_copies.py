@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from spmm_roofline.multiply.arrays import View
-from spmm_roofline.multiply.copies import TOO_FAR, are_rows, fits, reads
-from tests.multiply.operands import check, sparse
+from spmm_roofline.multiply.copies import TOO_FAR, are_rows, fits, has_own_elements, overlap, reads
+from tests.multiply.operands import check, dense, sparse
 
 
 def view(ld, dtype="float32", columns=256):
@@ -53,3 +55,72 @@ def test_products_of_rows_that_are_far_apart(kernel, dtype, apart, device, tmp_p
     memory[:, :columns] = values
     b, a = memory.view(cupy.ndarray)[:, :columns], sparse(20, rows, 0.9)
     check(SpMM(a, dtype, kernel=kernel)(b), a, values.astype(np.float64), dtype)
+
+
+def view_of(array):
+    rows, columns = array.shape
+    (down, right), size = array.strides, array.itemsize
+    return View(array.ctypes.data, rows, columns, down // size, right // size, array.dtype.name, 0, 1 << 60, array)
+
+
+#: A slice of 24 rows or columns, its step up to 3.
+CUT = st.builds(slice, st.integers(0, 23), st.integers(1, 24), st.integers(1, 3))
+WHOLE = slice(0, 24, 1)
+
+
+@given(st.tuples(CUT, CUT), st.tuples(CUT, CUT), st.booleans())
+@example((WHOLE, slice(0, 12, 1)), (WHOLE, slice(12, 24, 1)), False)
+@example((WHOLE, slice(0, 24, 2)), (WHOLE, slice(1, 24, 2)), True)
+@example((WHOLE, slice(0, 13, 1)), (WHOLE, slice(12, 24, 1)), False)
+def test_what_shares_elements_is_found(of_b, of_c, turned):
+    memory = np.zeros((24, 24), "float32")
+    b, c = (memory[cuts].T if turned else memory[cuts] for cuts in (of_b, of_c))
+    if not (b.size and c.size):
+        return
+    found = overlap(view_of(b), view_of(c))(b.ctypes.data, c.ctypes.data)
+    assert found or not np.shares_memory(b, c)
+    if b.strides == c.strides and min(*b.shape, *c.shape) > 1:
+        assert found == np.shares_memory(b, c)
+    assert has_own_elements(view_of(b))
+
+
+def test_elements_that_share_an_address_are_found():
+    row = np.zeros((1, 8), "float32")
+    windows = np.lib.stride_tricks.sliding_window_view(row[0], 4)
+    assert not has_own_elements(view_of(np.broadcast_to(row, (3, 8)))) and not has_own_elements(view_of(windows))
+    assert has_own_elements(view_of(np.broadcast_to(row, (1, 8)))) and has_own_elements(view_of(windows[:, :1]))
+    assert has_own_elements(view_of(np.broadcast_to(row, (0, 8))))
+
+
+@pytest.mark.parametrize("n", [None, 8, 13])
+def test_a_result_in_place_of_b_is_refused(device, n):
+    from spmm_roofline import SpMM
+
+    a = sparse(40, 40, 0.2)
+    multiply, (wide, exact) = SpMM(a, "float32"), dense(40, 32, "float32")
+    b, c = (wide[:, 0], wide[:, 16]) if n is None else (wide[:, :n], wide[:, 16 : 16 + n])
+    before = exact[:, 0] if n is None else exact[:, :n]
+    for _ in range(2):  # the second is a launch that serves arrays of these layouts
+        check(multiply(b, out=c), a, before, "float32")
+    for out in (b, wide[:, n - 1 : 2 * n - 1]) if n else (b,):
+        with pytest.raises(ValueError, match="shares elements with b"):
+            multiply(b, out=out)
+    assert np.array_equal(b.get(), before)
+
+
+def test_arrays_of_jax_are_not_written(device):
+    from spmm_roofline import SpMM
+
+    array = type("Array", (), {"__module__": "jaxlib", "__dlpack__": None})()
+    with pytest.raises(ValueError, match="arrays of JAX do not change"):
+        SpMM(sparse(30, 40, 0.2), "float32")(array, out=array)
+
+
+def test_a_result_whose_rows_are_one_is_refused(device):
+    import cupy
+
+    from spmm_roofline import SpMM
+
+    multiply, (b, _) = SpMM(sparse(30, 40, 0.2), "float32"), dense(40, 8, "float32")
+    with pytest.raises(ValueError, match="share an address"):
+        multiply(b, out=cupy.broadcast_to(cupy.zeros((1, 8), "float32"), (30, 8)))

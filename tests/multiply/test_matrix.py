@@ -196,3 +196,12 @@ def test_the_transpose_keeps_the_positions_of_values(shape, is_sorted):
         assert np.array_equal(own.get(), array)
     places = np.arange(a.nnz) if turned.order is None else turned.order.get()
     assert np.array_equal(arrays[2][places], expected.data)
+
+
+def test_a_shape_that_is_not_that_of_a_matrix_is_refused(arrays):
+    from spmm_roofline import SpMM
+
+    a = csr_array((arrays[2], arrays[1], arrays[0]), shape=(M, K))
+    assert SpMM(a, "float32", shape=(M, K)).shape == (M, K)
+    with pytest.raises(ValueError, match="only arrays need a shape"):
+        SpMM(a, "float32", shape=(M, K + 1))

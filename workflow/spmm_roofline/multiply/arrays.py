@@ -92,6 +92,7 @@ class Library:
     """a result in CuPy as an array of the library, where :attr:`layout` is None"""
     wrote: Callable[[Any], None] | None = None
     """tells the library that the elements of an array have changed, if it keeps count"""
+    is_immutable: bool = False
 
     def view(self, array: Any, name: str) -> View:
         """A matrix. Raises ``ValueError`` with its name if it is not on a device."""
@@ -371,6 +372,7 @@ def _dlpack(package: str) -> Library:
         of_cupy.empty,
         of_cupy.stream,
         given=given,
+        is_immutable=package == "jaxlib",
     )
 
 

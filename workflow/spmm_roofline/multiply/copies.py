@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..formats.arrays import ceil_div
 from ..formats.values import device_dtype
@@ -56,6 +56,61 @@ def are_rows(*views: View | None) -> bool:
         for view in views
         if view is not None
     )
+
+
+class _Lines(NamedTuple):
+    """A matrix as lines, its rows or its columns, whichever have their elements closer together; all in bytes."""
+
+    apart: int
+    """from one line to the next, 0 for a single one"""
+    step: int
+    line: int
+    all: int
+
+
+def _lines(view: View) -> _Lines:
+    size = device_dtype(view.dtype).itemsize
+    dimensions = sorted((stride, count) for stride, count in _dimensions(view) if count > 1)
+    (step, length), (apart, number), *_ = [*dimensions, (0, 1), (0, 1)]
+    line = ((length - 1) * step + 1) * size
+    return _Lines(apart * size, step * size, line, (number - 1) * apart * size + line)
+
+
+def _dimensions(view: View) -> tuple[tuple[int, int], tuple[int, int]]:
+    return (view.ld, view.rows), (view.step, view.columns)
+
+
+def has_own_elements(view: View) -> bool:
+    """Whether no two elements of a matrix lie at one address."""
+    if any(stride <= 0 for stride, count in _dimensions(view) if count > 1):
+        return min(view.rows, view.columns) < 1
+    lines = _lines(view)
+    return not lines.apart or lines.apart >= lines.line
+
+
+def overlap(b: View, c: View) -> Callable[[int, int], bool]:
+    """Whether matrices that lie like ``b`` and ``c`` share elements, asked by the addresses of their first ones.
+
+    Lines of one may lie between those of the other, as the rows of two halves of a wide array do, and elements between
+    elements. Elements in descending order are not looked at.
+    """
+    of, other = _lines(b), _lines(c)
+    ascend = all(stride >= 0 for stride, _ in (*_dimensions(b), *_dimensions(c)))
+    are_alike = (of.apart, of.step) == (other.apart, other.step)
+
+    def share(of_b: int, of_c: int) -> bool:
+        ahead = of_c - of_b
+        if not (ascend and -other.all < ahead < of.all):
+            return False
+        if not are_alike:
+            return True
+        if of.apart:
+            ahead %= of.apart
+            if ahead > of.apart - other.line:
+                ahead -= of.apart
+        return ahead < of.line and (not of.step or ahead % of.step == 0)
+
+    return share
 
 
 def room_of(library: Library, like: Any) -> Callable[[int], Any]:

@@ -287,6 +287,8 @@ def matrix_of(
     a = a.tocsr()
     if size := size_of(a):
         check(size)
+    if shape is not None and tuple(shape) != tuple(a.shape):
+        raise ValueError(f"shape is {tuple(shape)}, and A is {tuple(a.shape)}: only arrays need a shape")
     nnz, shape = int(a.nnz), (int(a.shape[0]), int(a.shape[1]))
     # SciPy's arrays may be longer than the entries.
     if has_order:

@@ -44,8 +44,10 @@ from .copies import (
     are_rows,
     copy_rows,
     fits,
+    has_own_elements,
     has_room,
     has_rows,
+    overlap,
     padded_copy,
     reads,
     room_of,
@@ -65,9 +67,11 @@ from .values import Replace, Target, given, replacing, slots_of
 NARROWEST_STRIP = 16
 WIDEST = GRID_LIMIT * NARROWEST_STRIP // WHOLE_SLABS * WHOLE_SLABS
 
+#: Whether B and C share elements, by the addresses of their first ones.
+_Share = Callable[[int, int], bool]
 #: How to repeat a product: the launch, the width of B, the padded width of C, whether B needs room behind its last row,
-#: and the call, which keeps the launch's scratch.
-_Ready = tuple[Repeat, int, int, bool, Call]
+#: whether it shares elements with ``out``, and the call, which keeps the launch's scratch.
+_Ready = tuple[Repeat, int, int, bool, _Share | None, Call]
 #: Name of a format, and the options that it is packed with.
 _Packing = tuple[str, tuple[tuple[str, Any], ...]]
 
@@ -296,7 +300,8 @@ class SpMM(OnDevice):
         out
             Array m×n of the same library and dtype, for the result. It is written in place if its rows are aligned and
             have no gap, if they are aligned and n is a multiple of 256, or where unaligned ``b`` would be read.
-            It must not overlap ``b`` or ``bias``, which kernels read while they write.
+            It must share no elements with ``b``, which is refused, or with ``bias``: kernels read while they write.
+            JAX's arrays do not change, so none is taken.
         alpha, beta
             Factors of the product and of ``out``.
         bias
@@ -396,6 +401,8 @@ class SpMM(OnDevice):
             if array is not None and library_of(array, name) is not library:
                 raise ValueError(f"b is an array of {library.name}, and {name} is {type(array).__name__}")
         if library.layout is None:
+            if out is not None and library.is_immutable:
+                raise ValueError("arrays of JAX do not change: take the result of the product in place of out")
             own, to, added = (None if array is None else library.as_cupy(array) for array in (b, out, bias))
             result = self.multiply(own, to, alpha, beta, added, relu)
             return library.given(result) if out is None else out
@@ -409,9 +416,11 @@ class SpMM(OnDevice):
         key = library.layout(b), of_c, of_bias, relu, alpha == 1.0 and beta == 0.0, beside, stream, get_ident()
         ready = self._ready.get(key)
         if ready is not None:
-            repeat, n, padded, needs_room, _ = ready
+            repeat, n, padded, needs_room, share, _ = ready
             c = library.empty(b, (self.shape[0], padded)) if out is None else out
             target = library.pointer(c)
+            if share is not None:
+                _check_apart(share, pointer, target)
             if (out is not None or target % ALIGNED == 0) and (not needs_room or has_room(library.view(b, "b"))):
                 call_on(self._device, repeat, stream, pointer, target, alpha, beta, added, relu)
                 if out is None:
@@ -438,6 +447,9 @@ class SpMM(OnDevice):
         m, k = self.shape
         given, to, added = self._views(library, b, out, bias)
         n = given.columns
+        share = None if to is None else overlap(given, to)
+        if share is not None and to is not None:
+            _check_apart(share, given.pointer, to.pointer)
         if m == 0 or n == 0:
             return (library.empty(b, (m, n)) if out is None else out), None
         if n > WIDEST:
@@ -495,7 +507,7 @@ class SpMM(OnDevice):
         self._planned.add(like)
         ready = None
         if in_place and (to is None or direct) and call.repeat is not None and not capturing():
-            ready = call.repeat, n, padded, not (unaligned or fits(given, padded, multiple)), call
+            ready = call.repeat, n, padded, not (unaligned or fits(given, padded, multiple)), share, call
         if to is None:
             return c if n == padded else c[:, :n], ready
         if not direct and has_rows(to):
@@ -823,6 +835,8 @@ class SpMM(OnDevice):
         m, k = self.shape
         of_b = self._checked(library, b, "b", k)
         of_c = None if out is None else self._checked(library, out, "out", m)
+        if of_c is not None and not has_own_elements(of_c):
+            raise ValueError("out has elements that share an address, as an expanded array has: pass one of its own")
         if of_c is not None and of_c.columns != of_b.columns:
             raise ValueError(f"out has {of_c.columns} columns, and b has {of_b.columns}")
         return of_b, of_c, None if bias is None else self._checked_bias(library, bias, of_b.columns)
@@ -958,6 +972,12 @@ class SpMM(OnDevice):
         finally:
             self._planner = None
         self._plan_ms += (time.perf_counter() - start) * 1e3
+
+
+def _check_apart(share: _Share, of_b: int, of_out: int) -> None:
+    """Raise ``ValueError`` if B and ``out``, by the addresses of their first elements, share any."""
+    if share(of_b, of_out):
+        raise ValueError("out shares elements with b, which kernels read while they write: pass another array, or none")
 
 
 def _check_room(dtype: str, able: Mapping[str, Head], size: Size) -> None:
