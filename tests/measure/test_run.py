@@ -175,8 +175,11 @@ def test_rows_of_another_version_of_a_library_are_measured_again(job, play, tmp_
         assert (measured(old, tmp_path).cuda.drop(("band", 8)) == "cuSPARSE 12.5.1").all()
         assert play.calls() == ["started", "tall 32"]
         return
+    file = (tmp_path / ".journal").stat().st_ino
     with pytest.raises(run.WrongResult):
         measured(old, tmp_path)
+    # The lock of the file is the job's turn, which another file would not have.
+    assert (tmp_path / ".journal").stat().st_ino == file
     assert play.calls() == ["started", "tall 32", "started", "band 32", "mesh 8", "mesh 32", "tall 8"]
     assert "[5/5] " in (tmp_path / "log" / "job.log").read_text()
     # Nothing of the old version is left for a third run.

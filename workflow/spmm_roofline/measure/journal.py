@@ -22,6 +22,8 @@ FINISHED = "finished"
 SAME = ("device", "driver", "kernel_sha256", "l2", "protocol")
 #: Statuses that would come out again; whatever else happened is tried again.
 FINAL = ("ok", "unsupported", "out_of_memory")
+#: What stands for the status of a row that was dropped.
+DROPPED = "dropped"
 
 
 class Journal:
@@ -33,8 +35,8 @@ class Journal:
         """Open the journal and take over what still holds.
 
         ``made_of``: matrix → fingerprint of the inputs of its rows; ``common``: columns that all rows of the job have;
-        ``widths``: values of n. A row holds if it is of the same inputs, kernel, device and protocol. A job with the
-        very cases of one that ended is asked to measure again, so that it takes over nothing.
+        ``widths``: values of n. The last row of a case holds if it is of the same inputs, kernel, device and protocol.
+        A job with the very cases of one that ended is asked to measure again, so that it takes over nothing.
         """
         self._path = path
         self._made_of = made_of
@@ -51,6 +53,7 @@ class Journal:
             case = row["matrix"], row["n"]
             cases.add(case)
             inputs = row.pop("inputs", None)
+            self.rows.pop(case, None)
             if (
                 case in wanted
                 and inputs == made_of[row["matrix"]]
@@ -69,10 +72,14 @@ class Journal:
             file.write(self._line(row))
 
     def drop(self, cases: Iterable[Case]) -> None:
-        """Forget rows for good, so that no later job takes them over."""
-        for case in cases:
-            del self.rows[case]
-        contracts.write_text(self._path, "".join(map(self._line, self.rows.values())))
+        """Forget rows for good, so that no later job takes them over.
+
+        The file stays the same one, because its lock is the job's turn.
+        """
+        with self._path.open("a") as file:
+            for matrix, n in cases:
+                del self.rows[matrix, n]
+                file.write(self._line({"matrix": matrix, "n": n, "status": DROPPED}))
 
     def finish(self, made_of: str = "") -> None:
         """Write each row once, and that the table is written, ``made_of`` what the plan says."""
