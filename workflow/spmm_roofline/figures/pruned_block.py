@@ -71,7 +71,7 @@ def says(tables):
     wins = rows[(rows["over_baseline"] < 1) & ~dense]
     said = [f"Pruning pays in {len(wins)} of {counted(len(rows), 'case')}"]
     if len(wins):
-        best = rows.loc[rows["over_baseline"].idxmin()]
+        best = wins.loc[wins["over_baseline"].idxmin()]
         where = [
             f"{PRECISIONS[name]} from {percent(own['sparsity_fraction'].min())}"
             for name, own in wins.groupby("precision_class", sort=True)
