@@ -91,7 +91,7 @@ def trained(recorded, tmp_path_factory):
 
 def test_the_regret_on_matrices_held_out_meets_its_goal(seen):
     for precision, own in seen.groupby("precision"):
-        # FP64 has 22 cases only, all of one width.
+        # FP64 has few cases.
         goal = 0.05 if precision == "float64" else 0.03
         mean = geometric(own["regret"])
         assert mean < goal, f"{precision}: the geometric mean of the regret over {len(own)} cases is {mean:.3f}"

@@ -26,8 +26,8 @@ class Choice:
     low_ms: float
     high_ms: float
     """four of five times that were held out of the training lie between these two, in the mean over all kernels and
-    widths; for widths such as 41, and for kernels of one column, about half do; of an extrapolated time nothing is
-    known about that"""
+    widths; for widths such as 4 and 41, and for most kernels of one column, half to two thirds do; of an extrapolated
+    time nothing is known about that"""
     shares: Mapping[str, float]
     """what the time goes into → its fraction of the sum of terms, 0…1, the largest first"""
     preprocess_ms: float | None = None
