@@ -253,10 +253,15 @@ def test_the_fingerprint_is_that_of_the_file(tmp_path):
             "library's kernel 'mma_bt_peer', for example$",
         ),
         ({"KERNELS": 2, "SECOND": "NAME"}, "the name 'peer_on_host' is taken by another external kernel, in .*lib.so"),
-        ({"DTYPE": '"half"'}, "dtypes of A and B, sums and C are 'half', 'float32', 'float32'; they can be float32"),
+        (
+            {"DTYPE": '"half"'},
+            "dtypes of A and B, sums and C of peer_on_host are 'half', 'float32', 'float32'; they can be float32",
+        ),
         ({"DTYPE": '"tf32"', "DTYPE_C": '"tf32"'}, "C of a product in TF32 is stored in full, as 'float32'"),
-        ({"N_MULTIPLE": 0}, "the library's n_multiple is 0, and must be at least 1"),
-        ({"UNIT": '"avx"'}, "the library multiplies with 'avx'; the units are cuda, tensor, tensor_sparse24$"),
+        ({"N_MULTIPLE": 0}, "the library's n_multiple of peer_on_host is 0, and must be at least 1"),
+        ({"UNIT": '"avx"'}, "the library's unit of peer_on_host is 'avx'; it can be cuda, tensor, tensor_sparse24$"),
+        ({"AT_LOAD": "abort()"}, "the library ends the process that loads it .*, by a crash or an exit"),
+        ({"AT_LOAD": "exit(0)"}, "the library ends the process that loads it .*, by a crash or an exit"),
     ],
 )
 def test_a_library_that_cannot_be_is_refused(tmp_path, defines, sentence):

@@ -51,6 +51,10 @@ __attribute__((visibility("default"))) int on_host_created(void) { return create
     .abi_version = ABI, .n_multiple = N_MULTIPLE, .source = "a library of the tests", .dtype = DTYPE,      \
     .dtype_sums = "float32", .dtype_c = DTYPE_C, .unit = UNIT
 
+#ifdef AT_LOAD
+__attribute__((constructor)) static void at_load(void) { AT_LOAD; }
+#endif
+
 #ifndef WITHOUT_COUNT
 int32_t spmm_peer_count(void) { return KERNELS; }
 #endif

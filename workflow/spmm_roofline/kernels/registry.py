@@ -51,10 +51,12 @@ def registered(root: str | Path = "kernels", external: tuple[str, ...] = ()) -> 
             refused[path] = _taken(taken, found)
         else:
             found |= {head.name: head for head in own}
-    for head in chain.from_iterable(_external.heads(Path(library)) for library in external):
-        if head.name in found:
-            raise _taken(head, found)
-        found[head.name] = head
+    for library in map(Path, external):
+        _external.rehearse(library)
+        for head in _external.heads(library):
+            if head.name in found:
+                raise _taken(head, found)
+            found[head.name] = head
     lost = {path.stem for path in refused}
     for head in list(found.values()):
         if head.after is None or head.after in found:

@@ -10,6 +10,7 @@ import ctypes
 import re
 import time
 import weakref
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -122,14 +123,14 @@ class Kernel:
         if (a, sums, c) not in DTYPES:
             known = "; ".join(", ".join(triple) for triple in DTYPES)
             raise HeadError(
-                f"{path}: the library's dtypes of A and B, sums and C are {', '.join(map(repr, dtypes))}; they "
-                f"can be {known}"
+                f"{path}: the library's dtypes of A and B, sums and C of {name} are {', '.join(map(repr, dtypes))}; "
+                f"they can be {known}"
             )
         if self.n_multiple < 1:
-            raise HeadError(f"{path}: the library's n_multiple is {self.n_multiple}, and must be at least 1")
+            raise HeadError(f"{path}: the library's n_multiple of {name} is {self.n_multiple}, and must be at least 1")
         if unit not in UNITS:
             known = ", ".join(filter(None, UNITS))
-            raise HeadError(f"{path}: the library multiplies with {unit!r}; the units are {known}")
+            raise HeadError(f"{path}: the library's unit of {name} is {unit!r}; it can be {known}")
         # Tensor cores truncate when they add, whatever the dtype of the factors; 16 bits of sums or C hide it.
         is_cut_off = sums == c == "float32" and a in ("float16", "bfloat16")
         return Head(
@@ -265,6 +266,30 @@ _loaded = cache(Library)
 def heads(path: Path) -> list[Head]:
     """The heads of the kernels in a file. Raises :class:`HeadError` as :class:`Library` does."""
     return [kernel.head() for kernel in _loaded(path).kernels]
+
+
+def rehearse(path: Path) -> None:
+    """Load a library in a process of its own, and ask it for its kernels.
+
+    Raises :class:`HeadError` if that process ends early: here it would end the run, or the program, without a word.
+    """
+    from ...forked import Forked, end
+
+    call = Forked(_asked, path)
+    try:
+        call.result()
+    except ChildProcessError:
+        raise HeadError(
+            f"{path}: the library ends the process that loads it and asks it for its kernels, by a crash or an exit; "
+            "both must work on every machine, also without a GPU"
+        ) from None
+    finally:
+        end([call])
+
+
+def _asked(path: Path) -> None:
+    with suppress(HeadError):  # which this process will find, too
+        heads(path)
 
 
 def prepare(head: Head, a: Csr, b: Dense, c: Dense) -> Call:
