@@ -31,7 +31,7 @@ from tests import emulation
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = tables.PAGES
 TEXT = "\n".join(page.read_text() for page in PAGES)
-PROGRAMS = ("pip", "make", "snakemake", "spmm-roofline", "python", "touch", "nvcc")
+PROGRAMS = ("pip", "make", "snakemake", "spmm-roofline", "python", "touch", "mkdir", "nvcc")
 
 #: Subcommands of ``spmm-roofline`` that are only parsed, with the reason; all others run.
 ONLY_PARSED = {
@@ -200,8 +200,14 @@ def check_touch(arguments):
     assert list(Path().glob(arguments[-1])), f"{arguments[-1]} names no file"
 
 
+def check_mkdir(arguments):
+    assert arguments[0] == "-p" and not Path(arguments[1]).exists()
+
+
 def check_nvcc(arguments):
     assert (Path(arguments[arguments.index("-I") + 1]) / "spmm_peer.h").is_file()
+    made = Path(arguments[arguments.index("-o") + 1]).parent
+    assert made.is_dir() or f"mkdir -p {made}\n" in TEXT, f"nvcc writes into {made}, which a checkout does not have"
 
 
 CHECKS = {
@@ -211,6 +217,7 @@ CHECKS = {
     "make": check_make,
     "snakemake": check_snakemake,
     "touch": check_touch,
+    "mkdir": check_mkdir,
     "nvcc": check_nvcc,
 }
 
