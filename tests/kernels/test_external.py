@@ -323,6 +323,12 @@ def test_only_its_own_jobs_load_a_library(planned, library):
     assert planned.job(f"{folder}/mma_bt.csv").external == ()
 
 
+def test_a_library_may_lie_in_the_home_folder(planned, library, monkeypatch):
+    monkeypatch.setenv("HOME", str(library.path.parent))
+    kernels = planned.config["kernels"] | {"external": [f"~/{library.path.name}"]}
+    assert Plan(planned.config | {"kernels": kernels}).heads["peer_on_host"].path == library.path
+
+
 def test_patterns_find_it_by_its_study(planned):
     assert resolve(["external/*"], planned.heads) == (["peer_on_host"], [])
 

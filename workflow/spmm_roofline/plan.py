@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import importlib.metadata
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -84,7 +85,8 @@ class Plan:
         self._fingerprints: dict[Path, str] = {}
         self._contents: dict[str, str] = {}
         self._taken: dict[tuple[str, str], list[str]] = {}
-        known = registered(str(paths.find("kernels")), external=tuple(self.config["kernels"].get("external", ())))
+        libraries = map(os.path.expanduser, self.config["kernels"].get("external", ()))  # no shell sees the config
+        known = registered(str(paths.find("kernels")), external=tuple(libraries))
         self.heads: dict[str, Head] = known.heads
         #: Files of kernels that this run leaves out → what is wrong with their heads.
         self.refused = known.refused
