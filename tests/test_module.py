@@ -1,6 +1,7 @@
 """The workflow as a module of another one: its files are found where it lies, and results go to the caller's folder."""
 
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -70,6 +71,14 @@ def test_the_callers_files_win_and_what_its_config_leaves_out_is_the_projects(ch
     planned = run.snakemake("-n", "kernels", "matrices")
     assert "results/matrices/other.json" in planned and "results/matrices/band.json" not in planned
     assert "results/kernels/sm_80/mma_bt.cubin" in planned and "sm_90a" not in planned
+
+
+def test_a_folder_of_kernels_without_those_that_every_run_needs_is_named(checkout, caller):
+    run = caller(f'"{checkout.root}/workflow/Snakefile"', measure={"device": "h200"})
+    shutil.copytree(checkout.root / "kernels/smat", run.root / "kernels/smat")
+    said = run.snakemake("-n", check=False)
+    assert "kernels holds no kernel check, dram_copy, dram_read, which this run needs: a folder" in said
+    assert "MissingInputException" not in said
 
 
 @pytest.fixture

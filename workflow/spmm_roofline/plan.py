@@ -306,6 +306,11 @@ class Plan:
         run = {kernel for suite in self.suites.values() for kernel in suite.kernels}
         packers = {self.packer(self.heads[kernel].format) for kernel in run}
         run |= {*MEASURING_KERNELS.values(), *self.ceiling_kernels, *filter(None, packers)}
+        if lost := sorted(run - self.heads.keys()):
+            raise PlanError(
+                f"{paths.find('kernels')} holds no kernel {', '.join(lost)}, which this run needs: a folder of this "
+                "name replaces the project's kernels as a whole; copy all of them, or rename yours"
+            )
         return [(kernel, self._arch) for kernel in self.compiled if kernel in run]
 
     def kernel_rows(self) -> list[str]:
