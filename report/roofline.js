@@ -141,8 +141,8 @@ async function makeRoofline() {
   svg.addEventListener("blur", leave);
   svg.addEventListener("click", () => { if (picked[here] !== undefined) showRow(rows[picked[here]]); });
   svg.addEventListener("keydown", (event) => {
-    const step = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1}[event.key];
-    if (step && picked.length) point(picked[(here + step + picked.length) % picked.length]);
+    const next = placeOf(event.key, here, picked.length);
+    if (next !== undefined && picked.length) point(picked[next]);
     else if (event.key === "Enter" && picked[here] !== undefined) showRow(rows[picked[here]]);
     else if (event.key === "Escape") leave();
     else return;

@@ -138,6 +138,16 @@ function leave() {
   tip.style.display = "none";
 }
 
+// A tip stands still while the page scrolls, so that it would soon stand beside another mark.
+addEventListener("scroll", () => { tip.style.display = "none"; }, {capture: true, passive: true});
+
+// The place that a key leads to from place `at` of `count`, which is -1 before the first key; undefined for other keys.
+function placeOf(key, at, count) {
+  const step = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1}[key];
+  const from = at < 0 && step < 0 ? 0 : at;
+  return {Home: 0, End: count - 1}[key] ?? (step && (from + step + count) % count);
+}
+
 const show = async (mark) => showRow((await allRows()).rows[caseOf(mark)]);
 
 async function showRow(row) {
@@ -155,14 +165,14 @@ function watch(svg) {
   const marked = (event) => event.target.closest("[data-cases]") && event.target.closest("use, path");
   svg.setAttribute("role", "group");
   svg.setAttribute("tabindex", "0");
-  svg.setAttribute("aria-description", "Arrow keys go from point to point and tell what each is, Enter shows its row.");
+  svg.setAttribute("aria-description", "Arrow keys go from point to point and tell what each is, Home and End go to the first and the last, Enter shows its row.");
   svg.addEventListener("pointerover", (event) => { const mark = marked(event); mark ? tell(mark) : leave(); });
   svg.addEventListener("pointerleave", leave);
   svg.addEventListener("blur", leave);
   svg.addEventListener("click", (event) => { const mark = marked(event); if (mark) show(mark); });
   svg.addEventListener("keydown", (event) => {
-    const step = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1}[event.key];
-    if (step) tell(all[(all.indexOf(near) + step + all.length) % all.length] ?? all[0]);
+    const place = placeOf(event.key, all.indexOf(near), all.length);
+    if (place !== undefined) tell(all[place]);
     else if (event.key === "Enter" && near) show(near);
     else if (event.key === "Escape") leave();
     else return;

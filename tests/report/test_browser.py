@@ -116,6 +116,17 @@ addEventListener("load", async () => {
   for (let step = 0; step < 4; step++) key("ArrowRight");
   await until(() => tip.style.display === "block");
   found.keyed = tip.innerHTML;
+  const told = async (name) => {
+    tip.textContent = "";
+    key(name);
+    await until(() => tip.textContent);
+    return tip.innerHTML;
+  };
+  found.ends = [await told("End"), await told("ArrowRight"), await told("ArrowLeft"), await told("Home")];
+  dispatchEvent(new Event("scroll"));
+  found.scrolled = tip.style.display;
+  key("Escape");
+  found.ends.push(await told("ArrowLeft"));
   key("Escape");
   found.escaped = tip.style.display;
 
@@ -138,6 +149,12 @@ addEventListener("load", async () => {
   picture.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true}));
   await until(() => tip.style.display === "block");
   found.roof.push(tip.textContent);
+  const there = (name) => {
+    const roofKey = new KeyboardEvent("keydown", {key: name, bubbles: true, cancelable: true});
+    picture.dispatchEvent(roofKey);
+    return [picture.querySelector(".here").getAttribute("cx"), roofKey.defaultPrevented];
+  };
+  found.roof_ends = [there("End"), there("Home"), there("ArrowLeft")];
   key("Escape");
   document.getElementById("roof-csv").click();
   found.roof.push((await blobs.pop().text()).split("\\n").length);
@@ -275,6 +292,12 @@ def test_a_point_tells_its_row_and_leads_to_it(found):
     assert found["keyed"] == found["tip"] and found["escaped"] == "none"
 
 
+def test_keys_go_round_the_points_and_to_both_ends(found):
+    last, after, before, first, from_none = found["ends"]
+    assert last == before == from_none and after == first and last != first
+    assert found["scrolled"] == "none", "a tip stays where its mark has left"
+
+
 def test_nothing_fails_and_every_figure_shows_something(found):
     assert found["errors"] == []
     assert found["blank"] == []
@@ -314,6 +337,8 @@ def test_the_roofline_follows_the_choices(found):
     assert says.startswith("3 of ") and "mma_bt. In the median they reach" in says
     assert told.startswith("mma_bt on cfd1, N = ")
     assert lines == 1 + picked
+    last, first, round_again = found["roof_ends"]
+    assert last == round_again and float(first[0]) < float(last[0]) and first[1], "Home and End scroll the page"
 
 
 def test_a_figure_can_be_taken_along(found):
