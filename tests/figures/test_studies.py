@@ -114,22 +114,25 @@ def test_the_mean_of_scale_hides_no_mark():
 
 
 def test_matrices_times_vectors_are_shown_inside_l2_and_beyond():
+    names = ("cusparse_best_f64", "spmv_csr_cc", "spmv_dasp_tc")
     rows = [
         {"kernel": kernel, "matrix": matrix, "kind": "mesh", "nnz": nnz, "compulsory_bytes": size, "time_ms": time}
-        for matrix, nnz, size, *both in [("small", 10, 10**6, 2.0, 1.0), ("large", 99, 10**9, 3.0, 4.0)]
-        for kernel, time in zip(("spmv_csr_cc", "spmv_dasp_tc"), both, strict=True)
+        for matrix, nnz, size, *times in [("small", 10, 10**6, 1.6, 1.4, 1.0), ("large", 99, 10**9, 2.0, 3.0, 4.0)]
+        for kernel, time in zip(names, times, strict=True)
     ]
     world = vectors(rows)
-    # Speed-up over the best of cuSPARSE: 2 inside, 0.5 beyond.
-    world["cases"]["speedup"] = world["cases"]["matrix"].map({"small": 2.0, "large": 0.5})
+    world["cases"]["speedup"] = world["cases"]["matrix"].map({"small": 1.6, "large": 0.5})
     shown, said = drawn_and_said(spmv, world)
     assert "[large]" in shown and "inside L2" in shown and "beyond L2" in shown
-    assert bare_labels(spmv.draw(world, style.kernel_styles(world["cases"]))) == []
+    figure = spmv.draw(world, style.kernel_styles(world["cases"]))
+    assert bare_labels(figure) == []
+    # Over cuSPARSE alone the gain of 1.6 would pass the limit.
+    marks = [float(y) for group in figure.axes[-1].collections for _, y in group.get_offsets() if y]
+    assert [round(mark, 3) for mark in marks] == [0.714, 2.0]
     assert said == (
-        "Geometric mean of the rate of the fastest of cuSPARSE's CSR and COO algorithms over that of spmv_dasp_tc, on "
-        "tensor cores: 0.500× on 1 generated matrix inside L2 and 2.00× on 1 generated matrix beyond L2. Over the "
-        "fastest on CUDA cores, cuSPARSE among them, tensor cores are faster on 1 of 2 matrices, at most 2.00× "
-        "(small); 1 matrix passes the limit of 1.50×."
+        "Geometric mean of the rate of the fastest on CUDA cores, cuSPARSE among them, over that of spmv_dasp_tc, on "
+        "tensor cores: 0.714× on 1 generated matrix inside L2 and 2.00× on 1 generated matrix beyond L2. Tensor cores "
+        "are faster on 1 of 2 matrices, at most 1.40× (small); 0 matrices pass the limit of 1.50×."
     )
 
 
@@ -581,15 +584,6 @@ def test_graphs_of_a_paper_stand_beside_its_numbers():
 
 
 def test_sentences_do_without_what_was_not_measured():
-    row = {"matrix": "small", "kind": "mesh", "nnz": 10, "compulsory_bytes": 10**6, "time_ms": 1.0}
-    world = vectors([row | {"kernel": "spmv_dasp_tc"}, row | {"kernel": "spmv_csr_cc", "matrix": "other"}])
-    world["cases"]["speedup"] = 2.0
-    said = drawn_and_said(spmv, world)[1]
-    assert said == (
-        "Geometric mean of the rate of the fastest of cuSPARSE's CSR and COO algorithms over that of spmv_dasp_tc, on "
-        "tensor cores: 0.500× on 1 generated matrix inside L2."
-    )
-
     grid = {"kind": "grid", "nnz": 10, "m": 10**6, "time_ms": 0.1}
     rows = [grid | {"matrix": "2d5pt-10", "kernel": "stencil_cc"}, grid | {"matrix": "3d7pt-9", "kernel": "s_tc_3d7pt"}]
     said = drawn_and_said(stencils, vectors(rows))[1]
