@@ -84,6 +84,12 @@ def test_colours_of_one_figure_differ_for_every_eye(name):
             assert apart >= APART, f"{name}: {one} and {other} are {apart:.1f} apart with {vision}"
 
 
+def test_small_marks_of_two_precisions_differ_at_a_glance():
+    for one, other in itertools.combinations(style.PRECISION_HUES.values(), 2):
+        apart = np.linalg.norm(seen(one, "normal") - seen(other, "normal"))
+        assert apart >= 35, f"{one} and {other} are {apart:.1f} apart"
+
+
 def test_marks_stand_out_from_the_light_and_from_the_dark_card_and_no_two_kernels_look_alike():
     assert contrast("#000", "#fff") == 21
     kernels = [{"study": study, "kernel": f"{study}_{n}"} for study in (*style.STUDIES, "other") for n in range(70)]

@@ -38,7 +38,7 @@ LIBRARIES = ("cusparse", "cusparselt", "cublas")
 HUES = (*(hue for study, hue in STUDIES.items() if study not in LIBRARIES), OTHER)
 #: One hue per precision, most of them Okabe and Ito's, whose orange is too pale for a light page.
 PRECISION_HUES = {
-    "float8_e4m3": "#a0522d",
+    "float8_e4m3": "#9b40e0",
     "float16": "#d55e00",
     "bfloat16": "#cc79a7",
     "tf32": "#009e73",
