@@ -40,8 +40,9 @@ def test_advise_prints_the_reason_and_the_best(mtx, capsys):
     assert lines[1].startswith("Device: there is no GPU here, so this is for h100")
     assert "predicted" in lines[2] and "next best is" in lines[2]
     assert lines[4].split()[:5] == ["kernel", "format", "predicted", "before", "pays"]
-    assert lines[8].startswith("before: packing A and analysing it, once. pays back: products after which")
-    assert [line.partition(":")[0] for line in lines[9:]] in (
+    assert lines[8] == "sums: dtype in which products are added. B: whether B is stored by row or by column"
+    assert lines[9].startswith("before: packing A and analysing it, once. pays back: products after which")
+    assert [line.partition(":")[0] for line in lines[10:]] in (
         [],
         ["compilation, once, where the package brings no machine code"],
     )

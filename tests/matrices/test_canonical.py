@@ -108,7 +108,7 @@ def test_no_nonzeros_is_a_matrix():
         ((2**31, 3), [], [], [], "32-bit indices end at 2147483647"),
         ((2, 2), [0, 2], [0, 0], [1, 1], r"row index 2 \(counted from 0\) lies outside the matrix's 2 rows"),
         ((2, 2), [0, 1], [0, -1], [1, 1], r"column index -1 \(counted from 0\) lies outside the matrix's 2 columns"),
-        ((2, 2), [0, 1], [0, 1], [1, np.nan], "1 values are not finite, the first is nan in row 1, column 1"),
+        ((2, 2), [0, 1], [0, 1], [1, np.nan], "1 value is not finite, the first is nan in row 1, column 1"),
         ((2, 2), [0, 1], [1, 1], [np.inf, np.nan], "2 values are not finite, the first is inf in row 0, column 1"),
     ],
 )

@@ -140,9 +140,8 @@ def _check_range(indices: np.ndarray, limit: int, what: str, where: str) -> None
 def _check_finite(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, where: str) -> None:
     finite = np.isfinite(values)
     if not finite.all():
-        at = int(np.argmin(finite))
+        at, count = int(np.argmin(finite)), len(values) - int(finite.sum())
         raise MatrixError(
-            f"{where}: {len(values) - int(finite.sum())} values are not finite, the first is {values[at]} "
-            f"in row {rows[at]}, column {columns[at]} (counted from 0); replace them: no product with them can be "
-            "verified"
+            f"{where}: {count} {'value is' if count == 1 else 'values are'} not finite, the first is {values[at]} "
+            f"in row {rows[at]}, column {columns[at]} (counted from 0); only products with finite values can be verified"
         )

@@ -86,8 +86,9 @@ def printed(advice: Advice, m: int, k: int, nnz: int) -> str:
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines += ["", "sums: dtype in which products are added. B: whether B is stored by row or by column"]
     if advice.baseline:
-        lines += ["", f"before: packing A and analysing it, once. pays back: {_against(advice)}"]
+        lines += [f"before: packing A and analysing it, once. pays back: {_against(advice)}"]
     compiled = [f"{choice.kernel} {duration(choice.compile_ms)}" for choice in advice.choices if choice.compile_ms]
     lines += [f"compilation, once, where the package brings no machine code: {', '.join(compiled)}"] if compiled else []
     return "\n".join(lines)
