@@ -12,6 +12,7 @@ from spmm_roofline.figures.labels import plain_log
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 #: The cases: every matrix of one suite at one width, in the class of FP32.
 DEVICE, SUITE, N, PRECISIONS = "h100", "cutespmm", 128, ("float32", "tf32")
@@ -44,12 +45,13 @@ def draw(tables: Mapping[str, pd.DataFrame]) -> Figure:
     reach = max(3 * top / min(slopes.values()), 4 * intensity.max())
     ax.set(xscale="log", yscale="log", xlim=(intensity.min() / 2, reach), ylim=(low, limits.highest(across, low, top)))
     ax.set(xlabel="compulsory intensity (FLOP/B)", ylabel="useful GFLOP/s")
-    limits.lines(ax, slopes, across, top)
+    limits.name_slopes(figure, limits.lines(ax, slopes, across, top))
+    sides: list[Line2D] = []
     for side, look in SIDES.items():
         of_side = rows[rows["side"] == side]
         x, y = of_side["intensity_flop_per_byte"], of_side["useful_gflops"]
-        ax.plot(x, y, linestyle="none", markersize=4.5, label=side, **look)
+        sides += ax.plot(x, y, linestyle="none", markersize=4.5, label=side, **look)
     for axis in (ax.xaxis, ax.yaxis):
         plain_log(axis)
-    figure.legend(loc="outside lower center", ncols=len(SIDES))
+    figure.legend(handles=sides, loc="outside lower center", ncols=len(SIDES))
     return figure

@@ -144,16 +144,21 @@ def test_the_axis_of_the_selector_reaches_the_worst_choice():
     assert drawn_axis(0.1, tried=3.0)[0][1] > 3.0, "three tries may be worse than a choice elsewhere"
 
 
-def test_slopes_and_marks_do_not_cross_the_labels_of_a_roofline():
-    rates = {"float32_cuda": ("", 60_000.0), "dram": ("dram", 4000.0)}
+def test_no_mark_lies_under_the_names_of_slopes_and_levels_stand_above_lines():
+    rates = {"float32_cuda": ("", 60_000.0), "dram": ("dram", 4000.0), "l2": ("l2", 8000.0)}
     rows = [{"ceiling": name, "level": level, "measured": rate} for name, (level, rate) in rates.items()]
     ceilings = pd.DataFrame(rows).assign(through="", datasheet=float("nan"))
-    _, (ax,) = style.canvas(1, 1, 3)
+    figure, (ax,) = style.canvas(1, 1, 3)
     ax.set(xscale="log", yscale="log", xlim=(0.1, 100), ylim=(1, 1e6))
-    limits.lines(ax, limits.slopes(ceilings), limits.levels(ceilings, "float32"), 60_000.0)
-    assert [text.get_text() for text in ax.texts] == ["FP32 CUDA cores: 60.0 TFLOP/s", "DRAM 4.00 TB/s"]
+    slopes = limits.lines(ax, limits.slopes(ceilings), limits.levels(ceilings, "float32"), 60_000.0)
+    limits.name_slopes(figure, slopes)
+    assert [text.get_text() for text in ax.texts] == ["FP32 CUDA cores: 60.0 TFLOP/s"]
     above = max(line.get_zorder() for line in (*ax.lines, *ax.collections))
     assert all(text.get_bbox_patch() and text.get_zorder() > above for text in ax.texts)
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["DRAM 4.00 TB/s", "L2 8.00 TB/s"]
+    figure.draw_without_rendering()
+    assert not legend.get_window_extent().overlaps(ax.get_window_extent())
 
 
 def test_counted_bytes_have_a_roofline_of_their_own(under_ceilings, drawn):

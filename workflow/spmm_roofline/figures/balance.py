@@ -59,7 +59,7 @@ def draw(tables, styles):
     floor = low * slopes["dram"] / 2
     ax.set(xscale="log", yscale="log", xlim=(low, high), ylim=(floor, 3 * top))
     ax.set(xlabel="compulsory intensity (FLOP/B)", ylabel="GFLOP/s")
-    limits.lines(ax, slopes, across, top)
+    limits.name_slopes(figure, limits.lines(ax, slopes, across, top))
     for name, value in intensities.items():
         line = ax.vlines(value, floor, min(top, value * slopes["dram"]), color=INK, linewidth=0.9, linestyle=":")
         call(line, name)

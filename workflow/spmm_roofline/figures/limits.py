@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .labels import HALO
 from .numbers import PRECISIONS, bandwidth, rate
@@ -13,6 +13,8 @@ from .style import INK, call
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 #: Dtype of A → units on which its kernels multiply, as the ceilings name them.
 UNITS = {
@@ -72,8 +74,11 @@ def highest(across: list[Level], low: float, top: float) -> float:
     return high
 
 
-def lines(ax: Axes, shown: dict[str, float], across: list[Level], top: float) -> None:
-    """Draw slopes and levels into axes whose limits are set; ``top``: where the slopes end, in GFLOP/s."""
+def lines(ax: Axes, shown: dict[str, float], across: list[Level], top: float) -> list[Line2D]:
+    """Draw slopes and levels into axes whose limits are set; ``top``: where the slopes end, in GFLOP/s.
+
+    Levels have labels. Returns the slopes for :func:`name_slopes`, because labels along them would lie on marks.
+    """
     (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
     first = max(shown.values(), default=math.inf)
     for level in across:
@@ -81,25 +86,25 @@ def lines(ax: Axes, shown: dict[str, float], across: list[Level], top: float) ->
         start = max(level.value / first, left) if shown else left
         call(ax.hlines(level.value, start, right, color=INK, linewidth=0.9, linestyle=dashes), _told(level))
     heights = _label_heights([level.value for level in across], _gap(low, high))
-    clear: dict[str, Any] = {"bbox": HALO, "zorder": 5}  # above slopes and marks, which cross some labels
     for level, label_height in zip(across, heights, strict=True):
+        # Above slopes and marks, which cross some labels.
         ax.annotate(
-            _told(level), (right, label_height), (-2, 3.2), textcoords="offset points", ha="right", fontsize=7, **clear
-        )
-    for number, (name, gb_per_s) in enumerate(shown.items()):
-        label, line = f"{SLOPES[name][0]} {bandwidth(gb_per_s)}", SLOPES[name][1]
-        end = min(top / gb_per_s, right)
-        ends = [gb_per_s * left, gb_per_s * end]
-        call(ax.plot([left, end], ends, color=INK, linewidth=1.2, linestyle=line)[0], label)
-        # Labels are parallel to the slopes, far from the levels' labels, on opposite sides of neighbouring slopes.
-        upper = number == len(shown) - 1
-        at = max(left, low / gb_per_s) ** 0.97 * end**0.03
-        height = gb_per_s * at * _gap(low, high) ** (0.4 if upper else -0.4)
-        ax.text(
-            at, height, label, fontsize=7.5, va="bottom" if upper else "top",
-            rotation=math.degrees(math.atan(height / at)), transform_rotates_text=True, rotation_mode="anchor",
-            **clear,
+            _told(level), (right, label_height), (-2, 3.2), textcoords="offset points", ha="right", fontsize=7,
+            bbox=HALO, zorder=5,
         )  # fmt: skip
+    drawn: list[Line2D] = []
+    for name, gb_per_s in shown.items():
+        end = min(top / gb_per_s, right)
+        label, line = f"{SLOPES[name][0]} {bandwidth(gb_per_s)}", SLOPES[name][1]
+        ends = [gb_per_s * left, gb_per_s * end]
+        drawn += ax.plot([left, end], ends, color=INK, linewidth=1.2, linestyle=line, label=label)
+    return drawn
+
+
+def name_slopes(figure: Figure, slopes: list[Line2D]) -> None:
+    """Name ``slopes`` above all axes."""
+    if slopes:
+        figure.legend(handles=slopes, loc="outside upper center", ncols=len(slopes), handlelength=3)
 
 
 def _told(level: Level) -> str:

@@ -58,12 +58,13 @@ def draw(tables, styles):
     for ax, (title, _, subset), levels, top in zip(axes, shown, across, tops, strict=True):
         ax.set(title=title)
         ax.tick_params(labelbottom=True)  # the key of the panel separates it from those below
-        limits.lines(ax, slopes, levels, top)
+        drawn_slopes = limits.lines(ax, slopes, levels, top)
         looks = apart(styles, subset)
         for kernel, of_kernel in subset.groupby("kernel"):
             x, y = of_kernel["intensity_flop_per_byte"], of_kernel["useful_gflops"]
             tie(marks(ax, x, y, s=24, zorder=3, rasterized=many, label=kernel, **looks[kernel]), of_kernel)
         key(ax, looks, looks, 0.1)
+    limits.name_slopes(figure, drawn_slopes)
     plain_log(axes[0].xaxis, room=9)
     figure.supxlabel("compulsory intensity (FLOP/B)")
     figure.supylabel("useful GFLOP/s")

@@ -40,6 +40,7 @@ def draw(tables, styles):
     top = max([rows["useful_gflops"].max(), *(level.value for level in across)])
     low = rows["useful_gflops"].min() / 2
     axes[0].set(ylim=(low, limits.highest(across, low, top)))
+    named = {}
     for position, ax in enumerate(axes):
         group, (level, (column, label)) = groups[position // 2], [*PANELS.items()][position % 2]
         columns = [column, *(["intensity_flop_per_byte"] if level == "dram" else [])]
@@ -49,7 +50,7 @@ def draw(tables, styles):
         number = f", {1 + position // 2} of {len(groups)}" if len(groups) > 1 else ""
         title = f"{limits.SLOPES[level][0]}{number}"
         ax.set(xscale="log", yscale="log", title=title, xlabel=label, xlim=(left, right))
-        limits.lines(ax, own, across, top)
+        named[level] = limits.lines(ax, own, across, top)
         looks = apart(styles, rows[rows["kernel"].isin(group)])
         for kernel, subset in rows[rows["kernel"].isin(group)].groupby("kernel"):
             style = looks[kernel]
@@ -63,6 +64,7 @@ def draw(tables, styles):
         half = -(-len(group) // 2)
         key(ax, looks, group[:half] if level == "dram" else group[half:], 0.2)
         plain_log(ax.xaxis, room=9)
+    limits.name_slopes(figure, [line for lines in named.values() for line in lines])
     figure.supylabel("useful GFLOP/s")
     plain_log(axes[0].yaxis, ticks=[10.0**power for power in range(-1, 8)])
     return figure

@@ -1,7 +1,7 @@
 """SpMV on CUDA cores and on tensor cores, matrix by matrix
 Left: effective rate, 2·nnz over the time of one call; matrices are sorted by non-zeros, and a matrix in brackets does
-not fit L2. Right: speed-up of the fastest on CUDA cores, cuSPARSE among them, over the fastest kernel on tensor cores, a
-mark per matrix, with the geometric means inside L2 and beyond it; below 1 tensor cores win. Dashed: one over the
+not fit L2. Right: speed-up of the fastest on CUDA cores, cuSPARSE among them, over the fastest kernel on tensor cores,
+a mark per matrix, with the geometric means inside L2 and beyond it; below 1 tensor cores win. Dashed: one over the
 largest gain at equal traffic that the ceilings of this device allow tensor cores in double precision, whatever the
 kernel (Zhang et al. 2025, figure 7, where cuSPARSE alone stands for CUDA cores, and equation 23, on an A100 and a
 GH200: 1.33)."""

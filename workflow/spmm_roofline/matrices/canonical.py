@@ -143,5 +143,5 @@ def _check_finite(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, whe
         at, count = int(np.argmin(finite)), len(values) - int(finite.sum())
         raise MatrixError(
             f"{where}: {count} {'value is' if count == 1 else 'values are'} not finite, the first is {values[at]} "
-            f"in row {rows[at]}, column {columns[at]} (counted from 0); only products with finite values can be verified"
+            f"in row {rows[at]}, column {columns[at]} (counted from 0); no product with such values can be verified"
         )
