@@ -77,9 +77,9 @@ async function makeTable({columns, shown, texts, rows}) {
     filter();
   });
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const follow = () => document.documentElement.classList.toggle("dark", dark.matches);
-  dark.addEventListener("change", follow);
-  follow();
+  const adapt = () => document.documentElement.classList.toggle("dark", dark.matches);
+  dark.addEventListener("change", adapt);
+  adapt();
   document.getElementById("rows-wait").remove();
   document.getElementById("rows-tools").hidden = false;
   return {table, filter};
@@ -126,20 +126,24 @@ async function tellRow(values, mark) {
   const name = document.createElement("b");
   name.textContent = row.kernel;
   tip.replaceChildren(name, ` on ${row.matrix}, N = ${row.n}`, document.createElement("br"), said.join(" · "));
-  const place = mark.getBoundingClientRect();
   tip.style.display = "block";
+  tip.mark = mark;
+  follow();
+}
+
+// Puts the tip beside its mark, which moves when the page or the figure scrolls.
+function follow() {
+  const place = tip.mark.getBoundingClientRect();
   tip.style.left = `${Math.max(8, Math.min(place.left + 12, innerWidth - tip.offsetWidth - 8))}px`;
   tip.style.top = `${place.bottom + 8 + tip.offsetHeight > innerHeight ? place.top - tip.offsetHeight - 8 : place.bottom + 8}px`;
 }
+addEventListener("scroll", () => { if (tip.style.display === "block") follow(); }, {capture: true, passive: true});
 
 function leave() {
   near?.classList.remove("near");
   near = null;
   tip.style.display = "none";
 }
-
-// A tip stands still while the page scrolls, so that it would soon stand beside another mark.
-addEventListener("scroll", () => { tip.style.display = "none"; }, {capture: true, passive: true});
 
 // The place that a key leads to from place `at` of `count`, which is -1 before the first key; undefined for other keys.
 function placeOf(key, at, count) {

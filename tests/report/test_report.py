@@ -26,7 +26,7 @@ CONFIG = {"report": {"title": "Which SpMM kernel is fastest, and what limits it?
 PROVENANCE = {
     "version": "0.1.0",
     "protocol": 1,
-    "timing": {"least_samples": 20, "interval_goal_fraction": 0.01},
+    "timing": {"least_samples": 20, "interval_goal_fraction": 0.01, "energy": False, "lock_clocks_mhz": None},
     "tolerances": [{"sums": "float32", "c": "float16", "rel_error": 2e-3, "max_row_error": 1e-2}],
     "suites": {"quick": "One matrix of each generator"},
     "compiler": "NVRTC 13.0.88",
@@ -309,6 +309,8 @@ def test_kernels_methods_and_structure_are_told(outline):
         "One matrix of each generator",
         "Protocol 1",
         "interval goal 1 %",
+        "energy no",
+        "lock clocks mhz no",
         "4.13 TB/s",
         "bcsr_16x16",
         "make report",
