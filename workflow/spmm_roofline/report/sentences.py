@@ -58,11 +58,11 @@ def readings_say(claims: pd.DataFrame) -> str:
         factors = listed([f"{factor:.2f} with {name}" for name, factor in mean.items()])
         clear = mean.iloc[1] / mean.iloc[0] >= SAME_FIT
         said.append(
-            f"XdYs is read in two ways. The {counted(len(both), 'number')} that the text gives for its synthetic "
-            f"matrices lie, in the mean, a factor of {factors} from ours on {device}: "
+            f"On {device} the {counted(len(both), 'number')} that the text gives for its synthetic matrices lie, in "
+            f"the mean, a factor of {factors} from ours: "
             + (f"{mean.index[0]} fit the text better." if clear else "these numbers do not tell the readings apart.")
         )
-    return " ".join(said)
+    return " ".join(["XdYs is read in two ways.", *said]) if said else ""
 
 
 def ceilings_say(ceilings: pd.DataFrame, devices: list[str]) -> str:
