@@ -76,9 +76,9 @@ def draw(tables, styles):
         # Left of the tick, so that the mean has a place beside them.
         spread = [position - 0.12 + 0.06 * (rank * 3 % 7 - 3) for rank in range(len(subset))]
         fastest = subset["kernel"].iloc[0]
-        ratio.scatter(spread, subset["ratio"], s=24, linewidth=0, zorder=3, label=fastest, **styles[fastest])
+        ratio.scatter(spread, subset["ratio"], s=24, linewidth=0, zorder=4, label=fastest, **styles[fastest])
         mean = _mean(subset["ratio"])
-        ratio.hlines(mean, position - 0.4, position + 0.14, color=INK, linewidth=1.6, zorder=4, label="mean")
+        ratio.hlines(mean, position - 0.4, position + 0.14, color=INK, linewidth=1.6, zorder=3, label="mean")
         ratio.annotate(
             times(mean), (position + 0.14, mean), (2, 2), textcoords="offset points", fontsize=8, bbox=HALO, zorder=5,
         )  # fmt: skip
