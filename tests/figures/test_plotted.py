@@ -38,6 +38,12 @@ def test_points_and_lines_keep_their_numbers_and_their_words():
     ]
 
 
+def test_whole_numbers_stay_whole_and_others_have_five_digits():
+    figure, ax = axes()
+    ax.plot([1_048_577, 2], [0.123456789, float("nan")], "o", label="mma_bt")
+    assert rows(figure) == [("left", "point", "mma_bt", "1048577", "0.12346", "")]
+
+
 def test_a_bar_has_its_category_and_its_length():
     figure, ax = axes("bars")
     ax.barh([0, 1], [2.5, 4])

@@ -204,4 +204,6 @@ def _is_scale(named: dict[float, str]) -> bool:
 
 
 def _short(value: Any) -> str:
-    return f"{float(value):.6g}"
+    """Whole numbers as they are, others with as many digits as the page's rows have."""
+    number = float(value)
+    return f"{number:.0f}" if number.is_integer() else f"{number:.5g}"
