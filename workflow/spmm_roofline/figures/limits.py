@@ -102,9 +102,9 @@ def lines(ax: Axes, shown: dict[str, float], across: list[Level], top: float) ->
 
 
 def name_slopes(figure: Figure, slopes: list[Line2D]) -> None:
-    """Name ``slopes`` above all axes."""
+    """Name ``slopes`` above all axes, where a narrow screen shows them first."""
     if slopes:
-        figure.legend(handles=slopes, loc="outside upper center", ncols=len(slopes), handlelength=3)
+        figure.legend(handles=slopes, loc="outside upper left", ncols=len(slopes), handlelength=3)
 
 
 def _told(level: Level) -> str:
