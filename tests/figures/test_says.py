@@ -1696,8 +1696,8 @@ def pruned_layers():
         (
             "Pruning pays in 1 of 2 cases: FP16 from 90 % sparsity on. At best the sparse layer takes 0.800× the time "
             "of the dense one, at 90 % sparsity, FP16, batch 1 and length 1,024. In 1 SpMM takes the dense product, "
-            "and the layer takes 0.700× the time of the dense one. At length 1,024 the projections take 50 % of the "
-            "sparse layer in the median."
+            "and the same work, measured again, takes 0.700× the time. At length 1,024 the projections take 50 % of "
+            "the sparse layer in the median."
         ),
     )
     yield "no dense layer beside it", blocks(PRUNED, {"over_baseline": float("nan")}), ""
