@@ -14,6 +14,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from itertools import chain, product
 from pathlib import Path
 
@@ -35,9 +36,9 @@ TABLES = {
     "small": "judged-{}-files.csv.gz",
 }
 #: Set of recorded matrices → the suite in which all kernels are recorded, and the devices on which they are.
-RECORDED = {"recorded": ("flagship", regret.DEVICES), "cold": ("cutespmm", ("h100",))}
+OF_SUITES = {"recorded": ("flagship", regret.DEVICES), "cold": ("cutespmm", ("h100",))}
 #: The sets that costs are fitted to, each half judged by a fit to the other one.
-IN_HALVES = ("real", *RECORDED)
+IN_HALVES = ("real", *OF_SUITES)
 #: The set of sampled products, whose costs are fitted to others of their kind.
 SAMPLED = "sampled"
 #: Others are ahead from this on; times vary by less.
@@ -56,7 +57,7 @@ def timed() -> dict[tuple[str, str], list[Path]]:
     tables = {(name, device): [regret.CHOICES / TABLES[name].format(device)] for name, device in named}
     recorded = {
         (name, device): sorted((regret.RECORDED / device / suite).glob("*.csv"))
-        for name, (suite, devices) in RECORDED.items()
+        for name, (suite, devices) in OF_SUITES.items()
         for device in devices
     }
     return {found: paths for found, paths in (tables | recorded).items() if paths[0].exists()}
@@ -99,9 +100,15 @@ def halves(folder: Path) -> list[tuple[object, ...]]:
     return found
 
 
+@cache
+def all_fitted() -> pd.DataFrame:
+    """The rows that costs are fitted to."""
+    return pd.concat(regret.rows_to_fit(regret.known() | regret.sampling()))
+
+
 def fitted(sampled: bool) -> pd.DataFrame:
     """The rows that costs of sampled products are fitted to, or those of all others."""
-    rows = pd.concat(regret.rows_to_fit(regret.known() | regret.sampling()))
+    rows = all_fitted()
     return rows[rows["kernel"].isin(list(regret.sampling())) == sampled]
 
 
@@ -113,7 +120,7 @@ def main() -> None:
         cases = Path(folder) / "cases.csv"
         in_halves = halves(Path(folder))
         for (matrices, device), tables in timed().items():
-            which = ("--suite", RECORDED[matrices][0]) if matrices in RECORDED else ("--times", *tables)
+            which = ("--suite", OF_SUITES[matrices][0]) if matrices in OF_SUITES else ("--times", *tables)
             judged = []
             for options in in_halves if matrices in IN_HALVES else [()]:
                 run("regret.py", *which, "--device", device, "--write", cases, *options)

@@ -77,7 +77,7 @@ class Plan:
     stale: Stale = field(default_factory=Stale)
     """Tells the files that this run makes again."""
     compiler: str = ""
-    """Package and version of the compiler of the run, which the environment of a job need not have; "" if it has."""
+    """Package and version of the compiler of the run, which a job's environment may lack; "" for that of this one."""
 
     def __post_init__(self) -> None:
         self.config = checked(self.config)

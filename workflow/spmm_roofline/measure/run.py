@@ -56,8 +56,8 @@ def run(tasks: Iterable[Task], log: str | Path | None = None) -> None:
     Raises :class:`WrongResult` if an output of a kernel of the project was wrong; the journals keep the finished rows,
     and only the wrong ones are measured again by the next run. What an external library does wrong is a row of its
     table, with the status ``wrong``. Raises :class:`~spmm_roofline.contracts.Damaged` for files that cannot be read,
-    :class:`.process.NoWorker` if no worker starts and :class:`.device.NoDevice` without a GPU. ``log`` is a file that
-    gets the progress, beside standard error.
+    :class:`.process.NoWorker` if no worker starts or the job is cancelled, and :class:`.device.NoDevice` without a GPU.
+    ``log`` is a file that gets the progress, beside standard error.
     """
     tasks = list(tasks)
     with ExitStack() as stack:

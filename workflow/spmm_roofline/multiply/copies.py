@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
+
+import numpy as np
 
 from ..formats.arrays import ceil_div
 from ..formats.values import device_dtype
@@ -58,59 +60,45 @@ def are_rows(*views: View | None) -> bool:
     )
 
 
-class _Lines(NamedTuple):
-    """A matrix as lines, its rows or its columns, whichever have their elements closer together; all in bytes."""
-
-    apart: int
-    """from one line to the next, 0 for a single one"""
-    step: int
-    line: int
-    all: int
-
-
-def _lines(view: View) -> _Lines:
+def _dimensions(view: View) -> list[tuple[int, int]]:
+    """Stride in bytes and count of the rows, and of the columns."""
     size = device_dtype(view.dtype).itemsize
-    dimensions = sorted((stride, count) for stride, count in _dimensions(view) if count > 1)
-    (step, length), (apart, number), *_ = [*dimensions, (0, 1), (0, 1)]
-    line = ((length - 1) * step + 1) * size
-    return _Lines(apart * size, step * size, line, (number - 1) * apart * size + line)
-
-
-def _dimensions(view: View) -> tuple[tuple[int, int], tuple[int, int]]:
-    return (view.ld, view.rows), (view.step, view.columns)
+    return [(view.ld * size, view.rows), (view.step * size, view.columns)]
 
 
 def has_own_elements(view: View) -> bool:
     """Whether no two elements of a matrix lie at one address."""
-    if any(stride <= 0 for stride, count in _dimensions(view) if count > 1):
-        return min(view.rows, view.columns) < 1
-    lines = _lines(view)
-    return not lines.apart or lines.apart >= lines.line
+    reached = 0
+    for stride, count in sorted((abs(stride), count) for stride, count in _dimensions(view) if count > 1):
+        if stride <= reached:
+            return view.rows * view.columns == 0
+        reached += stride * (count - 1)
+    return True
 
 
-def overlap(b: View, c: View) -> Callable[[int, int], bool]:
-    """Whether matrices that lie like ``b`` and ``c`` share elements, asked by the addresses of their first ones.
+def near(b: View, c: View) -> tuple[int, int]:
+    """Bytes between which the first element of ``c`` lies behind that of ``b`` if the memory of both overlaps."""
+    size = device_dtype(b.dtype).itemsize
+    (b_low, b_high), (c_low, c_high) = (
+        [sum(bound(0, stride * (count - 1)) for stride, count in _dimensions(view)) for bound in (min, max)]
+        for view in (b, c)
+    )
+    return b_low - c_high - size, b_high + size - c_low
 
-    Lines of one may lie between those of the other, as the rows of two halves of a wide array do, and elements between
-    elements. Elements in descending order are not looked at.
-    """
-    of, other = _lines(b), _lines(c)
-    ascend = all(stride >= 0 for stride, _ in (*_dimensions(b), *_dimensions(c)))
-    are_alike = (of.apart, of.step) == (other.apart, other.step)
 
-    def share(of_b: int, of_c: int) -> bool:
-        ahead = of_c - of_b
-        if not (ascend and -other.all < ahead < of.all):
-            return False
-        if not are_alike:
-            return True
-        if of.apart:
-            ahead %= of.apart
-            if ahead > of.apart - other.line:
-                ahead -= of.apart
-        return ahead < of.line and (not of.step or ahead % of.step == 0)
+def share(b: View, c: View) -> bool:
+    """Whether two matrices have elements in common, which rows of two halves of a wide array have not."""
+    return np.shares_memory(np.asarray(_Place(b)), np.asarray(_Place(c)))
 
-    return share
+
+class _Place:
+    """Lets NumPy take a matrix for one of its own, which nobody may read."""
+
+    def __init__(self, view: View) -> None:
+        strides, shape = zip(*_dimensions(view), strict=True)
+        kind = f"|V{device_dtype(view.dtype).itemsize}"
+        data = view.pointer, True
+        self.__array_interface__ = {"version": 3, "shape": shape, "strides": strides, "typestr": kind, "data": data}
 
 
 def room_of(library: Library, like: Any) -> Callable[[int], Any]:

@@ -47,10 +47,11 @@ from .copies import (
     has_own_elements,
     has_room,
     has_rows,
-    overlap,
+    near,
     padded_copy,
     reads,
     room_of,
+    share,
     zeros,
 )
 from .launches import MOST, Launches, Operands
@@ -67,11 +68,9 @@ from .values import Replace, Target, given, replacing, slots_of
 NARROWEST_STRIP = 16
 WIDEST = GRID_LIMIT * NARROWEST_STRIP // WHOLE_SLABS * WHOLE_SLABS
 
-#: Whether B and C share elements, by the addresses of their first ones.
-_Share = Callable[[int, int], bool]
 #: How to repeat a product: the launch, the width of B, the padded width of C, whether B needs room behind its last row,
-#: whether it shares elements with ``out``, and the call, which keeps the launch's scratch.
-_Ready = tuple[Repeat, int, int, bool, _Share | None, Call]
+#: where an ``out`` is :func:`near` it, and the call, which keeps the launch's scratch.
+_Ready = tuple[Repeat, int, int, bool, tuple[int, int] | None, Call]
 #: Name of a format, and the options that it is packed with.
 _Packing = tuple[str, tuple[tuple[str, Any], ...]]
 
@@ -416,11 +415,11 @@ class SpMM(OnDevice):
         key = library.layout(b), of_c, of_bias, relu, alpha == 1.0 and beta == 0.0, beside, stream, get_ident()
         ready = self._ready.get(key)
         if ready is not None:
-            repeat, n, padded, needs_room, share, _ = ready
+            repeat, n, padded, needs_room, where, _ = ready
             c = library.empty(b, (self.shape[0], padded)) if out is None else out
             target = library.pointer(c)
-            if share is not None:
-                _check_apart(share, pointer, target)
+            if where is not None and where[0] < target - pointer < where[1]:
+                _check_apart(library.view(b, "b"), library.view(c, "out"))
             if (out is not None or target % ALIGNED == 0) and (not needs_room or has_room(library.view(b, "b"))):
                 call_on(self._device, repeat, stream, pointer, target, alpha, beta, added, relu)
                 if out is None:
@@ -447,9 +446,9 @@ class SpMM(OnDevice):
         m, k = self.shape
         given, to, added = self._views(library, b, out, bias)
         n = given.columns
-        share = None if to is None else overlap(given, to)
-        if share is not None and to is not None:
-            _check_apart(share, given.pointer, to.pointer)
+        where = None if to is None else near(given, to)
+        if to is not None:
+            _check_apart(given, to)
         if m == 0 or n == 0:
             return (library.empty(b, (m, n)) if out is None else out), None
         if n > WIDEST:
@@ -507,7 +506,7 @@ class SpMM(OnDevice):
         self._planned.add(like)
         ready = None
         if in_place and (to is None or direct) and call.repeat is not None and not capturing():
-            ready = call.repeat, n, padded, not (unaligned or fits(given, padded, multiple)), share, call
+            ready = call.repeat, n, padded, not (unaligned or fits(given, padded, multiple)), where, call
         if to is None:
             return c if n == padded else c[:, :n], ready
         if not direct and has_rows(to):
@@ -974,9 +973,9 @@ class SpMM(OnDevice):
         self._plan_ms += (time.perf_counter() - start) * 1e3
 
 
-def _check_apart(share: _Share, of_b: int, of_out: int) -> None:
-    """Raise ``ValueError`` if B and ``out``, by the addresses of their first elements, share any."""
-    if share(of_b, of_out):
+def _check_apart(b: View, out: View) -> None:
+    """Raise ``ValueError`` if B and ``out`` share elements."""
+    if share(b, out):
         raise ValueError("out shares elements with b, which kernels read while they write: pass another array, or none")
 
 
