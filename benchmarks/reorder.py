@@ -4,10 +4,11 @@
     python benchmarks/reorder.py --matrices folder --n 128 --tune --write reorder.csv
 
 Every matrix of the folder (.mtx, .npz, .smtx, also compressed) is multiplied in FP16 and FP32, with the kernel that
-`SpMM` chooses, or with `--tune` the fastest one, for either order. Values are random, and a product counts if it agrees
-with float64. Each case gets a line: rows of B that the order reads over those of the given one
-(`multiply.reorder.reads`), the time to find the order and to plan either way, times of the products, and the number of
-products after which the order has paid for itself. A matrix whose given order is kept has one line without times.
+`SpMM` chooses, or with `--tune` the fastest one, in either order. Values are random, and a product counts if it agrees
+with float64. Each case gets a line: rows of B that the candidate reads over those of the given order
+(`multiply.reorder.reads`), whether predicted times speak for it, the time to find it and to plan either way, times of
+the products, and the number of products after which it has paid for itself. With `--always` candidates are taken
+whatever is predicted. A case that keeps its order has no times, and a matrix without a candidate one line.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from spmm_roofline.formats.csr import Csr
 from spmm_roofline.formats.values import widened
 from spmm_roofline.kernels import heads
 from spmm_roofline.measure.timing import Clock
+from spmm_roofline.multiply import reorder
 from spmm_roofline.multiply.reorder import Order, best_order
 from spmm_roofline.paths import KERNELS
 
@@ -64,7 +66,7 @@ def timed(multiply: SpMM, exact: Csr, n: int, clock: Clock) -> tuple[str, float]
 
 
 def measured(a: Any, widths: list[int], tune: bool, clock: Clock) -> Iterator[dict[str, Any]]:
-    """A row for each dtype and width; one row without times if the given order is kept. ``a``: CuPy's CSR, m×k."""
+    """A row for each dtype and width; one row if there is no candidate. ``a``: CuPy's CSR, m×k."""
     order, order_ms = found(a)
     size = {"m": a.shape[0], "nnz": a.nnz, "order_ms": order_ms}
     if order is None:
@@ -75,36 +77,47 @@ def measured(a: Any, widths: list[int], tune: bool, clock: Clock) -> Iterator[di
         exact = replace(exact, dtype="float64", data=widened(exact.data, exact.dtype))
         for n in widths:
             row = size | {"order": order.name, "reads": order.reads, "dtype": dtype, "n": n}
-            for which, options in (("given", {}), ("new", {"reorder": "rows"})):
-                multiply, plan_ms = planned(a, dtype, n=n, tune=tune, **options)
-                kernel, time_ms = timed(multiply, exact, n, clock)
-                row |= {f"{which}_kernel": kernel, f"{which}_ms": time_ms, f"{which}_plan_ms": plan_ms}
-            saved, cost = row["given_ms"] - row["new_ms"], row["new_plan_ms"] - row["given_plan_ms"]
-            yield row | {"speedup": row["given_ms"] / row["new_ms"], "pays_back": cost / saved if saved > 0 else np.inf}
+            ordered, ordered_ms = planned(a, dtype, n=n, tune=tune, reorder="rows")
+            row["taken"] = ordered.reordered
+            if ordered.reordered:
+                given, given_ms = planned(a, dtype, n=n, tune=tune)
+                for which, multiply, plan_ms in (("given", given, given_ms), ("new", ordered, ordered_ms)):
+                    kernel, time_ms = timed(multiply, exact, n, clock)
+                    row |= {f"{which}_kernel": kernel, f"{which}_ms": time_ms, f"{which}_plan_ms": plan_ms}
+                saved, cost = row["given_ms"] - row["new_ms"], ordered_ms - given_ms
+                row |= {"speedup": row["given_ms"] / row["new_ms"], "pays_back": cost / saved if saved > 0 else np.inf}
+            yield row
 
 
 def summary(rows: pd.DataFrame) -> str:
-    """What the new order gains by dtype and width, over the matrices that do not keep theirs."""
+    """What the new order gains by dtype and width, where it is taken."""
     if "speedup" not in rows:
         return "every matrix keeps its order"
     lines = []
-    for (dtype, n), own in rows.dropna(subset="speedup").groupby(["dtype", "n"]):
-        mean, soon = np.exp(np.log(own.speedup).mean()), int((own.pays_back <= 1000).sum())
-        lines.append(
-            f"{dtype}, n = {n}: {mean:.2f} times as fast, {own.speedup.min():.2f} to {own.speedup.max():.2f}; "
-            f"{soon} of {len(own)} pay back within 1,000 products, median {own.pays_back.median():.0f}"
-        )
+    for (dtype, n), cases in rows.dropna(subset="n").groupby(["dtype", "n"]):
+        own = cases.dropna(subset="speedup")
+        line = f"{dtype}, n = {n:.0f}: taken on {len(own)} of {rows.matrix.nunique()} matrices"
+        if len(own):
+            mean, soon = np.exp(np.log(own.speedup).mean()), int((own.pays_back <= 1000).sum())
+            line += (
+                f", {mean:.2f} times as fast, {own.speedup.min():.2f} to {own.speedup.max():.2f}; "
+                f"{soon} pay back within 1,000 products, median {own.pays_back.median():.0f}"
+            )
+        lines.append(line)
     return "\n".join(lines)
 
 
 def main() -> int:
     def rows_of(a: Any, options: argparse.Namespace, clock: Clock, gb_per_s: float) -> Iterator[dict[str, Any]]:
+        if options.always:
+            reorder.LEAST_SPEEDUP = 0.0
         return measured(a, options.n, options.tune, clock)
 
     parser = command(__doc__)
     parser.add_argument(
         "--tune", action="store_true", help="the fastest general kernel instead of the one of least cost"
     )
+    parser.add_argument("--always", action="store_true", help="take candidates whatever is predicted")
     return run(parser, rows_of, summary)
 
 

@@ -1,5 +1,8 @@
 """Device memory that a plan takes, before it is made."""
 
+from collections import defaultdict
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.sparse import block_diag, coo_array, csr_array, diags_array
@@ -116,15 +119,10 @@ def test_panels_are_not_surveyed_if_they_cannot_hold_a_matrix():
     from spmm_roofline.multiply.choice import Choice, kernels_of
 
     for rows, surveyed in ((MOST_ROWS, {USUAL, FORMAT.name}), (MOST_ROWS + 1, {USUAL})):
-        asked = set()
-
-        def survey(name, rows=rows, asked=asked):
-            asked.add(name)
-            return Survey(rows // 8, 3)
-
-        choice = Choice(kernels_of("float16"), "float16", (rows, 1000), rows, survey, reordered=False, tune=False)
+        surveys = defaultdict(partial(Survey, rows // 8, 3))
+        choice = Choice(kernels_of("float16"), "float16", (rows, 1000), rows, surveys, reordered=False, tune=False)
         assert choice.predicted(128).format != FORMAT.name
-        assert asked == surveyed
+        assert set(surveys) == surveyed
 
 
 @pytest.mark.parametrize("name", structures())

@@ -38,6 +38,14 @@ def given(a):
     return (a.indptr, a.indices[order], a.data[order]), order
 
 
+@pytest.fixture
+def always(monkeypatch):
+    """Orders that read fewer rows of B are taken, whatever is predicted."""
+    from spmm_roofline.multiply import reorder
+
+    monkeypatch.setattr(reorder, "LEAST_SPEEDUP", 0.0)
+
+
 def heads():
     return [head for head in general_kernels() if head.takes_reordered]
 
@@ -110,6 +118,7 @@ def test_in_waves(device, monkeypatch):
         assert multiply.reordered and packed.counts()["partitions"] > 6, kernel
 
 
+@pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_all_that_a_product_gives_has_the_order_of_the_caller(dtype):
     """Products, the transpose, samples, new values, other dtypes and values of one call."""
@@ -150,6 +159,7 @@ def test_all_that_a_product_gives_has_the_order_of_the_caller(dtype):
     assert own.reordered and own.plan_bytes > plain.plan_bytes
 
 
+@pytest.mark.usefixtures("always")
 def test_gradients_and_values_of_a_call(torch):
     from spmm_roofline import SpMM, sddmm, spmm
 
@@ -173,6 +183,7 @@ def test_gradients_and_values_of_a_call(torch):
         assert torch.allclose(own, wanted, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.usefixtures("always")
 def test_row_blocks_are_reordered_each_for_itself(monkeypatch):
     from spmm_roofline import SpMM
     from spmm_roofline.multiply import blocks
@@ -187,6 +198,7 @@ def test_row_blocks_are_reordered_each_for_itself(monkeypatch):
     check(multiply.T(x), csr_array(a.T), of_x, "float32")
 
 
+@pytest.mark.usefixtures("always")
 def test_duplicates_and_many_shapes():
     from spmm_roofline import SpMM
 
@@ -198,7 +210,34 @@ def test_duplicates_and_many_shapes():
         check(SpMM(a, "float32", reorder="rows")(b), csr_array(a), exact, "float32")
 
 
-def test_an_order_that_does_not_pay_is_not_taken():
+@pytest.mark.parametrize("n", [32, 512])
+def test_predicted_times_of_both_orders_decide(n, monkeypatch):
+    """They are those of the planned width, each for the kernels that can multiply in its order."""
+    from spmm_roofline import SpMM
+    from spmm_roofline.multiply import plan, reorder
+
+    a, asked = mesh(14), []
+    plain = SpMM(a, "float32", n=n)
+
+    def pays(given_us, ordered_us):
+        asked.append((given_us, ordered_us))
+        return answer
+
+    monkeypatch.setattr(plan, "pays", pays)
+    for answer in (False, True):
+        multiply = SpMM(a, "float32", n=n, reorder="rows")
+        assert multiply.reordered == answer
+        assert asked[-1] == (plain._choice.least_us(n), asked[0][1])
+        if answer:
+            assert multiply._choice.least_us(n) == asked[-1][1] != asked[-1][0]
+        b, exact = dense(a.shape[1], n, "float32")
+        check(multiply(b), a, exact, "float32")
+    assert reorder.pays(112, 100) and not reorder.pays(109, 100)
+    assert not reorder.pays(float("inf"), float("inf")), "kernels without predictions keep the given order"
+
+
+@pytest.mark.usefixtures("always")
+def test_an_order_that_does_not_read_less_is_not_taken():
     from spmm_roofline import SpMM
 
     rows = np.repeat(np.arange(300), 3)

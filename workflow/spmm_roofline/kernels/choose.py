@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from math import exp
+from math import exp, inf
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -177,13 +177,20 @@ def fastest(kernels: list[Head], product: Product) -> Head | None:
 
     None if there is none, or no work.
     """
+    return min(predicted(kernels, product), key=itemgetter(1), default=(None, 0.0))[0]
+
+
+def least_us(kernels: list[Head], product: Product) -> float:
+    """The predicted time of :func:`fastest` in µs; infinite if there is none."""
+    return exp(min((log_us for _, log_us in predicted(kernels, product)), default=inf))
+
+
+def predicted(kernels: list[Head], product: Product) -> list[tuple[Head, float]]:
+    """Those of ``kernels`` that have a cost and take the product, with logarithms of their predicted times in µs."""
     if not min(product.m, product.k, product.n, product.nnz):
-        return None
+        return []
     known = [head for head in kernels if costed(head.name) in costs.known() and takes(head, product)]
-    if not known:
-        return None
-    predicted = product.log_us(head.name for head in known)
-    return min(zip(known, predicted, strict=True), key=itemgetter(1))[0]
+    return list(zip(known, product.log_us(head.name for head in known), strict=True)) if known else []
 
 
 def takes(head: Head, product: Product) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import cache, cached_property, partial
 from itertools import pairwise
 from typing import Any
 
+from ..formats import FORMATS
 from ..formats.base import Survey
 from ..formats.values import device_dtype
 from ..kernels import choose, registry
@@ -15,10 +17,27 @@ from ..kernels.arch import supports
 from ..kernels.cubins import device_target
 from ..kernels.head import Head, HeadError
 from ..kernels.launch import Call, check_case
+from ..kernels.packers import packer_of
 from ..paths import KERNELS
 from .arrays import View, library_of
 from .launches import Operands
+from .matrix import Matrix
 from .memory import dense, free_bytes, holds
+
+
+class Surveys(dict[str, Survey]):
+    """Name of a format → the survey of a matrix in it, made on first use in the context ``planning``."""
+
+    def __init__(self, matrix: Matrix, planning: Callable[[], AbstractContextManager[None]]) -> None:
+        super().__init__()
+        # Surveys read no values, so none are kept: A's may be replaced.
+        self._structure, self._planning = matrix.csr._replace(data=matrix.csr.indices), planning
+
+    def __missing__(self, name: str) -> Survey:
+        form, known = FORMATS[name], self.get(choose.USUAL)
+        with self._planning():
+            self[name] = form.survey(self._structure, packer=packer_of(form), longest=known.longest if known else None)
+        return self[name]
 
 
 class Choice:
@@ -30,8 +49,8 @@ class Choice:
         The kernel that the caller names, or all of the dtype (:func:`kernels_of`), by name.
     dtype, shape, nnz
         Dtype of the product, and m×k and entries of A.
-    survey
-        Surveys A in the format of a name.
+    surveys
+        Name of a format → the survey of A in it.
     reordered
         Whether rows of A are packed in another order: then only kernels that put rows of C back are left.
     tune
@@ -44,11 +63,11 @@ class Choice:
         dtype: str,
         shape: tuple[int, int],
         nnz: int,
-        survey: Callable[[str], Survey],
+        surveys: Mapping[str, Survey],
         reordered: bool,
         tune: bool,
     ) -> None:
-        self._dtype, self._shape, self._nnz, self._survey = dtype, shape, nnz, survey
+        self._dtype, self._shape, self._nnz, self.surveys = dtype, shape, nnz, surveys
         self.able = {name: head for name, head in given.items() if not reordered or head.takes_reordered}
         self.multiple = multiple_of(self.able)
         #: Whether rows of B and C may be longer than what pads them. Kernels of the studies need not expect that: some
@@ -100,9 +119,9 @@ class Choice:
         (m, k), device = self._shape, cupy.cuda.Device().attributes
         multiprocessors, l2_bytes = device["MultiProcessorCount"], device["L2CacheSize"]
         shared_bytes = device["MaxSharedMemoryPerBlockOptin"]
-        look = partial(self._survey, choose.USUAL)
+        look = partial(self.surveys.__getitem__, choose.USUAL)
         has_panels = holds(choose.PANELS, m, k, self._nnz, shared_bytes)
-        look_at_panels = partial(self._survey, choose.PANELS) if has_panels else None
+        look_at_panels = partial(self.surveys.__getitem__, choose.PANELS) if has_panels else None
         return choose.Product(m, 1, self._nnz, multiprocessors, look, k, l2_bytes, shared_bytes, look_at_panels)
 
     def _product(self, n: int) -> choose.Product:
@@ -121,6 +140,10 @@ class Choice:
             return next(iter(self.able.values()))
         able = self.able if libraries else {name: head for name, head in self.able.items() if not head.vendor}
         return choose.choose(able, self._dtype, self._product(n))
+
+    def least_us(self, n: int) -> float:
+        """The least time in µs that is predicted for B of ``n`` columns. Raises what surveys of A raise."""
+        return choose.least_us(list(self.able.values()), self._product(n))
 
     def to_launch(self, n: int) -> Head:
         """:meth:`kernel`, for a launch. Raises :class:`.kernels.launch.Unsupported`."""

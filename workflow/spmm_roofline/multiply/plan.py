@@ -9,7 +9,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from math import gcd
 from threading import Lock, RLock, get_ident
 from typing import Any
@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 from ..formats import FORMATS
 from ..formats.arrays import ceil_div
-from ..formats.base import Format, Survey
+from ..formats.base import Format
 from ..formats.values import device_dtype
 from ..kernels import choose
 from ..kernels.cubins import machine_code
@@ -37,7 +37,7 @@ from .arrays import (
     needs_operator,
     requires_gradient,
 )
-from .choice import Choice, kernels_of
+from .choice import Choice, Surveys, kernels_of
 from .copies import (
     ALIGNED,
     WHOLE_SLABS,
@@ -58,7 +58,7 @@ from .launches import MOST, Launches, Operands
 from .linear import Ready, linear
 from .matrix import SUMMED, Matrix, OnDevice, Size, check_may_plan, matrix_of, records_gradient, size_of
 from .memory import Prediction, csr, dense_within, free_bytes, packed, surely_fits
-from .reorder import best_order
+from .reorder import best_order, pays
 from .sampled import Repeat as Sampling
 from .sampled import Sampled
 from .values import Replace, Target, given, replacing, slots_of
@@ -117,9 +117,10 @@ class SpMM(OnDevice):
     shape
         m and k, where A is given by its arrays.
     reorder
-        With ``"rows"``, A is packed with its rows in another order if that reads fewer rows of B (:mod:`.reorder`).
-        Kernels put the rows of C back as they store them; B, C and A's values keep the caller's order. To find the
-        order takes as long as some dozen products.
+        With ``"rows"``, A is packed with its rows in another order if that reads fewer rows of B (:mod:`.reorder`)
+        and, unless ``kernel`` is given, products with ``n`` columns are predicted to take less time. Kernels put the
+        rows of C back as they store them; B, C and A's values keep the caller's order. To find the order takes as long
+        as some hundred products.
 
     Attributes
     ----------
@@ -226,18 +227,19 @@ class SpMM(OnDevice):
     ) -> None:
         import cupy
 
-        self._matrix, self.dtype = matrix if ordered else self._in_best_order(matrix), dtype
-        self._kernels, self._kin = able, kin
+        self.dtype, self._kernels, self._kin = dtype, able, kin
+        self._tune, self._width = tune, n
+        self._matrix, self._choice = matrix, self._choice_of(matrix)
+        if self._reorder and not ordered:
+            self._take_better_order()
         self.transposed = False
         self.shape: tuple[int, int] = matrix.shape
         self.nnz = matrix.nnz
         self.stored = "float32" if dtype == "tf32" else dtype
-        self._choice = Choice(able, dtype, self.shape, self.nnz, self._survey, self.reordered, tune)
         self.multiple = self._choice.multiple
         self._device = int(cupy.cuda.Device().id)
         #: Format and its options → A in it, and where its values lie.
         self._packed: dict[_Packing, Format] = {}
-        self._surveys: dict[str, Survey] = {}
         self._slots: dict[_Packing, Any] = {}
         self._launches = Launches(self._call)
         #: What products with A had to plan for, so that a capture may hold others like them.
@@ -255,18 +257,26 @@ class SpMM(OnDevice):
         self._patterns: dict[str, Sampled] = {}
         #: Layouts of X and Y, stream and thread → how to repeat a sampled product.
         self._samples: dict[Any, Sampling] = {}
-        self._tune, self._width = tune, n
         self._pack(self._choice.predicted(n))
         self._register()
 
-    def _in_best_order(self, matrix: Matrix) -> Matrix:
-        """The matrix with its rows in an order that reads fewer rows of B, if that is wanted and there is one."""
-        # By default kernels.choose could want it, from what an order saves (Order.reads).
-        if self._reorder is None:
-            return matrix
+    def _choice_of(self, matrix: Matrix) -> Choice:
+        """The kernels for A in the order of rows that ``matrix`` has."""
+        surveys = Surveys(matrix, self._planning)
+        in_other_order = matrix.rows is not None
+        return Choice(self._kernels, self.dtype, matrix.shape, matrix.nnz, surveys, in_other_order, self._tune)
+
+    def _take_better_order(self) -> None:
+        """Take another order of A's rows, if there is one in which products are predicted to be faster."""
         with self._planning():
-            order = best_order(matrix.csr)
-            return matrix.with_rows(order.rows) if order else matrix
+            order = best_order(self._matrix.csr)
+            if order is None:
+                return
+            matrix = self._matrix.with_rows(order.rows)
+            choice = self._choice_of(matrix)
+            # A kernel that the caller names need not have a prediction.
+            if self._choice.is_given or pays(self._choice.least_us(self._width), choice.least_us(self._width)):
+                self._matrix, self._choice = matrix, choice
 
     def _register(self) -> None:
         # Compiled functions are kept on disk by the arguments of their operators, and other processes count from 1 as
@@ -869,17 +879,6 @@ class SpMM(OnDevice):
         """The dense product, if it is the kernel of a layer for ``n`` rows of X."""
         return self._choice.of_layer(n)
 
-    def _survey(self, form: str) -> Survey:
-        """The survey of A in a format, made once."""
-        if form not in self._surveys:
-            self._surveys[form] = self._surveyed(self._matrix, form)
-        return self._surveys[form]
-
-    def _surveyed(self, matrix: Matrix, name: str) -> Survey:
-        form, known = FORMATS[name], self._surveys.get(choose.USUAL)
-        with self._planning():
-            return form.survey(matrix.csr, packer=packer_of(form), longest=known.longest if known else None)
-
     def _sampled(self, n: int) -> Sampled:
         """The launches of a sampled product with ``n`` columns."""
         forward = self.relative(transposed=False)
@@ -898,8 +897,10 @@ class SpMM(OnDevice):
     def _of_samples(self) -> tuple[Matrix, choose.Product]:
         """The matrix whose pattern is sampled, because X is read in the caller's order of rows, and its product."""
         matrix, product = self._matrix.original, self._choice.product
-        survey = cache(lambda: self._surveyed(matrix, choose.USUAL))
-        return matrix, dataclasses.replace(product, look=survey) if self.reordered else product
+        if self.reordered:
+            look = partial(Surveys(matrix, self._planning).__getitem__, choose.USUAL)
+            product = dataclasses.replace(product, look=look)
+        return matrix, product
 
     def _call(self, head: Head, on: Operands) -> Call:
         """The launch for these operands."""
@@ -926,8 +927,8 @@ class SpMM(OnDevice):
         key = head.format, tuple(sorted(options.items()))
         if key not in self._packed:
             form = FORMATS[head.format]
-            if head.format in self._surveys:
-                options["survey"] = self._surveys[head.format]
+            if head.format in self._choice.surveys:
+                options["survey"] = self._choice.surveys[head.format]
             with self._kin.lock:
                 if key not in self._packed:
                     with self._planning():

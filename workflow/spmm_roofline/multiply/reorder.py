@@ -2,9 +2,10 @@
 
 Kernels gather rows of B: windows of eight rows read each of theirs once, and the warps of a CTA, which work on
 neighbouring rows, find in L1 what another one has read. Both profit if neighbouring rows have columns in common. Two
-orders are tried, which cost a few dozen products to find: by the middle column of a row, and by clusters of rows that
-grow through the columns that rows have in common. The one that reads the fewest rows of B is taken, if it reads clearly
-fewer than the given order does.
+orders are tried, which cost some hundred products to find: by the middle column of a row, and by clusters of rows that
+grow through the columns that rows have in common. The one that reads the fewest rows of B is a candidate, if it reads
+clearly fewer than the given order does. Whether it pays, predicted times tell: 90 of 122 real matrices of 10,000 rows
+or more have a candidate, with which products take between 0.49 and 1.36 times as long (H100, N = 32, 128 and 512).
 
 On 43 matrices of 10,000 rows or more, meshes, circuits and graphs, the better of both leaves 0.86 of the vectors of
 eight rows, and 0.68 of the rows of B that miss an L1 of 430 lines (simulated: one cache, least recently used, for each
@@ -33,8 +34,10 @@ ROUNDS_AT_ONCE = 8
 PANELS = (8, 64)
 #: Twice as many entries or more are counted in some of the panels only.
 COUNTED_ENTRIES = 1 << 20
-#: Part of the rows of B that a new order must at most read. Looking up rows of C costs a little, too.
+#: Part of the rows of B that a candidate reads at most.
 WORTHWHILE = 0.95
+#: How much less time must be predicted for it: predictions err, and leave out that kernels look up rows of C.
+LEAST_SPEEDUP = 1.1
 
 
 class Order(NamedTuple):
@@ -49,7 +52,7 @@ class Order(NamedTuple):
 
 
 def best_order(a: Any) -> Order | None:
-    """The best order of the rows of a canonical CSR of CuPy, m×k; None if none is worthwhile."""
+    """The candidate for a canonical CSR of CuPy, m×k; None if no order reads clearly fewer rows of B."""
     entries = entries_of(a)
     if entries is None:
         return None
@@ -60,6 +63,11 @@ def best_order(a: Any) -> Order | None:
     tried = [Order(name, rows, reads(entries, rows) / given) for name, rows in orders]
     found = min(tried, key=lambda order: order.reads)
     return found if found.reads <= WORTHWHILE else None
+
+
+def pays(given_us: float, ordered_us: float) -> bool:
+    """Whether a product is faster in a new order of rows, by the times that are predicted for both orders."""
+    return given_us > LEAST_SPEEDUP * ordered_us
 
 
 class Entries(NamedTuple):
