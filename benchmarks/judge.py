@@ -35,8 +35,8 @@ TABLES = {
     "sampled": "judged-{}-sampled.csv.gz",
     "small": "judged-{}-files.csv.gz",
 }
-#: Set of recorded matrices → the suite in which all kernels are recorded, and the devices on which they are.
-OF_SUITES = {"recorded": ("flagship", regret.DEVICES), "cold": ("cutespmm", ("h100",))}
+#: Set of recorded matrices → the suite in which all kernels are recorded.
+OF_SUITES = {"recorded": "flagship", "cold": "cutespmm"}
 #: The sets that costs are fitted to, each half judged by a fit to the other one.
 IN_HALVES = ("real", *OF_SUITES)
 #: The set of sampled products, whose costs are fitted to others of their kind.
@@ -57,8 +57,8 @@ def timed() -> dict[tuple[str, str], list[Path]]:
     tables = {(name, device): [regret.CHOICES / TABLES[name].format(device)] for name, device in named}
     recorded = {
         (name, device): sorted((regret.RECORDED / device / suite).glob("*.csv"))
-        for name, (suite, devices) in OF_SUITES.items()
-        for device in devices
+        for name, suite in OF_SUITES.items()
+        for device in regret.DEVICES
     }
     return {found: paths for found, paths in (tables | recorded).items() if paths[0].exists()}
 
@@ -120,7 +120,7 @@ def main() -> None:
         cases = Path(folder) / "cases.csv"
         in_halves = halves(Path(folder))
         for (matrices, device), tables in timed().items():
-            which = ("--suite", OF_SUITES[matrices][0]) if matrices in OF_SUITES else ("--times", *tables)
+            which = ("--suite", OF_SUITES[matrices]) if matrices in OF_SUITES else ("--times", *tables)
             judged = []
             for options in in_halves if matrices in IN_HALVES else [()]:
                 run("regret.py", *which, "--device", device, "--write", cases, *options)

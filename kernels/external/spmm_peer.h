@@ -7,6 +7,7 @@
  * whose product serves every width (`any_n`) creates it once for a matrix. Everything is called from one thread, on the
  * GPU that is device 0 of the process, in the primary context that the CUDA runtime uses by itself.
  *
+ *   mkdir -p build
  *   nvcc -O3 -arch=native -shared -Xcompiler -fPIC -I kernels/external -o build/libmine.so mine.cu
  *
  * and `external: [build/libmine.so]` under `kernels` in config/config.yaml. Whatever else it is linked to must be found
