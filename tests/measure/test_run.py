@@ -523,15 +523,19 @@ def test_a_matrix_from_a_file_keeps_its_recorded_origin(job, of_suite, tmp_path)
 def test_recording_keeps_the_past_compilations_that_rows_rest_on(job, of_suite, tmp_path):
     contracts.write(contracts.read(of_suite, "measure").assign(packer_sha256="of the packer"), of_suite, "measure")
     (own,) = contracts.read_rows([job.kernel_row], "kernels").to_dict("records")
+    counters = tmp_path / "profile" / "s" / "counted.csv"
+    counters.parent.mkdir(parents=True)
+    counted = synthetic.profile_rows()[0] | {"kernel": "counted", "kernel_sha256": "of counters"}
+    contracts.write(contracts.frame([counted], "profile"), counters, "profile")
     paths = []
-    for kernel, sha in (("windows", "of the packer"), ("gone", "of no row")):
+    for kernel, sha in (("windows", "of the packer"), ("counted", "of counters"), ("gone", "of no row")):
         paths.append(tmp_path / f"{kernel}.json")
         contracts.write_row(own | {"kernel": kernel, "kernel_sha256": sha}, paths[-1], "kernels")
     folder = tmp_path / "recorded"
-    record([of_suite], [], [], [], [], [job.kernel_row, *paths], folder)
-    assert len(contracts.read(folder / "kernels.csv", "kernels")) == 3  # those of this run stay as well
+    record([of_suite], [counters], [], [], [], [job.kernel_row, *paths], folder)
+    assert len(contracts.read(folder / "kernels.csv", "kernels")) == 4  # those of this run stay as well
     record([of_suite], [], [], [], [], [], folder)
-    assert set(contracts.read(folder / "kernels.csv", "kernels")["kernel"]) == {"mma_bt", "windows"}
+    assert set(contracts.read(folder / "kernels.csv", "kernels")["kernel"]) == {"mma_bt", "windows", "counted"}
 
 
 def test_recorded_blocks_are_replaced_suite_by_suite(tmp_path):

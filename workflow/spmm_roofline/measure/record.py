@@ -54,16 +54,17 @@ def record(
 
 
 def _forget(folder: Path, present: Iterable[str]) -> None:
-    """Drop past compilations that no measured row used; the remaining ones show whether a row is stale.
+    """Drop past compilations that no row used; the remaining ones show whether a row is stale.
 
-    A row uses its kernel, and the packer of its format.
+    A measured row uses its kernel, and the packer of its format; a row of counters uses its kernel.
     """
     rows = contracts.read_all(sorted(folder.glob("*/*.csv")), "measure")
+    counters = contracts.read_all(sorted(folder.glob("profile/*/*.csv")), "profile")
     path = folder / "kernels.csv"
     table = contracts.read(path, "kernels")
     ceilings = contracts.read_all(sorted(folder.glob("ceilings.csv")), "measure_ceilings")
     now = contracts.read_rows(present, "kernels")
-    kept = {*rows["packer_sha256"], *(sha for each in (rows, ceilings, now) for sha in each["kernel_sha256"])}
+    kept = {*rows["packer_sha256"], *(sha for each in (rows, counters, ceilings, now) for sha in each["kernel_sha256"])}
     contracts.write(table[table["kernel_sha256"].isin(kept)], path, "kernels")
 
 
