@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 #: Public name → module that defines it. Loaded on first use, so that jobs do not pay for the import.
 _OFFERED = {
