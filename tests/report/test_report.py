@@ -450,7 +450,7 @@ def unpacked(page, name):
 
 
 def test_the_page_holds_all_rows_and_the_library_that_shows_them(page, folder):
-    cases = contracts.read(folder / "analysis" / "cases.csv", "analysis_cases")
+    cases = every.in_order(contracts.read(folder / "analysis" / "cases.csv", "analysis_cases"))
     data = json.loads(unpacked(page, "data"))
     columns, values, texts = (data[name] for name in ("columns", "values", "texts"))
     assert {len(column) for column in values} == {len(cases)} and len(columns) == len(values)
@@ -463,7 +463,7 @@ def test_the_page_holds_all_rows_and_the_library_that_shows_them(page, folder):
 
 
 def test_all_rows_have_every_column_of_their_table(page, folder):
-    cases = contracts.read(folder / "analysis" / "cases.csv", "analysis_cases")
+    cases = every.in_order(contracts.read(folder / "analysis" / "cases.csv", "analysis_cases"))
     data = json.loads(unpacked(page, "data"))
     columns = data["columns"]
     assert len(columns) == len(set(columns)), "a column stands twice"
@@ -487,7 +487,7 @@ def test_all_rows_have_every_column_of_their_table(page, folder):
 def test_values_that_the_page_holds_as_factors_are_those_of_the_table(page, folder):
     """As ``rows.js`` computes them, to four significant digits."""
     tables = analysis.read(folder / "analysis")
-    cases = every.with_limits(tables["cases"], tables["roofline"])
+    cases = every.in_order(every.with_limits(tables["cases"], tables["roofline"]))
     data = json.loads(unpacked(page, "data"))
     values = data["values"]
     assert len(data["relative"]) == len(every.RELATIVE)

@@ -92,6 +92,11 @@ def with_limits(cases: pd.DataFrame, roofline: pd.DataFrame) -> pd.DataFrame:
     return cases.merge(limits, on=case, how="left")
 
 
+def in_order(cases: pd.DataFrame) -> pd.DataFrame:
+    """Rows in the order of the page: neighbours are alike in most columns. By device first, they take 8 % more."""
+    return cases.sort_values(["suite", "kernel", "n", "matrix", "device"], kind="stable")
+
+
 def all_rows(cases: pd.DataFrame) -> dict[str, Any]:
     """Every row of :func:`with_limits` for the page's script, column by column, which compresses better than by row.
 
@@ -101,6 +106,7 @@ def all_rows(cases: pd.DataFrame) -> dict[str, Any]:
     and the index of the column to divide them by or None (see :data:`RELATIVE`), in the order in which to compute them.
     """
     columns = SHOWN + FURTHER
+    cases = in_order(cases)
     values, texts, given = [], {}, _relative(cases)
     for at, column in enumerate(columns):
         plain = _plain(given.get(column, cases[column]), FEWER_DIGITS.get(column, DIGITS))
