@@ -32,7 +32,7 @@ variants:
     after: spread_rows_fma
     dtype: {a: tf32, b: tf32}
   deep:
-    idea: spread_rows_fma with twice the rows of B in flight in fewer warps, which leave more of L1 to strips of 64 columns
+    idea: spread_rows_fma with twice the rows of B in flight in fewer warps, which leave more of L1 to slabs of 64 columns
     after: spread_rows_fma
     tile: {fours: 4, lanes: 16, ctas: 5}
   tf32_deep:

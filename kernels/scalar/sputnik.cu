@@ -24,7 +24,7 @@ variants:
     tile: {width: 8}
     constants: {value: half}
 deviations:
-  - "up to 32 lanes a row and CTAs of four warps; the original has strips of 64 columns, eight lanes a row and one warp"
+  - "up to 32 lanes a row and CTAs of four warps; the original has slabs of 64 columns, eight lanes a row and one warp"
   - "entries of the next step are read ahead, and lanes that belong to no entry read nothing of B; the original reads row 0"
   - "column ids have 32 bits also in half precision, so that matrices may have more than 65,536 columns"
   - "any number of columns and of non-zeros per row; the original needs an even number of both in half precision"

@@ -10,7 +10,7 @@ There are two ways to choose a kernel:
   to which nothing was fitted is in resources/choices/regret.csv, which ``benchmarks/judge.py`` makes.
 - **The selector** (:func:`spmm_roofline.select`) ranks all kernels, libraries and special formats included, by the
   times that a trained model predicts for one device. On the recorded rows of the H200 and the H100, its regret in the
-  geometric mean is 1.6 and 1.8 % for matrices, and 5 and 8 % for kinds of matrices, that the training did not see
+  geometric mean is 1.7 and 1.8 % for matrices, and 6 and 8 % for kinds of matrices, that the training did not see
   (table ``analysis_selector``). It computes the features of A on the host, 0.07 s for 400,000 and 0.5 s for 4 million
   non-zeros on one core, where this choice takes less than a millisecond. A program therefore asks for it:
   ``SpMM(a, dtype, select(a, n, dtype, layout="row_major").kernel)``.
