@@ -54,13 +54,13 @@ def made_from() -> str:
 def timed() -> dict[tuple[str, str], list[Path]]:
     """Each set of matrices on each device on which it was timed, with its tables."""
     named = product(TABLES, regret.DEVICES)
-    tables = {(name, device): [regret.CHOICES / TABLES[name].format(device)] for name, device in named}
+    tables = {(name, device): sorted(regret.CHOICES.glob(TABLES[name].format(device))) for name, device in named}
     recorded = {
         (name, device): sorted((regret.RECORDED / device / suite).glob("*.csv"))
         for name, suite in OF_SUITES.items()
         for device in regret.DEVICES
     }
-    return {found: paths for found, paths in (tables | recorded).items() if paths[0].exists()}
+    return {found: paths for found, paths in (tables | recorded).items() if paths}
 
 
 def row(cases: pd.DataFrame, matrices: str) -> dict[str, object]:

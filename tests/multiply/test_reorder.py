@@ -236,6 +236,23 @@ def test_predicted_times_of_both_orders_decide(n, monkeypatch):
     assert not reorder.pays(float("inf"), float("inf")), "kernels without predictions keep the given order"
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_solid_that_is_numbered_at_random_gets_another_order(dtype, device):
+    from spmm_roofline import SpMM
+
+    # On a GPU a small one takes as long as a launch.
+    nodes = 21 if device == "gpu" else 10
+    entries = GENERATORS["fem3d"].make(np.random.default_rng(0), nodes=nodes)
+    number = np.random.default_rng(1).permutation(entries.shape[0])
+    values = np.random.default_rng(2).random(len(entries.rows)) - 0.5
+    for rows, columns in ((entries.rows, entries.columns), (number[entries.rows], number[entries.columns])):
+        a = csr_array((values, (rows, columns)), shape=entries.shape)
+        multiply = SpMM(a, dtype, n=512, reorder="rows")
+        assert multiply.reordered == (rows is not entries.rows)
+        b, exact = dense(a.shape[1], 512 if device == "gpu" else 8, dtype)
+        check(multiply(b), a, exact, dtype)
+
+
 @pytest.mark.usefixtures("always")
 def test_an_order_that_does_not_read_less_is_not_taken():
     from spmm_roofline import SpMM

@@ -26,7 +26,10 @@ from .memory import dense, free_bytes, holds
 
 
 class Surveys(dict[str, Survey]):
-    """Name of a format → the survey of a matrix in it, made on first use in the context ``planning``."""
+    """Name of a format → the survey of a matrix in it, made on first use in the context ``planning``.
+
+    A look-up raises :class:`~.formats.base.FormatError` for a matrix that the format cannot hold.
+    """
 
     def __init__(self, matrix: Matrix, planning: Callable[[], AbstractContextManager[None]]) -> None:
         super().__init__()

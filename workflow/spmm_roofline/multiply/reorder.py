@@ -5,7 +5,7 @@ neighbouring rows, find in L1 what another one has read. Both profit if neighbou
 orders are tried, which cost some hundred products to find: by the middle column of a row, and by clusters of rows that
 grow through the columns that rows have in common. The one that reads the fewest rows of B is a candidate, if it reads
 clearly fewer than the given order does. Whether it pays, predicted times tell: 90 of 122 real matrices of 10,000 rows
-or more have a candidate, with which products take between 0.49 and 1.36 times as long (H100, N = 32, 128 and 512).
+or more have a candidate, with which products take between 0.48 and 1.36 times as long (H100, N = 32, 128 and 512).
 
 On 43 matrices of 10,000 rows or more, meshes, circuits and graphs, the better of both leaves 0.86 of the vectors of
 eight rows, and 0.68 of the rows of B that miss an L1 of 430 lines (simulated: one cache, least recently used, for each
@@ -36,7 +36,7 @@ PANELS = (8, 64)
 COUNTED_ENTRIES = 1 << 20
 #: Part of the rows of B that a candidate reads at most.
 WORTHWHILE = 0.95
-#: How much less time must be predicted for it: predictions err, and leave out that kernels look up rows of C.
+#: Speed-up that must be predicted for it: predictions err, and leave out that kernels look up rows of C.
 LEAST_SPEEDUP = 1.1
 
 
@@ -52,7 +52,10 @@ class Order(NamedTuple):
 
 
 def best_order(a: Any) -> Order | None:
-    """The candidate for a canonical CSR of CuPy, m×k; None if no order reads clearly fewer rows of B."""
+    """The order of the rows of a canonical CSR of CuPy, m×k, that reads the fewest rows of B.
+
+    None if none reads clearly fewer than the given order.
+    """
     entries = entries_of(a)
     if entries is None:
         return None
@@ -66,7 +69,7 @@ def best_order(a: Any) -> Order | None:
 
 
 def pays(given_us: float, ordered_us: float) -> bool:
-    """Whether a product is faster in a new order of rows, by the times that are predicted for both orders."""
+    """Whether a new order of rows is worth taking, by the times in µs that are predicted in both orders."""
     return given_us > LEAST_SPEEDUP * ordered_us
 
 
