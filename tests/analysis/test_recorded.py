@@ -31,9 +31,8 @@ def launched(recorded):
     return rows[~is_derived(rows["kernel"])]
 
 
-#: Kernels that became faster since their counters were recorded, and matrices that the general kernels divide into
-#: waves since then: the report marks what their counters explained.
-FASTER, NOT_YET_IN_WAVES = r"rode|sputnik(_f16)?", {"dblp-2010", "delaunay_n17"}
+#: Kernels that became faster since their counters were recorded: the report marks what these explained.
+FASTER = r"sputnik(_f16)?"
 
 
 def test_no_verified_row_stands_above_its_limit(launched):
@@ -95,7 +94,7 @@ def test_counters_are_those_of_the_kernels_of_today(recorded, device):
     kept = profiled(rows, kernels, prints)
     assert len(kept) and set(kept["kernel"]) <= set(heads)
     changed = other_code(rows, kernels, prints)
-    assert set(changed.loc[~changed["kernel"].str.fullmatch(FASTER), "matrix"]) <= NOT_YET_IN_WAVES
+    assert changed["kernel"].str.fullmatch(FASTER).all()
 
 
 def test_rivals_without_tensor_cores_have_none(recorded):
