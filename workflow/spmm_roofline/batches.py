@@ -21,8 +21,8 @@ from . import contracts, fingerprint, folder
 #: The batches of the run under way, for jobs on other machines, which read the Snakefile again.
 SNAPSHOT = Path(".snakemake/batches.json")
 
-#: What is stale, and what it says: newer than any stale file.
-STALE = Path(".snakemake/stale.json")
+#: The mark of :func:`mark_stale`, newer than any stale file.
+MARK = Path(".snakemake/stale.json")
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def write_snapshot(batches: Sequence[Batch], path: Path = SNAPSHOT) -> None:
     contracts.write_text(path, json.dumps(stale))
 
 
-def mark_stale(batches: Sequence[Batch], path: Path = STALE) -> list[str]:
+def mark_stale(batches: Sequence[Batch], path: Path = MARK) -> list[str]:
     """Write what is stale to ``path``, unless it says so already; return it as an input of the jobs that make it.
 
     Snakemake compares a job with its own record of the last one. It does not know what files say, and it has no record

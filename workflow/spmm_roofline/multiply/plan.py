@@ -63,10 +63,10 @@ from .sampled import Repeat as Sampling
 from .sampled import Sampled
 from .values import Replace, Target, given, replacing, slots_of
 
-#: Columns of the narrowest strips of a wide product, and the most columns of one launch: strips are one dimension of a
+#: Columns of the narrowest slabs of a wide product, and the most columns of one launch: slabs are one dimension of a
 #: grid, of up to 65,535.
-NARROWEST_STRIP = 16
-WIDEST = GRID_LIMIT * NARROWEST_STRIP // WHOLE_SLABS * WHOLE_SLABS
+NARROWEST_SLAB = 16
+WIDEST = GRID_LIMIT * NARROWEST_SLAB // WHOLE_SLABS * WHOLE_SLABS
 
 #: How to repeat a product: the launch, the width of B, the padded width of C, whether B needs room behind its last row,
 #: where an ``out`` is :func:`near` it, and the call, which keeps the launch's scratch.
@@ -464,9 +464,9 @@ class SpMM(OnDevice):
         if n > WIDEST:
             whole = library.empty(b, (m, n)) if out is None else out
             for begin in range(0, n, WIDEST):
-                strip = slice(begin, begin + WIDEST)
-                of_strip = None if bias is None else bias[strip]
-                self._multiply(library, b[:, strip], whole[:, strip], alpha, beta, of_strip, relu, stream)
+                part = slice(begin, begin + WIDEST)
+                of_part = None if bias is None else bias[part]
+                self._multiply(library, b[:, part], whole[:, part], alpha, beta, of_part, relu, stream)
             return whole, None
         padded = ceil_div(n, self.multiple) * self.multiple
         # Libraries need no padding, but read vectors of 16 bytes from the begin of each row if the width allows that.
