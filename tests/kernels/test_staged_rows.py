@@ -52,7 +52,7 @@ def check(cupy, head, a, n, spare):
     [{}, {"lanes": 8, "fours": 2, "threads": 32}, {"lanes": 32, "fours": 4}],
     ids=["as the head says", "narrow", "wide"],
 )
-@pytest.mark.parametrize("name", ["sputnik", "sputnik_f16", "rode"])
+@pytest.mark.parametrize("name", ["sputnik", "sputnik_f16", "sputnik_short", "sputnik_short_f16", "rode"])
 def test_staged_rows_are_right_on_ragged_rows(name, tile, cupy):
     head = heads()[name]
     head = dataclasses.replace(head, tile={**head.tile, **tile})
