@@ -12,7 +12,7 @@ to.
 
 Coefficients of terms are the non-negative least squares of relative errors. Trees are boosted on what is left of log t
 (Friedman 2001), level by level over all leaves, apart from what the kernels of a case have in common. A time counts
-less the further it is from the fastest of its case, because only the fastest ones decide.
+less the further it is from the fastest of its case that may be chosen, because only the fastest ones decide.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def times(kernels: Mapping[str, Head], half: str | None) -> pd.DataFrame:
     rows = pd.concat([recorded, timed], ignore_index=True)
     stands = {stand: name for name, stand in STANDS_FOR.items() if kernels[name].format == "dense"}
     rows["kernel"] = rows["kernel"].map(lambda name: choose.costed(stands.get(name, name)))
-    # Without those of rivals, so that no cost follows from how fast these are.
+    # Rivals may not be chosen, and how fast they are must not move a cost.
     rows = rows[rows["kernel"].isin([head.name for head in costed(kernels)])]
     rows = rows[(rows["nnz"] > 0) & (rows["time_ms"] > 0)].reset_index(drop=True)
     rows["time_us"] = rows["time_ms"] * 1e3
@@ -263,8 +263,7 @@ def main() -> int:
             parser.error(f"{head.name} has {len(own)} times, too few to fit a cost to: record it first")
         fits[head.name], left[own.index] = begun(head, own)
         print(f"{head.name}: {len(own):,} times", flush=True)
-    weight = np.where(rows["kernel"].isin([*fits, *found]), rows["weight"], 0)
-    boost(list(fits.values()), left, weight, rows["case"].to_numpy())
+    boost(list(fits.values()), left, rows["weight"].to_numpy(), rows["case"].to_numpy())
     found |= {name: fit.cost().document() for name, fit in fits.items()}
     options.write.parent.mkdir(parents=True, exist_ok=True)
     lines = ",\n".join(

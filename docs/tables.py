@@ -24,6 +24,7 @@ from spmm_roofline.kernels.registry import heads
 
 sys.path.insert(0, str(Path(__file__).parent))  # the other modules of this folder, wherever this one is used from
 
+import chosen
 import study_pages
 from pages import DOCS, ROOT, markdown
 
@@ -200,6 +201,8 @@ GENERATED: dict[str, Callable[..., str]] = {
     "fastest": fastest,
     "gpu": gpu,
     "regret": regret,
+    "l2": chosen.l2,
+    "double": chosen.double,
     **study_pages.GENERATED,
 }
 

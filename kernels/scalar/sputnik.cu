@@ -35,9 +35,9 @@ variants:
     tile: {width: 8, fours: 2, lanes: 16, ctas: 6}
     constants: {value: half, shares: 1}
 deviations:
-  - "up to 32 lanes a row and CTAs of four warps; the original has slabs of 64 columns, eight lanes a row and one warp"
-  - "16 rows of B in flight for each row, or 8 in sputnik_short*; the original has up to 32"
-  - "in sputnik_short*, lane groups share a row that is far longer than others of its CTA; in the original each row belongs to one"
+  - "up to 32 lanes a row, or 16 in sputnik_short*, and CTAs of four warps; the original has slabs of 64 columns, eight lanes a row and one warp"
+  - "batches of 16 entries, or of eight in sputnik_short*; the original multiplies steps of 32 entries"
+  - "in sputnik_short*, lane groups share rows that are far longer than others of their CTA; in the original each row belongs to one group"
   - "entries of the next step are read ahead, and lanes that belong to no entry read nothing of B; the original reads row 0"
   - "column ids have 32 bits also in half precision, so that matrices may have more than 65,536 columns"
   - "any number of columns and of non-zeros per row; the original needs an even number of both in half precision"
@@ -53,12 +53,12 @@ static_assert(TILE_WIDTH == Wide::WIDTH, "a thread owns the columns of one 16-by
 #endif
 
 #if SHARES
-// Short rows keep few rows of B in flight each, so that they want many warps, which leave registers for few. A long row
-// would then take long: all lane groups of its CTA share it if it has more than LONG entries, and more than TIMES as many
-// as the last row of the CTA.
+// A short row needs few rows of B at a time, so many warps have to hide latency, and each has few registers. A lane group
+// would take too long for a long row alone. All lane groups of the CTA share a row of more than LONG entries that has more
+// than TIMES the entries of the CTA's last row.
 constexpr int LONG = 64, TIMES = 2;
 
-// How many of the `count` rows of a CTA, longest first, all of its lane groups share.
+// How many of the `count` rows of a CTA, longest first, all of its lane groups share. All threads call it.
 __device__ __forceinline__ int shared_rows(const int* __restrict__ order, const int* __restrict__ indptr, int count) {
     const auto length = [&](int i) { return indptr[order[i] + 1] - indptr[order[i]]; };
     const int own = threadIdx.y < count ? length(threadIdx.y) : 0;
@@ -67,8 +67,8 @@ __device__ __forceinline__ int shared_rows(const int* __restrict__ order, const 
     return __syncthreads_count(threadIdx.x == 0 && own > least);
 }
 
-// The columns of this thread in the rows of C of this CTA: of those that all lane groups share, one after the other, and
-// of one row for each other group.
+// The columns of this thread in the CTA's rows of C: first of the shared rows, one after the other, and then of a row of
+// its own for each group that has one left.
 template <class P>
 __device__ __forceinline__ void rows_of_c(
     const int* __restrict__ order, const int* __restrict__ indptr, const int* __restrict__ indices,
@@ -118,7 +118,6 @@ __device__ __forceinline__ void rows_of_c(
     add(sums, start, end);
     if (group >= shared && group < count) store(group, sums);
 }
-
 #else
 // One row of C by the columns of this thread.
 template <class P>
@@ -136,7 +135,6 @@ __device__ __forceinline__ void row_of_c(
     tile::add_staged<P, TILE_FOURS>(sums, staged, indices, data, start, end, own, ldb * static_cast<int>(sizeof(VALUE)));
     if (i < m && n0 < n) P::store(c + static_cast<long long>(row) * ldc + n0, sums);
 }
-
 #endif
 
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, TILE_CTAS) sputnik(
