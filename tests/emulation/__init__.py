@@ -27,8 +27,8 @@ from spmm_roofline.kernels.libraries import _cublaslt, cublaslt_gemm
 
 INCLUDE = Path(__file__).parent / "include"
 HEADER, SCHEDULER, OBJECT = "emulation.cuh", "emulation.cpp", "emulation.o"
-#: The options hold for all units: others would not take the precompiled header. Shared memory is static variables; with
-#: unique symbols, those of a template would be one for all libraries of the process, in the size that the first one needs.
+#: The options hold for all units: others would not take the precompiled header. Shared memory is static variables. With
+#: unique symbols, all libraries of a process would have those of a template in common, in the size of the first one.
 COMPILER = ["g++", "-std=c++17", "-O1", "-mpopcnt", "-w", "-fPIC", "-fno-strict-aliasing", "-ffp-contract=off"]
 COMPILER += ["-fno-gnu-unique"]
 

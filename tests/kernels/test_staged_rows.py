@@ -47,8 +47,8 @@ def check(cupy, head, a, n, spare):
     assert np.isnan(np.asarray(c.storage)[:, width - spare :].astype(float)).all()
 
 
-#: Smaller than the head says, as it says, and larger: in this order, so that shared memory of the first is too small for
-#: the others, were it theirs as well.
+#: Smaller than the head says, as it says, and larger. The order matters: shared memory of the first is too small for
+#: the others.
 TILES = [{"lanes": 8, "fours": 2, "threads": 32}, {}, {"lanes": 32, "fours": 4}]
 
 
