@@ -24,7 +24,7 @@ INSTALLED = $(VENV)/installed-$(EXTRA)
 DOCS = $(VENV)/installed-docs
 RELEASE = $(VENV)/installed-release
 
-.PHONY: help report test docs provenance image dist setup lock
+.PHONY: help report test sanitize docs provenance image dist setup lock
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1 \2/p' $(MAKEFILE_LIST) | while read -r target line; do printf 'make %-10s %s\n' "$$target" "$$line"; done
@@ -35,6 +35,12 @@ report: setup  ## walk the whole road and write results/report/report.html
 
 test: setup $(DOCS) $(RELEASE)  ## run all tests and linters
 	$(VENV)/bin/python -m pytest -n 2 $(ARGS)
+
+# A library that a sanitizer looks into needs the sanitizer's own in the process.
+sanitize: setup  ## run kernels on the host, and end where one accesses what it must not
+	SPMM_ROOFLINE_SANITIZE=1 LD_PRELOAD=$$(g++ -print-file-name=libasan.so) \
+		ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1 \
+		$(VENV)/bin/python -m pytest -n 2 tests/kernels tests/formats tests/multiply -k 'not cuda_library' $(ARGS)
 
 docs: setup $(DOCS)  ## build the documentation site into docs/_build/html
 	$(VENV)/bin/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going docs docs/_build/html

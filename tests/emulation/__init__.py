@@ -31,6 +31,11 @@ HEADER, SCHEDULER, OBJECT = "emulation.cuh", "emulation.cpp", "emulation.o"
 #: unique symbols, all libraries of a process would have those of a template in common, in the size of the first one.
 COMPILER = ["g++", "-std=c++17", "-O1", "-mpopcnt", "-w", "-fPIC", "-fno-strict-aliasing", "-ffp-contract=off"]
 COMPILER += ["-fno-gnu-unique"]
+#: What makes a process end where a kernel accesses memory beyond its arrays, or does what C++ leaves undefined.
+SANITIZERS = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+#: `make sanitize` asks for them, and loads the library that they need.
+SANITIZED = bool(os.environ.get("SPMM_ROOFLINE_SANITIZE"))
+COMPILER += SANITIZERS if SANITIZED else []
 
 
 @cache
@@ -43,7 +48,7 @@ def cache_folder():
 
 @cache
 def _emulation_digest():
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(" ".join(COMPILER).encode())
     for path in [Path(__file__), *sorted(INCLUDE.rglob("*.c*"))]:
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -13,6 +13,8 @@ import scipy.sparse
 from spmm_roofline.formats import values as values_module
 from spmm_roofline.multiply import arrays
 
+from . import SANITIZED
+
 MULTIPROCESSORS = 3
 L2_BYTES = 1 << 20
 SHARED_BYTES = 227 << 10
@@ -88,18 +90,29 @@ def _held(array):
 def _lifted(function):
     def lifted(*arguments, **options):
         result = function(*arguments, **options)
-        return _held(result) if isinstance(result, np.ndarray) else result
+        if not isinstance(result, np.ndarray):
+            return result
+        return _held(result) if result.base is not None else _copied(result)
 
     return lifted
 
 
 def _aligned(shape, dtype, fill):
-    """Memory as the device hands it out: aligned to 256 bytes; every bit set where nobody asked for zeros."""
-    dtype = np.dtype(dtype)
+    """Memory as the device hands it out: aligned to 256 bytes; every bit set where nobody asked for zeros.
+
+    A sanitizer sees what lies behind it, but for the rest of 16 bytes, which a thread may read at once.
+    """
+    dtype, alignment = np.dtype(dtype), 16 if SANITIZED else 256
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    raw = np.full(size + 256, fill, dtype=np.uint8)
-    start = -raw.__array_interface__["data"][0] % 256
+    raw = np.full(size + alignment, fill, dtype=np.uint8)
+    start = -raw.__array_interface__["data"][0] % alignment
     return raw[start : start + size].view(dtype).reshape(shape).view(ndarray)
+
+
+def _copied(array):
+    own = _aligned(array.shape, array.dtype, 0xFF)
+    own[...] = array
+    return own
 
 
 class Device:
@@ -223,7 +236,7 @@ def rounding(dtype):
     def rounded(array):
         result = values_module.rounded(np.asarray(array), dtype)
         bits = values_module.BITS.get(dtype)
-        return _held(np.ascontiguousarray(result.view(bits) if bits else result))
+        return _copied(result.view(bits) if bits else result)
 
     return rounded
 
@@ -303,10 +316,7 @@ def _modules():
     cupy.zeros_like = lambda array, dtype=None: cupy.zeros(array.shape, dtype or array.dtype)
 
     def copied(array, dtype=None, copy=True, order="C"):
-        given = np.asarray(array, dtype=dtype)
-        own = cupy.empty(given.shape, given.dtype)
-        own[...] = given
-        return own
+        return _copied(np.asarray(array, dtype=dtype))
 
     cupy.array = cupy.ascontiguousarray = copied
     cupy.asarray = lambda a, dtype=None: (
@@ -347,7 +357,7 @@ class _Random:
         self._generator = np.random.default_rng(seed)
 
     def random(self, shape):
-        return _held(self._generator.random(shape))
+        return _copied(self._generator.random(shape))
 
 
 MODULES = _modules()

@@ -1,6 +1,13 @@
 // The scheduler of emulation.cuh, and dynamic shared memory.
 #include "emulation.cuh"
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(...)
+#define ASAN_UNPOISON_MEMORY_REGION(...)
+#endif
+
 namespace emulation {
 Cta* cta;
 Thread* current;
@@ -36,7 +43,7 @@ emulation_switch:
 namespace emulation {
 namespace {
 
-constexpr std::size_t STACK = 64 * 1024;
+constexpr std::size_t STACK = 64 * 1024, SHARED = 256 * 1024;
 const std::function<void()>* body_of_launch;
 
 void enter() {
@@ -66,6 +73,10 @@ void run(dim3 grid, dim3 block, unsigned shared_bytes, const std::function<void(
     static std::vector<char*> stacks;
     while (static_cast<int>(stacks.size()) < count) stacks.push_back(static_cast<char*>(std::malloc(STACK)));
     for (int i = 0; i < count; ++i) own.threads[i].stack = stacks[i];
+    // A sanitizer ends the process where a thread uses more than the launch asks for.
+    const auto asked = std::min<std::size_t>(shared_bytes, SHARED);
+    ASAN_UNPOISON_MEMORY_REGION(shared, asked);
+    ASAN_POISON_MEMORY_REGION(shared + asked, SHARED - asked);
     for (unsigned number = 0; number < grid.x * grid.y * grid.z; ++number) {
         own.index = dim3(number % grid.x, number / grid.x % grid.y, number / grid.x / grid.y);
         own.all = Barrier();
@@ -74,7 +85,7 @@ void run(dim3 grid, dim3 block, unsigned shared_bytes, const std::function<void(
         if (count % 32) own.ended.back() = ~0u << count % 32;
         own.running = count;
         // What a CTA finds in shared memory is arbitrary.
-        std::memset(shared, 0xff, std::min<std::size_t>(shared_bytes, 262144));
+        std::memset(shared, 0xff, asked);
         for (int i = 0; i < count; ++i) {
             Thread& thread = own.threads[i];
             thread.number = i, thread.lane = i % 32, thread.warp = i / 32, thread.ended = false;
