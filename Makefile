@@ -36,11 +36,13 @@ report: setup  ## walk the whole road and write results/report/report.html
 test: setup $(DOCS) $(RELEASE)  ## run all tests and linters
 	$(VENV)/bin/python -m pytest -n 2 $(ARGS)
 
-# A library that a sanitizer looks into needs the sanitizer's own in the process.
+# The sanitizer of addresses must be loaded first. NVIDIA's compiler does not start with it: one test that runs it is left
+# out.
 sanitize: setup  ## run kernels on the host, and end where one accesses what it must not
 	SPMM_ROOFLINE_SANITIZE=1 LD_PRELOAD=$$(g++ -print-file-name=libasan.so) \
 		ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1 \
-		$(VENV)/bin/python -m pytest -n 2 tests/kernels tests/formats tests/multiply -k 'not cuda_library' $(ARGS)
+		$(VENV)/bin/python -m pytest -n 2 tests/kernels tests/formats tests/multiply \
+		--deselect tests/kernels/test_external.py::test_a_cuda_library_describes_itself_without_a_gpu $(ARGS)
 
 docs: setup $(DOCS)  ## build the documentation site into docs/_build/html
 	$(VENV)/bin/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going docs docs/_build/html

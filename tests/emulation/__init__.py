@@ -30,12 +30,13 @@ HEADER, SCHEDULER, OBJECT = "emulation.cuh", "emulation.cpp", "emulation.o"
 #: The options hold for all units: others would not take the precompiled header. Shared memory is static variables. With
 #: unique symbols, all libraries of a process would have those of a template in common, in the size of the first one.
 COMPILER = ["g++", "-std=c++17", "-O1", "-mpopcnt", "-w", "-fPIC", "-fno-strict-aliasing", "-ffp-contract=off"]
-COMPILER += ["-fno-gnu-unique"]
+COMPILER.append("-fno-gnu-unique")
 #: What makes a process end where a kernel accesses memory beyond its arrays, or does what C++ leaves undefined.
 SANITIZERS = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 #: `make sanitize` asks for them, and loads the library that they need.
 SANITIZED = bool(os.environ.get("SPMM_ROOFLINE_SANITIZE"))
-COMPILER += SANITIZERS if SANITIZED else []
+if SANITIZED:
+    COMPILER += SANITIZERS
 
 
 @cache
@@ -66,6 +67,12 @@ def prepared():
             compiled(["-c", INCLUDE / SCHEDULER, "-o", made / OBJECT], SCHEDULER)
             made.rename(folder)
     return folder
+
+
+def need_compiler():
+    """Skip the test without a compiler."""
+    if not shutil.which(COMPILER[0]):
+        pytest.skip("the emulation of a device needs the C++ compiler g++")
 
 
 def compiled(options, name):
@@ -107,8 +114,7 @@ def host_code(head):
 @contextmanager
 def emulated():
     """Within the block, ``import cupy`` gives the stand-in, and kernels run on the host. Skips without a compiler."""
-    if not shutil.which(COMPILER[0]):
-        pytest.skip("the emulation of a device needs the C++ compiler g++")
+    need_compiler()
     from . import cublaslt, device
 
     before = {name: sys.modules.get(name) for name in device.MODULES}

@@ -92,6 +92,7 @@ def _lifted(function):
         result = function(*arguments, **options)
         if not isinstance(result, np.ndarray):
             return result
+        # A view of an array stays one. Other results lie in memory of NumPy, which is less aligned than the device's.
         return _held(result) if result.base is not None else _copied(result)
 
     return lifted

@@ -36,17 +36,18 @@ ACCESSES = ["array", "shared memory", "dynamic shared memory", "address"]
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    """The program, with the sanitizers."""
-    with emulation.emulated():
-        folder = tmp_path_factory.mktemp("program")
+    """The program, compiled with the sanitizers."""
+    emulation.need_compiler()
     found = subprocess.run(["g++", "-print-file-name=libasan.so"], capture_output=True, text=True).stdout
     if "/" not in found:
         pytest.skip("g++ is here without the library of its sanitizers")
-    (folder / "program.cpp").write_text(PROGRAM)
-    options = [option for option in emulation.SANITIZERS if option not in emulation.COMPILER]
-    sources = [folder / "program.cpp", emulation.INCLUDE / emulation.SCHEDULER]
-    emulation.compiled([*options, f"-I{emulation.INCLUDE}", *sources, "-o", folder / "program"], "program.cpp")
-    return folder / "program"
+    folder = tmp_path_factory.mktemp("program")
+    source, program = folder / "program.cpp", folder / "program"
+    source.write_text(PROGRAM)
+    include = emulation.INCLUDE
+    given = [f"-I{include}", source, include / emulation.SCHEDULER, "-o", program]
+    emulation.compiled([*emulation.SANITIZERS, *given], source.name)
+    return program
 
 
 @pytest.mark.parametrize("what", range(len(ACCESSES)), ids=ACCESSES)

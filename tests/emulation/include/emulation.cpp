@@ -14,9 +14,8 @@ Thread* current;
 void* scheduler;
 }
 
-// Dynamic shared memory, under the name that the kernels give it.
-asm(".comm shared, 262144, 1024");
-extern char shared[];
+// Dynamic shared memory, under the name that the kernels give it, whatever type they give it.
+alignas(1024) char shared[256 * 1024];
 
 // Saves the registers that a function must keep, and continues where `to` was left.
 asm(R"(
@@ -43,7 +42,7 @@ emulation_switch:
 namespace emulation {
 namespace {
 
-constexpr std::size_t STACK = 64 * 1024, SHARED = 256 * 1024;
+constexpr std::size_t STACK = 64 * 1024;
 const std::function<void()>* body_of_launch;
 
 void enter() {
@@ -74,9 +73,9 @@ void run(dim3 grid, dim3 block, unsigned shared_bytes, const std::function<void(
     while (static_cast<int>(stacks.size()) < count) stacks.push_back(static_cast<char*>(std::malloc(STACK)));
     for (int i = 0; i < count; ++i) own.threads[i].stack = stacks[i];
     // A sanitizer ends the process where a thread uses more than the launch asks for.
-    const auto asked = std::min<std::size_t>(shared_bytes, SHARED);
+    const auto asked = std::min<std::size_t>(shared_bytes, sizeof shared);
     ASAN_UNPOISON_MEMORY_REGION(shared, asked);
-    ASAN_POISON_MEMORY_REGION(shared + asked, SHARED - asked);
+    ASAN_POISON_MEMORY_REGION(shared + asked, sizeof shared - asked);
     for (unsigned number = 0; number < grid.x * grid.y * grid.z; ++number) {
         own.index = dim3(number % grid.x, number / grid.x % grid.y, number / grid.x / grid.y);
         own.all = Barrier();
